@@ -12,10 +12,11 @@ function isSupported(version) {
 
 function complaint(version, path) {
   return (
-    'svc needs Node.js 24.18.1 or later in the 24 line, or 26.5.1 or later (at the very least 24.16 or 26.1); found ' +
+    'svc needs Node.js 24.18.1 or later, of the 26 line 26.5.1 or later; found ' +
     version +
     ' at ' +
-    path
+    path +
+    '. Get one with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org'
   );
 }
 

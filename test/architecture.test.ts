@@ -270,13 +270,31 @@ test('the tables of this test name only files and folders that exist', () => {
   );
 });
 
-test('the only other files in src are the README files of folders, the files of the docs page, and the template of new projects', () => {
+test('the only other files in src are the manuals, the files of the docs page, and the template of new projects', () => {
   const folder = join(ROOT, 'src');
   const others = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
     .map(({ parentPath, name }) => posix.join(...relative(folder, join(parentPath, name)).split(sep)))
     .filter((file) => !file.startsWith(TEMPLATE) && !/^openapi\/docs\/\w+\.(?:html|css|js)$/.test(file));
-  assert.deepEqual(others.toSorted(), ['app/README.md', 'db/README.md', 'oauth/README.md']);
+  assert.deepEqual(others.toSorted(), [
+    'MIGRATING.md',
+    'REFERENCE.md',
+    'TUTORIAL.md',
+    'app/README.md',
+    'auth/README.md',
+    'cache/README.md',
+    'check/README.md',
+    'cli/README.md',
+    'db/README.md',
+    'http/README.md',
+    'mcp/README.md',
+    'oauth/README.md',
+    'openapi/README.md',
+    'operations/README.md',
+    'routing/README.md',
+    'schema/README.md',
+    'testing/README.md',
+  ]);
 });
 
 test('index files are those that package.json exports', () => {

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { ROOT } from './support/build.ts';
 import { installPackage } from './support/installed.ts';
+import { MANUAL_PATHS } from './support/manuals.ts';
 import { folder, run, start, write } from './support/run.ts';
 import { npmEnvironment, scratch } from './support/scratch.ts';
 import { typeAssertionsOutside } from './support/type-assertions.ts';
@@ -53,18 +54,17 @@ test('the tarball holds what package.json names, LICENSE and README, and nothing
   const names = [...filesOf(tarball).keys()];
   for (const name of [
     'package.json',
-    'README.md',
     'LICENSE',
     'bin/svc.js',
     'bin/need-node.cjs',
-    'src/db/README.md',
-    'src/oauth/README.md',
+    ...MANUAL_PATHS.filter((path) => !path.startsWith('test/')),
     'src/cli/starter/template/gitignore',
+    'src/openapi/client/runtime.ts',
   ])
     assert.ok(names.includes(`package/${name}`), name);
   const others = names.filter(
     (name) =>
-      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|src\/cli\/starter\/template\/[^.].+|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
+      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|(?:src\/|\.github\/)(?:\w+\/)?[A-Z]+\.md|src\/cli\/starter\/template\/[^.].+|src\/openapi\/client\/runtime\.ts|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
         name,
       ),
   );

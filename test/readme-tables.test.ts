@@ -1,147 +1,153 @@
 /**
- * Tables of README.md that the sources say: commands, metrics, events of the log. UPDATE_API=1 writes them anew. And its contents.
+ * Tables of the manuals that are made from the sources. UPDATE_API=1 writes them; so does `npm run docs` in src/REFERENCE.md.
+ * Links between manuals lead somewhere.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { test } from 'node:test';
+import { USUAL_LIMITS } from '../src/http/server/options.ts';
 import { ROOT } from './support/build.ts';
-import { unwrapped } from './support/unwrapped.ts';
+import { MANUAL_PATHS, manual, manuals } from './support/manuals.ts';
+import {
+  commandOptions,
+  commandTable,
+  events,
+  findings,
+  metrics,
+  variables,
+} from './support/reference/tables.ts';
 
-const README = join(ROOT, 'README.md');
-const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(join(ROOT, 'src'), {
-  recursive: true,
-  encoding: 'utf8',
-})
-  .map((file) => file.replaceAll('\\', '/'))
-  .filter(
-    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && file !== 'check/explanations.ts', // files of new projects, and examples
-  )
-  .sort()
-  .map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
-
-/** Every match over all sources. */
-function found(pattern: RegExp): { readonly file: string; readonly match: RegExpExecArray }[] {
-  return SOURCES.flatMap(([file, text]) => [...text.matchAll(pattern)].map((match) => ({ file, match })));
-}
-
-function cell(text: string): string {
-  return text.replaceAll("\\'", "'").replaceAll('|', '\\|').replaceAll('<', '&lt;');
-}
-
-/** The commands, as their modules export them; that of completion is made of the others. */
-async function commands(): Promise<string[]> {
-  const files = SOURCES.map(([file]) => file).filter((file) => /^cli\/\w+\.ts$/.test(file));
-  const exported = await Promise.all(
-    files.map(async (file) =>
-      Object.entries((await import(join(ROOT, 'src', file))) as Record<string, unknown>),
-    ),
-  );
-  const all = exported
-    .flat()
-    .flatMap(([name, value]) =>
-      /^\w+Command$/.test(name)
-        ? [(typeof value === 'function' ? value(() => ({})) : value) as { usage: string; summary: string }]
-        : [],
-    );
-  return [
-    '| command | what |',
-    '|---|---|',
-    ...all.map(
-      ({ usage, summary }) =>
-        `| ${usage
-          .split('\n')
-          .map((line) => `\`${line.trim().replaceAll('|', '\\|')}\``)
-          .join('<br>')} | ${cell(summary)} |`,
-    ),
-  ];
-}
-
-function metrics(): string[] {
-  const rows = found(
-    /(?<=\.|shared)([cC]ounter|gauge|histogram)\(\s*(?:[\w.]+,\s*)?'(svc_\w+)',\s*'((?:[^'\\]|\\.)*)'(?:[^;]*?\[('[^\]]*)\])?/g,
-  ).map(
-    ({ match: [, kind, name, help, labels] }) =>
-      `| \`${name!}${labels === undefined || !/^'[a-z_]+'(?:, '[a-z_]+')*$/.test(labels) ? '' : `{${labels.replaceAll("'", '')}}`}\` | ${kind!.toLowerCase()} | ${cell(help!)} |`,
-  );
-  return ['| metric | kind | what |', '|---|---|---|', ...new Set(rows.sort())];
-}
-
-function events(): string[] {
-  const said = new Map<string, { levels: Set<string>; files: Set<string> }>();
-  const add = (event: string, level: string, file: string): void => {
-    const one = said.get(event) ?? { levels: new Set(), files: new Set() };
-    said.set(event, one);
-    one.levels.add(level);
-    one.files.add(file);
-  };
-  for (const {
-    file,
-    match: [, level, event],
-  } of found(/\.(info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g))
-    add(event!, level!, file);
-  for (const {
-    file,
-    match: [, level, choice],
-  } of found(/[lL]og\.(info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g))
-    for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file); // one of several
-  for (const {
-    file,
-    match: [, event],
-  } of found(/(?:audit|[lL]og)\??\.refused\('([a-z_]+)'/g))
-    add(event!, 'warn', file); // SecurityLog
-  for (const {
-    file,
-    match: [, event],
-  } of found(/#report\('([a-z_]+)'/g))
-    if (file === 'cache/cached.ts') add(event!, 'error', file);
-  return [
-    '| event | level | said by |',
-    '|---|---|---|',
-    ...[...said]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(
-        ([event, { levels, files }]) =>
-          `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...files].join(', ')} |`,
-      ),
-  ];
-}
-
-for (const [name, table, least] of [
-  ['commands', commands, 8],
-  ['metrics', metrics, 30],
-  ['events', events, 40],
+for (const [name, path, table, least] of [
+  ['commands', 'src/cli/README.md', commandTable, 8],
+  ['command options', 'src/REFERENCE.md', commandOptions, 30],
+  ['metrics', 'src/REFERENCE.md', metrics, 30],
+  ['events', 'src/REFERENCE.md', events, 40],
+  ['findings', 'src/REFERENCE.md', findings, 60],
+  ['variables', 'src/REFERENCE.md', variables, 25],
 ] as const) {
-  test(`README.md has the table of ${name} that the sources say`, async () => {
+  test(`${path} has the table of ${name} that the sources give`, async () => {
     const rows = await table();
     const pattern = new RegExp(`(<!-- ${name} -->\n)([^]*?)(<!-- end of ${name} -->)`);
     if (process.env['UPDATE_API'] === '1')
       writeFileSync(
-        README,
-        readFileSync(README, 'utf8').replace(
+        join(ROOT, path),
+        manual(path).replace(
           pattern,
           (_all, before: string, _old, after: string) => `${before}${rows.join('\n')}\n${after}`,
         ),
       );
-    const there =
-      pattern.exec(readFileSync(README, 'utf8'))?.[2] ??
-      assert.fail(`README.md has lost the marks around ${name}`);
+    const there = pattern.exec(manual(path))?.[2] ?? assert.fail(`${path} has lost the marks around ${name}`);
     assert.deepEqual(there.trim().split('\n'), rows, 'run this test with UPDATE_API=1');
     assert.ok(rows.length - 2 >= least, `${rows.length - 2} rows`);
   });
 }
 
-test('the contents of README.md lead to every section, and to no other', () => {
-  const text = readFileSync(README, 'utf8').replace(/^```[^]*?^```/gm, '');
-  const slugs = [...text.matchAll(/^## (.+)$/gm)].map(
-    ([, title]) =>
-      `#${title!
-        .toLowerCase()
-        .replace(/[^\w\- ]/g, '')
-        .replaceAll(' ', '-')}`,
+/** The anchors of a manual's headings, as GitHub makes them. */
+function anchorsOf(text: string): readonly string[] {
+  return [...withoutCode(text).matchAll(/^#{1,4} (.+)$/gm)].map(([, title]) =>
+    title!
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
   );
-  const [contents] = /^## Contents\n[^]*?(?=^## )/m.exec(text) ?? assert.fail('there are no contents');
-  const linked = [...contents.matchAll(/\]\((#[^)]+)\)/g)].map(([, to]) => to!);
-  assert.deepEqual([...linked].sort(), slugs.filter((slug) => slug !== '#contents').sort());
-  for (const [, to] of text.matchAll(/\]\((#[^)]+)\)/g)) assert.ok(slugs.includes(to!), to);
+}
+
+function withoutCode(text: string): string {
+  return text.replace(/^```[^]*?^```/gm, '');
+}
+
+test('every link of a manual to a file or a heading leads to it', () => {
+  for (const { path, text } of manuals()) {
+    for (const [, to, anchor] of withoutCode(text).matchAll(/\]\((?![a-z]+:)([^)#]*)(?:#([^)]+))?\)/g)) {
+      const target = to === '' ? path : posix.join(posix.dirname(path), to!);
+      assert.ok(existsSync(join(ROOT, target)), `${path}: ${to}`);
+      if (anchor !== undefined)
+        assert.ok(anchorsOf(manual(target)).includes(anchor), `${path}: ${to}#${anchor}`);
+    }
+  }
+});
+
+test('README.md links every manual', () => {
+  const linked = [...manual('README.md').matchAll(/\]\(([^)#]+\.md)/g)].map(([, to]) => to!);
+  assert.deepEqual(
+    MANUAL_PATHS.filter((path) => path !== 'README.md' && !linked.includes(path)),
+    [],
+  );
+});
+
+/** Paragraphs, list items and table cells of a manual, without code. */
+function passagesOf(text: string): string[] {
+  return withoutCode(text)
+    .replace(/<!--.*?-->/g, '')
+    .split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |\||#)/)
+    .flatMap((block) => (block.startsWith('|') ? block.split(/(?<!\\)\|/) : [block]));
+}
+
+/** Sentences, with a code span or a link as one word. */
+function sentencesOf(passage: string): string[] {
+  return passage
+    .replace(/`[^`]*`/g, 'X')
+    .replace(/\]\([^)]*\)/g, ']')
+    .split(/(?<=[.!?:])\s+(?=[A-Z[*])/);
+}
+
+test('no sentence of a guide has more than 25 words', () => {
+  const others = ['src/REFERENCE.md', 'src/db/README.md', 'src/oauth/README.md']; // the first is generated, the others are not reworded yet
+  const long = manuals()
+    .filter(({ path }) => !others.includes(path))
+    .flatMap(({ path, text }) =>
+      passagesOf(text)
+        .flatMap(sentencesOf)
+        .filter((sentence) => sentence.split(/\s+/).filter((word) => /\w/.test(word)).length > 25)
+        .map((sentence) => `${path}: ${sentence}`),
+    );
+  assert.deepEqual(long, []);
+});
+
+/** Numbers of a default, without separators: `1_000` and `1,000` are 1000; MiB and KiB are bytes. */
+function numbersIn(text: string): number[] {
+  return [...text.replace(/(?<=\d)[,_](?=\d{3})/g, '').matchAll(/\d+(?:\.\d+)?( [MK]iB)?/g)].map(
+    ([number, unit]) =>
+      Number.parseFloat(number) * (unit === ' MiB' ? 1_048_576 : unit === ' KiB' ? 1_024 : 1),
+  );
+}
+
+test('each default of an option in a guide is one that the reference gives for an option of that name', () => {
+  const known = new Map<string, Set<number>>();
+  for (const [, name, value] of manual('src/REFERENCE.md').matchAll(
+    /^\| `(\w+)` \| `.*` \| ([^|]*) \| .* \|$/gm,
+  ))
+    for (const number of numbersIn(value!)) known.set(name!, (known.get(name!) ?? new Set()).add(number));
+  for (const [limit, value] of Object.entries(USUAL_LIMITS)) known.set(limit, new Set([value]));
+  const compared: string[] = [];
+  const wrong: string[] = [];
+  for (const { path, text } of manuals().filter((each) => each.path !== 'src/REFERENCE.md')) {
+    for (const [, names, value] of text.matchAll(/^\| ((?:`\w+`(?:, )?)+)[^|]* \| ([^|]*) \| .* \|$/gm)) {
+      const options = [...names!.matchAll(/\w+/g)].map(([name]) => name);
+      const values = value!.split(', ');
+      for (const [index, option] of options.entries()) {
+        const [number] = numbersIn((values.length === options.length ? values[index] : values[0]) ?? '');
+        const expected = known.get(option);
+        if (number === undefined || expected === undefined) continue;
+        compared.push(option);
+        if (!expected.has(number))
+          wrong.push(`${path}: ${option} ${number}, not ${[...expected].join(' or ')}`);
+      }
+    }
+  }
+  assert.deepEqual(wrong, []);
+  assert.ok(compared.length >= 30, `${compared.length}`);
+});
+
+test('README.md has at most 250 lines, and each of its questions leads to a section with code', () => {
+  const readme = manual('README.md');
+  assert.ok(readme.trimEnd().split('\n').length <= 250);
+  const questions = [...readme.matchAll(/^\| [^|]*\? \| \[[^\]]*\]\(([^)#]+)#([^)]+)\) \|$/gm)];
+  assert.equal(questions.length, 10);
+  for (const [row, path, anchor] of questions) {
+    const sections = manual(path!).split(/^(?=## )/m);
+    const section = sections.find((text) => anchorsOf(text)[0] === anchor);
+    assert.match(section ?? '', /^```\w+\n/m, row);
+  }
 });

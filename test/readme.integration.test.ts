@@ -1,6 +1,9 @@
 /**
- * README.md is true: every `ts` block is a whole program that compiles and runs, and below a block that exports `app` stand,
- * unseen, requests with the answers that it gives:  <!-- POST /notes {"text":"x"} -> 201 {"id":1} -->
+ * The examples and tables of the manuals agree with the code. Every `ts` block is a whole program that compiles and runs; in
+ * the manuals of svc/db and svc/oauth, only blocks that begin with an import are, and those with requests run. Below a block
+ * that exports `app` stand, in comments, requests and the answers it gives:
+ *
+ *     <!-- POST /notes {"text":"x"} -> 201 {"id":1} -->
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -11,66 +14,74 @@ import { pathToFileURL } from 'node:url';
 import { TestClient } from 'svc/testing';
 import { USUAL_LIMITS } from '../src/http/server/options.ts';
 import { ROOT, build } from './support/build.ts';
+import { manual, manuals } from './support/manuals.ts';
 import { folder, project, run, start, write } from './support/run.ts';
 import type { Svc } from 'svc';
 
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const MANUALS = manuals();
+const ALL = MANUALS.map(({ text }) => text).join('\n');
+const HAND_WRITTEN = MANUALS.filter(({ path }) => path !== 'src/REFERENCE.md')
+  .map(({ text }) => text)
+  .join('\n');
 const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>;
 };
 
 interface Block {
-  readonly line: number;
+  /** Such as `src/http/README.md:12`. */
+  readonly place: string;
+  /** Name of its program. */
+  readonly file: string;
+  readonly runs: boolean;
   readonly code: string;
   readonly requests: readonly string[];
 }
 
-const BLOCKS: readonly Block[] = [...README.matchAll(/^```ts\n([\s\S]*?)^```\n((?:<!-- .* -->\n)*)/gm)].map(
-  (match) => ({
-    line: README.slice(0, match.index).split('\n').length + 1,
-    code: match[1]!,
-    requests: [...match[2]!.matchAll(/^<!-- (.*) -->$/gm)].map((comment) => comment[1]!),
-  }),
+/** Manuals with fragments of programs, and with programs that need a server. */
+const HAS_FRAGMENTS: readonly string[] = ['src/db/README.md', 'src/oauth/README.md'];
+
+const BLOCKS: readonly Block[] = MANUALS.filter(
+  ({ path }) => path !== 'src/TUTORIAL.md', // test/tutorial.integration.test.ts follows it
+).flatMap(({ path, text }) =>
+  [...text.matchAll(/^```ts\n([\s\S]*?)^```\n((?:<!-- .* -->\n)*)/gm)]
+    .filter(([, code]) => !HAS_FRAGMENTS.includes(path) || code!.startsWith('import '))
+    .map(({ index, 1: code, 2: comments }) => {
+      const line = text.slice(0, index).split('\n').length + 1;
+      const requests = [...comments!.matchAll(/^<!-- (.*) -->$/gm)].map(([, request]) => request!);
+      return {
+        place: `${path}:${line}`,
+        file: `${path.replace('/README.md', '').replaceAll(/\W/g, '-')}-${line}.ts`,
+        code: code!,
+        requests,
+        runs: !HAS_FRAGMENTS.includes(path) || requests.length > 0,
+      };
+    }),
 );
 /** The rows of tables that begin with a variable. */
-const ROWS: readonly string[] = [...README.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
-const programs = project(
-  { after },
-  Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])),
-);
+const ROWS: readonly string[] = [...HAND_WRITTEN.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
+const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code }) => [file, code])));
 
 before(build);
 
-test('README.md has programs', () => {
-  assert.ok(BLOCKS.length >= 4);
+test('the manuals have programs', () => {
+  assert.ok(BLOCKS.length >= 30, `${BLOCKS.length}`);
 });
 
-test('every program of README.md compiles, and those of the README files of svc/db and svc/oauth', (t) => {
-  /** What readers have of their own. */
+test('every program of the manuals compiles', (t) => {
+  /** Functions that the reader of an example has. */
   const theirs = [
     'handle(message: string): void',
     'readThemAll(): void',
     'findOrCreate(provider: string, subject: string): Promise<string | undefined>',
     'notesOf(owner: string): readonly string[]',
   ];
-  const withTheirs = (code: string): string =>
+  const withTheirs = ({ code, runs }: Block): string =>
     code +
-    theirs
+    (runs ? [] : theirs)
       .filter((text) => code.includes(text.split('(')[0]!))
       .map((text) => `declare function ${text};\n`)
       .join('');
-  const blocks = ['db', 'oauth'].flatMap((part) =>
-    [
-      ...readFileSync(join(ROOT, 'src', part, 'README.md'), 'utf8').matchAll(
-        /^```ts\n(import [\s\S]*?)^```\n/gm,
-      ),
-    ].map(([, code], index) => [`${part}-${index}.ts`, withTheirs(code!)] as const),
-  );
-  assert.ok(blocks.length >= 4);
-  const files = {
-    ...Object.fromEntries(blocks),
-    ...Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])),
-  };
+  const files = Object.fromEntries(BLOCKS.map((block) => [block.file, withTheirs(block)]));
   const cwd = folder(t, {
     'package.json': '{"type":"module"}',
     'tsconfig.json': JSON.stringify({
@@ -103,7 +114,8 @@ test('every program of README.md compiles, and those of the README files of svc/
 
 test('the command below the first program of README.md serves it as it stands', async (t) => {
   const [, command] =
-    /^`npx --no (svc run app\.ts[^`]*)` serves/m.exec(README) ?? assert.fail('the command is gone');
+    /^`npx --no (svc run app\.ts[^`]*)` serves/m.exec(manual('README.md')) ??
+    assert.fail('the command is gone');
   const cwd = project(t, { 'app.ts': BLOCKS[0]!.code });
   const [, url] = await start(
     t,
@@ -114,16 +126,16 @@ test('the command below the first program of README.md serves it as it stands', 
   assert.equal(await (await fetch(`${url}/notes`)).text(), '[]');
 });
 
-for (const { line, requests } of BLOCKS) {
-  const file = join(programs, `line-${line}.ts`);
+for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs)) {
+  const file = join(programs, name);
 
-  test(`the program in line ${line} of README.md runs and ends`, async () => {
+  test(`the program at ${place} runs and ends`, async () => {
     const { status, stderr } = await run(process.execPath, [file], { cwd: programs }); // by the built package, as its users do
     assert.equal(status, 0, stderr);
   });
 
   if (requests.length > 0) {
-    test(`the application in line ${line} of README.md answers as it should`, async () => {
+    test(`the application at ${place} answers as its manual says`, async () => {
       const { app } = (await import(pathToFileURL(file).href)) as { app: Svc };
       await using client = new TestClient(app);
       for (const request of requests) {
@@ -142,17 +154,18 @@ for (const { line, requests } of BLOCKS) {
   }
 }
 
-test('every command of README.md is a script of package.json', () => {
-  const named = [...README.matchAll(/\bnpm (?:run )?(start|test|typecheck|coverage|bench|build)\b/g)].map(
+test('every npm command of the manuals is a script of package.json', () => {
+  const named = [...ALL.matchAll(/\bnpm (?:run )?(start|test|typecheck|coverage|bench|build)\b/g)].map(
     (match) => match[1]!,
   );
   assert.ok(named.includes('start') && named.includes('test'));
   for (const name of named) assert.ok(name in MANIFEST.scripts, name);
 });
 
-test('every file that README.md names is there', () => {
-  for (const [, path] of README.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g))
-    assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
+test('every file that a manual names is there, or is a file of an example', () => {
+  const ofExamples = ['src/app.ts', 'src/login.ts', 'src/notes.ts', 'test/app.test.ts'];
+  for (const [, path] of ALL.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g))
+    if (!ofExamples.includes(path!)) assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
 });
 
 /** But for those of new projects. */
@@ -168,7 +181,7 @@ function settingOf(variable: string): string {
     .replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
 }
 
-test('every variable that README.md names is read by the sources, by the name of its setting', () => {
+test('every variable in a table of the manuals is read by the sources, by the name of its setting', () => {
   const sources = SOURCES.join('\n');
   for (const [variable] of ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)) {
     const key = settingOf(variable);
@@ -179,7 +192,7 @@ test('every variable that README.md names is read by the sources, by the name of
   }
 });
 
-test('every setting that the sources read is a variable in a table of README.md, or a limit', () => {
+test('every setting that the sources read is a variable in a table of a manual, or a limit', () => {
   const read = new Set(
     SOURCES.flatMap((text) =>
       [...text.matchAll(/[cC]onfig(?:\(\))?\.get(?:<[^(]*>)?\('([a-zA-Z]+)'/g)].map(([, key]) => key!),
@@ -194,15 +207,15 @@ test('every setting that the sources read is a variable in a table of README.md,
     [],
   );
   for (const limit of Object.keys(USUAL_LIMITS))
-    assert.match(README, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
+    assert.match(ALL, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
 });
 
-test('README.md names the file that npm pack makes, and never has npx look for the command elsewhere', () => {
+test('The manuals name the file that npm pack makes, and never have npx look for the command elsewhere', () => {
   const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     name: string;
     version: string;
   };
-  for (const [, file] of README.matchAll(/\b(svc-\d[\w.-]*\.tgz)/g))
+  for (const [, file] of ALL.matchAll(/\b(svc-\d[\w.-]*\.tgz)/g))
     assert.equal(file, `${name}-${version}.tgz`);
-  assert.deepEqual(README.match(/npx svc\b.*/g), null, 'of the public registry that is another package');
+  assert.deepEqual(ALL.match(/npx svc\b.*/g), null, 'of the public registry that is another package');
 });

@@ -21,12 +21,12 @@ import type { Counter } from '../observability/metrics.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { CompilationView, CompiledApplication } from '../routing/compile.ts';
 import type { CompileVariant } from './declarations.ts';
-import type { Settings } from './options.ts';
+import type { EffectiveOptions } from './options.ts';
 
 /** The parts of an application that serving needs. */
 interface ApplicationDeps {
   readonly compiled: CompiledApplication;
-  readonly settings: Settings;
+  readonly options: EffectiveOptions;
   readonly clock: Clock;
   readonly log: Logger;
   readonly operations: Operations;
@@ -68,15 +68,15 @@ export class Application implements ServedApplication {
   readonly #functions: ServedApplication;
 
   constructor(deps: ApplicationDeps) {
-    const { compiled, settings, clock, log, operations } = deps;
+    const { compiled, options, clock, log, operations } = deps;
     this.#deps = deps;
-    this.defaults = settings.defaults;
+    this.defaults = options.defaults;
     this.clock = clock;
     this.log = log;
-    this.limits = settings.limits;
-    this.securesCookies = settings.env === 'production';
+    this.limits = options.limits;
+    this.securesCookies = options.env === 'production';
     this.connections = operations.connections;
-    this.longestRequestMs = longestTimeout(compiled.routes, settings.limits);
+    this.longestRequestMs = longestTimeout(compiled.routes, options.limits);
     this.routes = compiled.routes;
     this.view = compiled.view;
     this.handle = compiled.handle;
@@ -84,7 +84,7 @@ export class Application implements ServedApplication {
     this.hasSocketAt = compiled.hasSocketAt;
     this.routeAt = compiled.routeAt;
     this.start = compiled.start;
-    this.#accessLog = settings.accessLog > 0 ? new AccessLog(log, settings.accessLog) : undefined;
+    this.#accessLog = options.accessLog > 0 ? new AccessLog(log, options.accessLog) : undefined;
     this.#functions = this.#withHandle(compiled.handleTool);
   }
 
@@ -128,7 +128,7 @@ export class Application implements ServedApplication {
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 
-  /** Serves other routes (the metrics on a port of their own) with the settings of this application, without counting their requests. */
+  /** Serves other routes (the metrics on a port of their own) with the options of this application, without counting their requests. */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: publishResponse };
   }

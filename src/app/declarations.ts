@@ -216,7 +216,7 @@ export class Declarations {
 
   /** @throws SvcError `E_COMPILE` with all findings of check(), when one of them forbids a start */
   assertMayStart(compilation: Compilation): void {
-    if (this.#isFlawless(compilation)) return;
+    if (this.#hasNoFindings(compilation)) return;
     const { report, refuses } = this.#examine(compilation, this.rules.filter(countsAtStart));
     if (refuses) {
       const { findings } = this.#examine(compilation).report;
@@ -228,7 +228,7 @@ export class Declarations {
   }
 
   /** Whether no rule that counts at a start finds anything. */
-  #isFlawless(compilation: Compilation): boolean {
+  #hasNoFindings(compilation: Compilation): boolean {
     return (
       compilation.findings.length === 0 &&
       !this.#rules.some(countsAtStart) &&

@@ -2,6 +2,7 @@
  * Routes of the package itself: probes, metrics, the OpenAPI document and the docs page.
  */
 import { OpenApiAnswer } from '../openapi/answer.ts';
+import { ownProtection } from '../openapi/security.ts';
 import { Router } from '../routing/route.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 import type { DocsPage } from '../openapi/docs/page.ts';
@@ -48,7 +49,12 @@ export function operationRoutes(
   let page: Promise<DocsPage> | undefined;
   const docs = (): Promise<DocsPage> =>
     (page ??= import('../openapi/docs/page.ts').then(
-      ({ DocsPage }) => new DocsPage(() => document.document),
+      ({ DocsPage }) =>
+        new DocsPage(
+          () => document.document,
+          undefined,
+          () => ownProtection(view()),
+        ),
       (error: unknown) => {
         page = undefined; // the next reader tries again
         throw error;

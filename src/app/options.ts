@@ -267,7 +267,7 @@ export function readRunOptions(
 }
 
 /** The framework's own settings. */
-export class Settings {
+export class EffectiveOptions {
   readonly env: Env;
   readonly debug: boolean;
   readonly title: string;

@@ -24,7 +24,7 @@ import { Application } from './application.ts';
 import { Declarations } from './declarations.ts';
 import { servicesOf } from './host.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
-import { Settings, readRunOptions, readSvcOptions } from './options.ts';
+import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
@@ -86,7 +86,7 @@ export class Svc extends Router implements McpApplication {
   #testEnv: Env | undefined;
   #clock: Clock;
   /** Undefined until the application is compiled: until then each reader reads the settings anew. */
-  #settings: Settings | undefined;
+  #effective: EffectiveOptions | undefined;
   #application: Application | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST`, `E_TRUST_PROXY` */
@@ -124,20 +124,20 @@ export class Svc extends Router implements McpApplication {
     this.#declarations = this.#declare(shared, tasks);
     this.lifecycle = this.#makeLifecycle(roomBus);
     this.serving = this.#makeServing();
-    this.#readSettings(); // a setting that cannot be read fails here, not at the first request
+    this.#readEffective(); // a setting that cannot be read fails here, not at the first request
   }
 
   /** `development`, `test` or `production`: which endpoints are protected, and how much an error response shows. */
   get env(): Env {
-    return this.#settings?.env ?? this.#testEnv ?? this.config.env;
+    return this.#effective?.env ?? this.#testEnv ?? this.config.env;
   }
 
   get title(): string {
-    return this.#readSettings().title;
+    return this.#readEffective().title;
   }
 
   get version(): string {
-    return this.#readSettings().version;
+    return this.#readEffective().version;
   }
 
   get clock(): Clock {
@@ -389,7 +389,7 @@ export class Svc extends Router implements McpApplication {
 
   /** Settings of requests, for a test client. @internal */
   get defaults(): RequestDefaults {
-    return this.#readSettings().defaults;
+    return this.#readEffective().defaults;
   }
 
   #declare(shared: Services, tasks: BackgroundRunner): Declarations {
@@ -409,8 +409,8 @@ export class Svc extends Router implements McpApplication {
       tasks,
       errors: this.#errors,
       sockets: { rooms: this.rooms, meter: new WebSocketMeter(this.metrics) },
-      isDebug: () => this.#readSettings().debug,
-      isContentTypeStrict: () => this.#readSettings().strictContentType,
+      isDebug: () => this.#readEffective().debug,
+      isContentTypeStrict: () => this.#readEffective().strictContentType,
       assertNotFrozen: (action) => this.assertNotFrozen(action),
     });
   }
@@ -444,14 +444,14 @@ export class Svc extends Router implements McpApplication {
     const compiled = this.#declarations.compile();
     this.freeze();
     this.config.freeze();
-    this.#settings = this.#readSettings();
+    this.#effective = this.#readEffective();
     return this.#applicationOf(compiled);
   }
 
   #applicationOf(compiled: CompiledApplication, { onFailedAfter }: CompileVariant = {}): Application {
     return new Application({
       compiled,
-      settings: this.#readSettings(),
+      options: this.#readEffective(),
       clock: this.#clock,
       log: this.log,
       operations: this.operations,
@@ -462,11 +462,11 @@ export class Svc extends Router implements McpApplication {
     });
   }
 
-  #readSettings(): Settings {
+  #readEffective(): EffectiveOptions {
     return (
-      this.#settings ??
+      this.#effective ??
       this.config.together(
-        () => new Settings(this.config, this.state, this.#testEnv, this.#declarations.middleware),
+        () => new EffectiveOptions(this.config, this.state, this.#testEnv, this.#declarations.middleware),
       )
     );
   }

@@ -11,7 +11,7 @@
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
-import { given, isFunction, readOptions, text } from '../base/options.ts';
+import { given, isFunction, isTextList, readOptions, text } from '../base/options.ts';
 import { isThenable } from '../base/promises.ts';
 import type { AuthSource, PrincipalOf } from './auth.ts';
 import type { DependencySource } from '../routing/di.ts';
@@ -173,7 +173,7 @@ function ownOf(claims: object, name: string): unknown {
 
 /** One item that is no string, and the whole is not what it should be. */
 function textsOf(value: unknown): readonly string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string') ? (value as string[]) : [];
+  return isTextList(value) ? value : [];
 }
 
 // -- declared --

@@ -166,7 +166,10 @@ export class InternalError extends HTTPException {
 }
 /** 409: the request conflicts with the state of what it is about: a name is taken, a version is old. */
 export class Conflict extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) {
+  constructor(
+    detail?: string,
+    options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] | undefined },
+  ) {
     super(409, detail, options);
   }
 }

@@ -7,7 +7,7 @@ import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
 /** What is said of a mistake. */
-export interface Fault {
+interface Fault {
   /** "Cannot ‹what was tried›: ‹what was found, what is needed›", values quoted, no full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
@@ -15,7 +15,7 @@ export interface Fault {
   readonly rule?: Finding['rule'];
 }
 
-/** Every fault by code. A code is for ever, a message is not. README.md lists them; a test holds the two together. */
+/** Every fault by code. A code is for ever, a message is not. src/REFERENCE.md lists them, which a test checks. */
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
@@ -139,6 +139,11 @@ export const FAULTS = {
     describe: (): string =>
       'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
     remedy: 'Await inside the callback everything that uses its handle, and do not keep the handle',
+  },
+  E_DB_PAGE: {
+    describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
+    remedy:
+      "Order by columns of the rows that together are unique, for example orderBy: { created_at: 'desc', id: 'asc' }",
   },
   E_DB_PARAMETER: {
     describe: (where: string, problem: string): string => `Cannot bind ${where}: found ${problem}`,
@@ -443,6 +448,17 @@ export const FAULTS = {
       `Cannot use a secret of ${bytes} bytes: HMAC-SHA-256 needs ${needed} or more`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
+  },
+  E_SEED: {
+    describe: (problem: string): string => `Cannot seed the database: ${problem}`,
+    remedy:
+      'Put SQL files such as seeds/10_users.sql beside the migrations; write them so that they may run again',
+  },
+  E_SEED_PRODUCTION: {
+    describe: (): string =>
+      'Cannot seed the database: the environment is production, and seeds are rows for development',
+    remedy:
+      'Set SVC_ENV=development, for example by --env-file .env; --in-production seeds a production database all the same',
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',

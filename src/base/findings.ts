@@ -23,6 +23,8 @@ export interface Finding {
   /** What it is about, for example `POST /users`. */
   readonly subject: string;
   readonly message: string;
+  /** The reason, where that of the rule is about another variant of it. */
+  readonly why?: string | undefined;
   readonly remedy: string;
   readonly place?: Place | undefined;
 }

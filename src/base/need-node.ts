@@ -13,7 +13,7 @@ export function isSupportedNode(version: string): boolean {
 
 if (!isSupportedNode(process.versions.node)) {
   process.stderr.write(
-    `svc needs Node.js 24.18.1 or later in the 24 line, or 26.5.1 or later (at the very least 24.16 or 26.1); found ${process.versions.node} at ${process.execPath}\n`,
+    `svc needs Node.js 24.18.1 or later, of the 26 line 26.5.1 or later; found ${process.versions.node} at ${process.execPath}. Get one with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org\n`,
   );
   process.exit(2);
 }

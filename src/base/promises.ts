@@ -4,6 +4,7 @@
  * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. When the handler has
  * already returned, the rejection must not end the process.
  */
+import type { Clock } from './clock.ts';
 
 /** Whether a value must be awaited. */
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -47,6 +48,25 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.return();
+  }
+}
+
+/**
+ * Settles as `pending` does, or after `ms` with the result of `onLate`, whichever comes first. No timer is left behind, and a late
+ * rejection of `pending` needs no listener.
+ */
+export async function within<T, Late>(
+  clock: Clock,
+  ms: number,
+  pending: Promise<T>,
+  onLate: () => Late,
+): Promise<T | Late> {
+  const late = Promise.withResolvers<Late>();
+  const timer = clock.after(ms, () => late.resolve(Promise.try(onLate)));
+  try {
+    return await Promise.race([pending, late.promise]);
+  } finally {
+    timer[Symbol.dispose]();
   }
 }
 

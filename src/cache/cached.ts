@@ -17,6 +17,7 @@ import { SvcError } from '../base/errors.ts';
 import { SingleFlight, type SharedCall, type Give } from './single-flight.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { bool, given, int, isFunction, number, readOptions, shown, optionalInt } from '../base/options.ts';
+import { within } from '../base/promises.ts';
 import type { Awaitable, CacheBackend } from './stores.ts';
 
 /** How results of a function are kept. Times are seconds, fractions allowed. */
@@ -297,11 +298,9 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   async #inTime<T>(pending: Awaitable<T>): Promise<T> {
     if (!(pending instanceof Promise)) return pending;
-    const late = Promise.withResolvers<never>();
-    using _limit = this.#clock.after(this.#backendTimeoutMs, () =>
-      late.reject(new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`)),
-    );
-    return await Promise.race([pending, late.promise]);
+    return within(this.#clock, this.#backendTimeoutMs, pending, () => {
+      throw new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`);
+    });
   }
 
   #onBackendFailure(operation: string, error: unknown): undefined {

@@ -26,7 +26,7 @@ export interface ApplicationView extends CompilationView {
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Where a plugin of this name was registered. */
   placeOfPlugin(name: string): Place | undefined;
-  /** Whether whoever asks may read the documents, where they are served. */
+  /** Whether every client may read the documents, where they are served. */
   readonly hasPublicDocs: boolean;
   /** What lets clients read the metrics, where that is a function. */
   readonly metricsGuard: ((...args: never[]) => unknown) | undefined;
@@ -48,14 +48,16 @@ export interface NeededSecret {
 }
 
 /** What a finding has of its own, where the rule does not speak for it. */
-export interface Particulars {
+interface Particulars {
   readonly severity?: Severity | undefined;
   readonly remedy?: string | undefined;
+  /** The reason, where that of the rule is about another variant of it. */
+  readonly why?: string | undefined;
   /** Whether, being an error, it keeps the application from starting. Default: in the phase `graph`. */
   readonly refuses?: boolean | undefined;
 }
 
-/** How a rule tells what it has found. */
+/** Reports a finding of a rule. */
 export type ReportFinding = (
   subject: string,
   message: string,
@@ -173,7 +175,7 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
     subject,
     message,
     place,
-    { severity = rule.severity, remedy = rule.remedy, refuses = rule.phase === 'graph' } = {},
+    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph' } = {},
   ) => {
     entries.push({
       finding: {
@@ -181,6 +183,7 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
         severity,
         subject,
         message,
+        ...(why === undefined ? {} : { why }),
         remedy,
         place: place ?? placeOfSubject(view, subject),
       },
@@ -262,7 +265,7 @@ function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): E
     if (!isAbout(finding, declared, route.method)) continue;
     for (const allowance of declared.spec.allow!) {
       if (allowance?.rule !== finding.rule) continue;
-      const found = problemOf(allowance, nowMs);
+      const found = issueOf(allowance, nowMs);
       if (found === undefined) return undefined;
       problem ??= found;
     }
@@ -283,7 +286,7 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
 }
 
 /** Why an allowance does not count. It holds to the end of its last day, UTC. */
-export function problemOf({ reason, until }: Allowance, nowMs: number): string | undefined {
+export function issueOf({ reason, until }: Allowance, nowMs: number): string | undefined {
   if (typeof reason !== 'string' || reason.trim() === '') return 'its allowance gives no reason';
   if (until === undefined) return undefined;
   const startMs = /^\d{4}-\d\d-\d\d$/.test(until) ? Date.parse(`${until}T00:00:00Z`) : Number.NaN;
@@ -329,7 +332,7 @@ export function findRule(
 }
 
 /** Methods that change nothing (RFC 9110 §9.2.1). */
-export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
 /** How findings name a route: `POST /users`. */
 export function subjectOf({ route }: RouteDetail): string {

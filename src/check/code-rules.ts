@@ -57,7 +57,11 @@ function reportBlocking(
       .filter((name) => isBlockingName(name) && !isDefinedIn(code, name)),
   );
   if (calls.size > 0)
-    report(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
+    report(
+      subject,
+      `${who} calls ${[...calls].join(', ')}, and every other request waits until that ends`,
+      place,
+    );
 }
 
 /** Whether code has a function of its own that is called so. */
@@ -108,14 +112,14 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
     if (cleansUp && !seesFailures)
       report(
         subject,
-        `what its dependency ${label} does after yield does not happen when the request fails: there is no finally`,
+        `the clean-up of its dependency ${label} behind yield does not run when the request fails: there is no finally`,
         detail.route.place,
       );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
     if (forgotten !== undefined)
       report(
         subject,
-        `its dependency ${label} does not wait for ${forgotten}() in its clean-up: a failure there is nobody's`,
+        `its dependency ${label} does not await ${forgotten}() in its clean-up: an error there is lost`,
         detail.route.place,
       );
   }
@@ -149,8 +153,12 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
         continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `its dependency "${name}" is resolved for every request, and the handler does not take it`,
+        `its dependency "${name}" is resolved for every request, and the handler does not use it`,
         declared.declared.place,
+        {
+          why: 'A dependency that no code uses still runs for every request, and costs time there',
+          remedy: 'Remove the dependency, or take it in the handler',
+        },
       );
     }
   }

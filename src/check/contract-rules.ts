@@ -6,7 +6,7 @@ import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
 import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './check.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { compileType, misfitsOf, plansOf, plansWithin } from '../schema/schema.ts';
+import { compileType, exampleFindings, plansOf, plansWithin } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -34,7 +34,7 @@ export function findUndescribedBodies(view: ApplicationView, report: ReportFindi
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
 const REVEALING_NAMES =
   /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
-/** Tokens that say where to go on or which page a form was on, and hashes of what everybody may read. */
+/** Tokens of pages and forms, and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
 
@@ -49,12 +49,22 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
     if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
       report(subjectOf(detail), 'it replies with JSON that no schema describes', route.place, {
         severity: 'warning',
+        why: 'A reply without a schema sends every field that the object has, now and after the next change',
+        remedy: 'Declare it: response: User',
       });
     }
     if (isAboutSecrets(detail) || isIssuing(detail)) continue; // there they are what a client comes for
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
-        report(subjectOf(detail), `its response has the field "${name}"`, route.place);
+        report(
+          subjectOf(detail),
+          `its response schema has the field "${name}", which sounds like a secret`,
+          route.place,
+          {
+            why: 'Every client of the route receives this field',
+            remedy: `Remove the field, or keep it out of replies: Field(str, { secret: true }); where clients need it, allow it: allow: [{ rule: 'SVC302', reason: '…' }]`,
+          },
+        );
     }
   }
 }
@@ -121,7 +131,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
         `its response of status ${bodiless} has a schema, and such an answer has no body`,
         route.place,
       );
-    for (const { name, field, message } of misfitsOfRoute(detail))
+    for (const { name, field, message } of exampleFindingsOf(detail))
       report(
         subjectOf(detail),
         `the example of "${field}" in ${name} does not fit: it ${message}`,
@@ -138,7 +148,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
 }
 
 /** Examples of everything that a route takes and gives which their own schemas refuse. */
-function misfitsOfRoute(
+function exampleFindingsOf(
   detail: RouteDetail,
 ): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
   const { body, form, texts } = detail.inputs;
@@ -150,10 +160,12 @@ function misfitsOfRoute(
     plansWithin(node, plans);
   for (const plan of [...(form === undefined ? [] : [form]), ...texts.map((text) => text.plan)])
     plansOf(plan, plans);
-  return [...plans].flatMap((plan) => misfitsOf(plan).map((misfit) => ({ name: plan.name, ...misfit })));
+  return [...plans].flatMap((plan) =>
+    exampleFindings(plan).map((finding) => ({ name: plan.name, ...finding })),
+  );
 }
 
-/** SVC304: what anybody may send, of any length up to that of a body. */
+/** SVC304: input of clients without a credential, of any length up to that of a body. */
 export function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, inputs } = detail;
@@ -167,7 +179,8 @@ export function findUnbounded(view: ApplicationView, report: ReportFinding): voi
     for (const [where, schema] of parts) {
       const found = unboundedIn(schema, where, components, new Set());
       if (found.length > 0)
-        report(subjectOf(detail), `anybody may send ${found.join(' and ')} of any length`, route.place, {
+        report(subjectOf(detail), `every client may send ${found.join(' and ')} of any length`, route.place, {
+          why: 'Texts and lists without a bound fill memory and databases',
           remedy: 'Give it a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
         });
     }

@@ -5,29 +5,32 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
+import { letsStrangersIn } from './probes.ts';
 import { ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
-import type { ApplicationView, ReportFinding } from './check.ts';
+import type { Finding } from '../base/findings.ts';
+import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 
 /** SVC208 */
 export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
   if (isOn(settings.peek('debug')))
-    report('setting debug', 'answers show stack traces to everybody', place, {
+    report('setting debug', 'error replies show stack traces to every client', place, {
       remedy: 'Leave out debug (SVC_DEBUG) in production: the log has the traces',
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
-    report('setting enableDocs', '/docs and /openapi.json tell everybody of every route', place, {
+    report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
       remedy: 'Leave out enableDocs (SVC_ENABLE_DOCS) in production, unless the interface is public',
     });
   }
   if (
     view.metricsGuard !== undefined &&
-    /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard))
+    (letsStrangersIn(view.metricsGuard) ||
+      /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard)))
   ) {
-    report('setting ops', '/metrics is open to everybody: its auth says yes to whoever asks', place, {
+    report('setting ops', '/metrics is open to every client: its auth accepts every request', place, {
       severity: 'warning',
       remedy:
         'Give it a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or leave auth out: private peers only',
@@ -49,12 +52,45 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
     return;
   report(
     'the application',
-    'its answers have no security headers: no content security policy, no HSTS, no nosniff',
+    'its replies have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
 }
 
-/** Beyond these a limit protects nobody. */
+/** SVC219, which only the command reports: notes, for a proxy in front may do both. */
+export function findUnnamedHosts(view: ApplicationView, { severity, remedy }: RuleText): readonly Finding[] {
+  if (view.env !== 'production' || ownRoutes(view).length === 0) return [];
+  const { settings, middleware, place } = view;
+  const finding = { rule: 'SVC219', severity, subject: 'the application', place } as const;
+  const namesHosts = middleware.some((layer) => layer.kind === 'trusted-host');
+  const speaksTls = settings.peek('trustProxy') !== undefined || settings.peek('tlsCert') !== undefined;
+  return [
+    ...(namesHosts
+      ? []
+      : [
+          {
+            ...finding,
+            message:
+              'it answers requests for any host name: links made of req.host lead where a client wants',
+            remedy,
+          },
+        ]),
+    ...(speaksTls
+      ? []
+      : [
+          {
+            ...finding,
+            message:
+              'nothing says how requests come over TLS: neither a certificate (SVC_TLS_CERT) nor a proxy (SVC_TRUST_PROXY) is named',
+            why: 'Without TLS every machine on the path reads and changes requests, with their cookies and tokens',
+            remedy:
+              'Name the proxy that speaks TLS and redirects http: to https:, trustProxy: 1; or give the server a certificate',
+          },
+        ]),
+  ];
+}
+
+/** A limit above these protects nothing. */
 const GREATEST = {
   headersTimeoutMs: 120_000,
   requestTimeoutMs: 3_600_000,
@@ -74,7 +110,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
     if (value > greatest)
       report(
         `setting ${name}`,
-        `${value} is as good as no limit: a few clients can hold all that the process has`,
+        `${value} is as good as no limit: a few clients can use up the process`,
         settings.placeOf(name) ?? place,
         { severity: 'warning' },
       );
@@ -130,7 +166,7 @@ export function findLimitConflicts(view: ApplicationView, report: ReportFinding)
   }
 }
 
-/** What nobody need look out for beyond a message of this size is no limit. */
+/** A larger limit of messages is none. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 
 function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {
@@ -140,7 +176,7 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
       declared: { socket },
     } = detail;
     if (socket === undefined) continue;
-    const { settings, guard } = socket;
+    const { options, guard } = socket;
     const warn = (message: string, remedy: string): void =>
       report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
     if (guard.origin.isOpen)
@@ -154,14 +190,14 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
         `pages of unknown sites may open it, such as ${stranger}: its function for origins says yes`,
         "Name the pages that may open it: origins: ['https://app.example']",
       );
-    if (settings.heartbeatMs === false && settings.idleTimeoutMs === false)
+    if (options.heartbeatMs === false && options.idleTimeoutMs === false)
       warn(
         'nothing ends it when its client is gone: heartbeatMs: false without an idleTimeoutMs',
         'Leave heartbeatMs to its default, or give it an idleTimeoutMs',
       );
-    if (settings.maxMessageBytes > LARGE_MESSAGE_BYTES)
+    if (options.maxMessageBytes > LARGE_MESSAGE_BYTES)
       warn(
-        `one message may take ${settings.maxMessageBytes} bytes of memory: maxMessageBytes`,
+        `one message may take ${options.maxMessageBytes} bytes of memory: maxMessageBytes`,
         'Leave maxMessageBytes to its default, or to what your largest message needs',
       );
   }

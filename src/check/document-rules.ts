@@ -3,7 +3,7 @@
  * (SVC306).
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
-import { openapiDocument, openapiProblems } from '../openapi/openapi.ts';
+import { openapiDocument, openapiFindings } from '../openapi/openapi.ts';
 import { compareOpenapi } from '../openapi/compare.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
 import { McpGuard } from '../mcp/mount.ts';
@@ -14,8 +14,8 @@ import type { Finding } from '../base/findings.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
 /** SVC305 */
-export function findDocumentFlaws(view: ApplicationView, report: ReportFinding): void {
-  const problems = openapiProblems(view);
+export function reportDocument(view: ApplicationView, report: ReportFinding): void {
+  const problems = openapiFindings(view);
   const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
   for (const { subject, message, detail } of problems)
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
@@ -24,10 +24,10 @@ export function findDocumentFlaws(view: ApplicationView, report: ReportFinding):
         remedy: 'Tell them apart by a segment of text, where clients are made from the document',
       });
   findNamesakes(view, report);
-  findToolFlaws(view, report);
+  reportTools(view, report);
 }
 
-/** How many routes there are of each method and shape: of more than one SVC101 tells. */
+/** How many routes there are of each method and shape: SVC101 reports more than one. */
 function countsOf({ details }: ApplicationView): Map<string, number> {
   const counts = new Map<string, number>();
   for (const detail of details) {
@@ -49,7 +49,7 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
       reported.add(schema);
       report(
         subjectOf(detail),
-        `its schema ${name} is another one than that of an earlier route, so that documents have to call it ${name}2`,
+        `its schema ${name} is not that of an earlier route, so documents have to call it ${name}2`,
         detail.route.place,
         { severity: 'warning', remedy: 'Give one of the two classes another name' },
       );
@@ -111,7 +111,7 @@ function shape(path: string): string {
  */
 
 /** SVC305, as far as it is about tools. */
-function findToolFlaws({ details, tools }: ApplicationView, report: ReportFinding): void {
+function reportTools({ details, tools }: ApplicationView, report: ReportFinding): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
   for (const { detail, wanted, name } of planNames(details, tools)) {
@@ -128,7 +128,7 @@ function findToolFlaws({ details, tools }: ApplicationView, report: ReportFindin
     ) {
       report(
         subjectOf(detail),
-        'it is a tool that changes something, and does not say what',
+        'it is a tool that changes data, and has no description',
         detail.route.place,
         {
           severity: 'warning',
@@ -141,7 +141,7 @@ function findToolFlaws({ details, tools }: ApplicationView, report: ReportFindin
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // names that are made of paths matter to nobody where there is no endpoint
+      // without an endpoint no client sees names that are made of paths
       report(
         subjectOf(detail),
         `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`,

@@ -4,7 +4,7 @@
 import type { Finding } from '../base/findings.ts';
 
 /** More about a rule. */
-export interface Explanation {
+interface Explanation {
   readonly wrong: string;
   readonly right: string;
   /** Numbers of the Common Weakness Enumeration. */
@@ -163,6 +163,12 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     right: "'postgres://db.example/shop'",
     cwe: [319],
   },
+  SVC219: {
+    wrong: 'app.use(new SecurityHeadersMiddleware());',
+    right: "app.use(new TrustedHostMiddleware({ hosts: ['app.example'] }));",
+    cwe: [644],
+    sources: ['Django security.W020 and W008'],
+  },
   SVC301: {
     wrong: "app.post('/a', async ({ req }) => await req.json());",
     right: "app.post('/a', { body: Note }, ({ body }) => body);",
@@ -258,6 +264,11 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     wrong: 'db.transaction(async () => { await db.execute(…); })',
     right: 'db.transaction(async (tx) => { await tx.execute(…); })',
     cwe: [662],
+  },
+  SVC615: {
+    wrong: "const user = await db.fetchOne('… where id = ?', [id]); return user.name;",
+    right: 'if (user === undefined) throw new NotFound(); return user.name;',
+    cwe: [476],
   },
   SVC621: {
     wrong: "if (req.headers['x-key'] !== process.env['KEY'])",

@@ -181,6 +181,9 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
         `${declared.methods.join(', ')} ${declared.template.template}`,
         `"${name}" is ${viewOfDependency(earlier).label} for its router and ${viewOfDependency(dependency).label} for the route: both run, the handler sees the second`,
         declared.declared.place,
+        {
+          why: 'The handler sees the dependency of the innermost declaration. The outer one of the same name also runs for every request, and its value is lost',
+        },
       );
     }
   }
@@ -203,7 +206,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
-      report(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, {
+      report(subject, 'its rateLimit has no effect: there is no RateLimitMiddleware', route.place, {
         remedy: 'Add app.use(new RateLimitMiddleware())',
       });
     }
@@ -224,7 +227,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
     ) {
       report(
         subject,
-        'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies',
+        'nothing identifies its sender, so clients with the same address or cookies share idempotency keys',
         route.place,
         {
           severity: 'warning',
@@ -293,7 +296,7 @@ function asksForLayers({ route, declared }: RouteDetail): boolean {
   return typeof route.rateLimit === 'object' || route.security.length > 0 || declared.use.length > 0;
 }
 
-/** Whether there is anybody who could need a secret. */
+/** Whether any part could need a secret. */
 function mayNeedSecrets({ plugins, middleware, details }: ApplicationView): boolean {
   return (
     plugins.length > 0 ||

@@ -34,7 +34,7 @@ export interface ReportScope {
 }
 
 /** How many findings there are of each severity. */
-export interface Counts {
+interface Counts {
   readonly error: number;
   readonly warning: number;
   readonly info: number;
@@ -69,9 +69,7 @@ export function humanReport(
     if (findings.length === 0) return [];
     return [
       paint('bold', HEADINGS[severity]),
-      ...findings.flatMap((finding) =>
-        describe(finding, cwd, explained.has(finding.rule) ? undefined : whyOf(finding.rule), paint),
-      ),
+      ...findings.flatMap((finding) => describe(finding, cwd, newWhyOf(finding), paint)),
       '',
     ];
   });
@@ -86,11 +84,17 @@ export function humanReport(
     '\n',
   );
 
-  /** Once in a report is enough. */
-  function whyOf(id: string): string | undefined {
-    explained.add(id);
-    return rules.find((rule) => rule.id === id)?.why;
+  /** The reason of a finding, unless the report has it already. */
+  function newWhyOf(finding: Finding): string | undefined {
+    const why = whyOf(finding, rules);
+    if (why === undefined || explained.has(why)) return undefined;
+    explained.add(why);
+    return why;
   }
+}
+
+function whyOf({ rule, why }: Finding, rules: readonly RuleText[]): string | undefined {
+  return why ?? rules.find(({ id }) => id === rule)?.why;
 }
 
 function scopeLine({ env, routes, tools, sockets, files, unread }: ReportScope, cwd: string): string {
@@ -125,18 +129,8 @@ function plural(count: number, what: string): string {
 
 /** One document: `ok`, `counts`, `findings` and `suppressed`; files relative to the working folder where they are below it. */
 export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
-  const plain = ({ rule, severity, subject, message, remedy, place }: Finding): object => ({
-    rule,
-    severity,
-    subject,
-    message: relativeText(message, cwd),
-    why: rules.find((candidate) => candidate.id === rule)?.why ?? null,
-    remedy,
-    place:
-      place === undefined || place.line === 0
-        ? null
-        : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
-  });
+  const plain = (finding: Finding): object => plainFinding(finding, cwd, rules);
+
   return JSON.stringify(
     {
       schemaVersion: report.schemaVersion,
@@ -157,6 +151,22 @@ export function jsonReport(report: Report, { target, cwd, rules, scope }: Report
     null,
     2,
   );
+}
+
+function plainFinding(finding: Finding, cwd: string, rules: readonly RuleText[]): object {
+  const { rule, severity, subject, message, remedy, place } = finding;
+  return {
+    rule,
+    severity,
+    subject,
+    message: relativeText(message, cwd),
+    why: whyOf(finding, rules) ?? null,
+    remedy,
+    place:
+      place === undefined || place.line === 0
+        ? null
+        : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
+  };
 }
 
 /** `src/app.ts:12:5` */
@@ -269,7 +279,7 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
   });
 }
 
-/** `fails` says of a finding whether it is at or above the level that fails the check; others are told as output of their case. */
+/** `fails` says of a finding whether it is at or above the level that fails the check; others are output of their case. */
 export function junitReport(
   report: Report,
   { rules, cwd, target }: ReportContext,

@@ -4,9 +4,8 @@
  *   absent, under 32 bytes, a public key   an error that keeps the application from starting
  *   a placeholder, repeated, counted up    an error of the check, and a warning in the log of each start
  */
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
+import { sourceAt } from './probes.ts';
 import { variableOf } from '../base/config.ts';
 import { viewOfDependency } from '../routing/di.ts';
 import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';
@@ -37,7 +36,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
   }
 }
 
-/** A secret that stands in the file where the application is made: everybody who has the sources has it. */
+/** A secret that stands in the file where the application is made: every reader of the sources has it. */
 function findWritten(
   setting: string,
   { settings, place, env }: ApplicationView,
@@ -53,16 +52,6 @@ function findWritten(
       place,
       { remedy: remedyFor(setting) },
     );
-  }
-}
-
-function sourceAt({ file, line }: Place): string {
-  if (line === 0) return '';
-  try {
-    return readFileSync(file.startsWith('file:') ? fileURLToPath(file) : file, 'utf8');
-  } catch {
-    // code that is in no file
-    return '';
   }
 }
 
@@ -106,12 +95,12 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** Asked for its place only where somebody has to be told: that is work. */
+/** Its place is worked out only where a finding needs it. */
 interface Placed {
   readonly place: Place | undefined;
 }
 
-/** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
+/** The secret settings that plugins, middleware and dependencies cannot do without, each with the part that needs it first. */
 export function neededSecrets(
   view: CompilationView,
   placeOfPlugin: (plugin: Plugin) => Place | undefined,

@@ -6,6 +6,7 @@
 import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
+import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { findBreakingChanges } from '../check/document-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
@@ -15,7 +16,7 @@ import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
-import { openapiProblems } from '../openapi/openapi.ts';
+import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
@@ -25,6 +26,7 @@ import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!; // the catalogue begins with it
+const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // the catalogue has it
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -62,9 +64,9 @@ async function work(job: Job): Promise<Answer> {
     escaped.push(error);
   });
   const watch = new HandleWatch();
-  const startedMs = systemClock.monotonicMs();
+  const startedMs = importMsSoFar();
   const loaded = await load(job);
-  const importMs = systemClock.monotonicMs() - startedMs;
+  const importMs = importMsSoFar() - startedMs;
   if ('app' in loaded) await systemClock.sleep(0); // promises that nobody caught are told when the import's turn is over
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const tried = await placed(job, [...network.tried, ...open]);
@@ -83,20 +85,31 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
+  const found = trespassed(); // before functions of the application run that may want the network
+  if (job.wants === 'report' || job.wants === 'live') {
+    const { probe } = await import('../check/probes.ts');
+    await probe(app.inspect());
+  }
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
     return openapiOf(job, app); // a route that cannot be compiled would be missing
-  const found = trespassed();
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
   const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
   const report = makeReport(
-    [...found, ...more, ...checked.findings, ...(live?.findings ?? []), ...sources.findings],
+    [
+      ...found,
+      ...more,
+      ...checked.findings,
+      ...(live?.findings ?? []),
+      ...sources.findings,
+      ...findUnnamedHosts(app.inspect(), HOSTS_RULE),
+    ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );
   return {
@@ -179,6 +192,12 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   return loaded;
 }
 
+/** Time that the process has computed or waited in its loop: what other processes take of the machine does not count. */
+function importMsSoFar(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000 + performance.eventLoopUtilization().idle;
+}
+
 /** SVC503: time is lost with every start of every process, and whoever waits for it waits that long. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
@@ -251,7 +270,7 @@ function texts(rules: readonly RuleText[]): RuleText[] {
 }
 
 function openapiOf({ token }: Job, app: Svc): Answer {
-  const problems = openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
+  const problems = openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
   return { token, kind: 'openapi', document: JSON.stringify(app.openapi(), null, 2), problems };
 }
 

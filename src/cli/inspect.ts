@@ -179,12 +179,12 @@ export function readWord<const T extends string>(
 }
 
 /** Writes a file that an option names. @throws SvcError `E_CLI_USAGE` where that cannot be */
-export function writeOutput(file: string, text: string): void {
+export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${text}\n`);
   } catch (error) {
-    throw new SvcError('E_CLI_USAGE', [`--output ${file} cannot be written: ${codeOf(error)}`], {
+    throw new SvcError('E_CLI_USAGE', [`--${option} ${file} cannot be written: ${codeOf(error)}`], {
       cause: error,
     });
   }

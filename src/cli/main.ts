@@ -94,7 +94,7 @@ function readArguments(
   } catch (error) {
     const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1] ?? '';
     if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
-      throw new SvcError('E_CLI_USAGE', [valueProblem(command, option, args)]);
+      throw new SvcError('E_CLI_USAGE', [valueIssue(command, option, args)]);
     const near = closest(option.replace(/^-+/, ''), Object.keys(command.options));
     throw new SvcError('E_CLI_USAGE', [
       `unknown option "${option}"` + (near === undefined ? '' : `: did you mean "--${near}"?`),
@@ -103,7 +103,7 @@ function readArguments(
 }
 
 /** An option without its value, or with one that it has no use for. What begins with a dash is taken for the next option. */
-function valueProblem({ options, choices }: Command, option: string, args: readonly string[]): string {
+function valueIssue({ options, choices }: Command, option: string, args: readonly string[]): string {
   const name = option.slice(2);
   if (options[name]?.type === 'boolean') return `${option} takes no value`;
   const found = args[args.indexOf(option) + 1];

@@ -1,29 +1,32 @@
 /**
  * `svc migrate`: brings the database of an application up to date, or back, and tells where it is.
  */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
 import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
-import { nextNumber } from '../db/migrations/source.ts';
+import { refuseInProduction } from '../db/migrations/seeds.ts';
+import { fileNamed, nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf } from './load.ts';
 import { closest } from '../base/options.ts';
-import type { Command, Invocation, Subject } from './command.ts';
-import type { MigrationDone, Migrator } from '../db/migrations/migrations.ts';
+import type { Command, Invocation } from './command.ts';
+import type { MigrationDone } from '../db/migrations/migrations.ts';
+import type { OpenMigrator } from '../db/migrations/start.ts';
 
 const DEFAULT_DIRECTORY = 'migrations';
 
-type Action = (migrator: Migrator, values: Invocation['values']) => Promise<number>;
+type Action = (open: OpenMigrator, values: Invocation['values']) => Promise<number>;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
-  up: async (migrator, values) =>
+  up: async ({ migrator }, values) =>
     printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
-  down: async (migrator, values) =>
+  down: async ({ migrator }, values) =>
     printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: printStatus,
   repair,
+  seed,
 };
 
 export const migrateCommand: Command = {
@@ -32,19 +35,24 @@ export const migrateCommand: Command = {
     'svc migrate down <module>[:<app>] [--steps <number>] [--database <name>] [--env-file <file>]',
     'svc migrate status <module>[:<app>] [--database <name>] [--env-file <file>]',
     'svc migrate repair <module>[:<app>] [--as applied|pending] [--database <name>] [--env-file <file>]',
+    'svc migrate seed <module>[:<app>] [--in-production] [--database <name>] [--env-file <file>]',
     'svc migrate new <name> [--directory <path>]',
   ].join('\n       '),
-  summary: 'applies, undoes, lists, repairs and creates migrations of a database',
+  summary:
+    'applies, undoes, lists, repairs and creates migrations of a database, and fills it for development',
   details: [
     '  --to <id>           up: stops after this one, for example 0003',
     '  --steps <number>    down: how many to undo, the last one first; default 1',
     '  --as applied        repair: notes the unfinished migration as done, once you have completed it; "pending" when you have undone it',
+    '  --in-production     seed: also where SVC_ENV is production, as it is by default',
     `  --directory <path>  new: the folder to write the two files into; default ${DEFAULT_DIRECTORY}`,
     '  --database <name>   the plugin whose database it is, where there are several; default "database"',
     ENV_FILE_HELP,
     '',
     'Files are migrations/0001_create_users.up.sql and .down.sql, numbered without gaps. Each runs once, in a transaction,',
-    'whoever runs it first: deploying to several machines at once is safe. What plugins contribute comes before the files.',
+    'whichever process comes first: deploying to several machines at once is safe. What plugins contribute comes before the',
+    'files. 0003_search.postgres.up.sql is for that engine, in place of 0003_search.up.sql.',
+    'Seeds are files such as seeds/10_users.sql. Each call runs all of them, in the order of their names.',
     'The application is imported, and neither started nor checked.',
     '',
     'Status: 0 done, 1 failed or, for status, something is to be done, 2 not understood, 3 the application did not load',
@@ -54,11 +62,12 @@ export const migrateCommand: Command = {
     steps: { type: 'string' },
     as: { type: 'string' },
     directory: { type: 'string' },
+    'in-production': { type: 'boolean' },
     database: { type: 'string' },
     'env-file': { type: 'string' },
   },
   choices: { to: [], steps: [], as: ['applied', 'pending'], database: [] },
-  verbs: ['up', 'down', 'status', 'repair', 'new'],
+  verbs: ['up', 'down', 'status', 'repair', 'seed', 'new'],
   words: 1,
   takesModule: (_values, positionals) => actionOf(positionals) !== 'new',
   check: (values) => {
@@ -82,16 +91,18 @@ function actionOf([word]: readonly string[]): string {
 }
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
-  const plugin = await pluginOf(subject!, values['database'] as string | undefined); // takesModule; parseArgs was told that it is a string
+  denyStart(); // a module that starts its application when it is imported must not do so now
+  const app = await importApplication(subject!); // takesModule
+  const view = app.inspect();
+  const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined); // parseArgs was told that it is a string
+  const action = actionOf(positionals);
+  if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
   await using open = await plugin.openMigrator({ onDone: printDone });
-  return await ACTIONS[actionOf(positionals)]!(open.migrator, values);
+  return await ACTIONS[action]!(open, values);
 }
 
-/** The plugin whose database it is. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
-async function pluginOf(subject: Subject, name: string | undefined): Promise<Migratable> {
-  denyStart(); // a module that starts its application when it is imported must not do so now
-  const app = await importApplication(subject);
-  const plugins = app.inspect().plugins.filter(isMigratable);
+/** The plugin whose database it is. @throws SvcError `E_MIGRATION_TARGET` */
+function pluginOf(plugins: readonly Migratable[], name: string | undefined): Migratable {
   const chosen =
     plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
     (name === undefined && plugins.length === 1 ? plugins[0] : undefined);
@@ -127,7 +138,7 @@ function printRest(done: readonly MigrationDone[], none: string): number {
   return 0;
 }
 
-async function printStatus(migrator: Migrator): Promise<number> {
+async function printStatus({ migrator }: OpenMigrator): Promise<number> {
   const states = await migrator.status();
   const width = Math.max(0, ...states.map((each) => labelOf(each).length));
   const lines = states.map((each) =>
@@ -143,7 +154,7 @@ function readSteps(values: Invocation['values']): number {
 }
 
 /** Shows the unfinished migration, or notes what has become of it. */
-async function repair(migrator: Migrator, values: Invocation['values']): Promise<number> {
+async function repair({ migrator }: OpenMigrator, values: Invocation['values']): Promise<number> {
   const as = readAs(values);
   if (as !== undefined) {
     const repaired = await migrator.repair(as);
@@ -168,6 +179,22 @@ async function repair(migrator: Migrator, values: Invocation['values']): Promise
   return 1;
 }
 
+/** Runs the seeds once the tables are there. @throws SvcError `E_SEED` */
+async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
+  if (seeder === undefined)
+    throw new SvcError('E_SEED', ['the plugin of this database has no folder of seeds (seedDirectory)']);
+  const pending = await migrator.pending();
+  if (pending.length > 0)
+    throw new SvcError('E_SEED', [
+      `migrations are pending, run "svc migrate up" first: ${pending.map(labelOf).join(', ')}`,
+    ]);
+  const done = await seeder.run(({ file, durationMs }) =>
+    process.stdout.write(`seeded   ${file}  ${durationMs} ms\n`),
+  );
+  if (done.length === 0) process.stdout.write('There are no seeds\n');
+  return 0;
+}
+
 /** @throws SvcError `E_CLI_USAGE` */
 function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined {
   if (as === undefined || as === 'applied' || as === 'pending') return as;
@@ -190,10 +217,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
   const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY; // parseArgs was told that it is a string
   const number = nextNumber(directory);
-  const earlier =
-    number === '0001'
-      ? undefined
-      : readdirSync(directory).find((file) => /^\d+_(.*)\.up\.sql$/.exec(file)?.[1] === name);
+  const earlier = fileNamed(directory, name);
   if (earlier !== undefined)
     throw new SvcError('E_CLI_USAGE', [
       `migrate new needs a name of its own: ${join(directory, earlier)} is there already`,

@@ -39,7 +39,7 @@ export const newCommand: Command = {
     '  --vendor        puts a copy of svc into the project, which then installs without a network; the default',
     '  --registry      asks a registry for svc at this version: one of yours that has it, the public one has another package',
     '  --link          uses the copy of svc that runs, through a link: for trying things out',
-    '  --if-absent     does nothing where a project is already',
+    '  --if-absent     does nothing where a project is already; prints no next steps, for scripts that go on',
     '',
     'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
   ].join('\n'),
@@ -79,10 +79,10 @@ async function run({ positionals, values }: Invocation): Promise<number> {
     return 0;
   }
   const count = create(given, target, name, source);
+  const created = `Created "${name}" in ${given}: ${count} files`;
+  const steps = stepsAfter(given, source).map((step) => `  ${step}\n`);
   process.stdout.write(
-    `Created "${name}" in ${given}: ${count} files. Next:\n\n${stepsAfter(given, source)
-      .map((step) => `  ${step}\n`)
-      .join('')}`,
+    values['if-absent'] === true ? `${created}\n` : `${created}. Next:\n\n${steps.join('')}`,
   );
   return 0;
 }
@@ -146,11 +146,11 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    throw new SvcError('E_NEW_FOLDER', [given, problemOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
+    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
   }
 }
 
-function problemOf(error: NodeJS.ErrnoException): string {
+function issueOf(error: NodeJS.ErrnoException): string {
   const isTaken = error.code === 'EEXIST' || error.code === 'ENOTEMPTY';
   const what = isTaken ? 'somebody else has filled it meanwhile' : 'its files cannot be written';
   return `${what} (${error.code ?? String(error)}); none${isTaken ? ' of this project' : ''} is left behind`;

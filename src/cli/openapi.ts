@@ -7,6 +7,7 @@ import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
+import { clientText } from '../openapi/client/client.ts';
 import type { Command, Invocation } from './command.ts';
 
 /** How long the module may take to be imported. */
@@ -15,10 +16,11 @@ const FORMATS = ['json'] as const;
 
 export const openapiCommand: Command = {
   usage:
-    'svc openapi <module>[:<app>] [--output <file>] [--format json] [--env <name>] [--env-file <file>] [--no-color]',
-  summary: 'writes the OpenAPI 3.1 document of an application',
+    'svc openapi <module>[:<app>] [--output <file>] [--client <file>] [--format json] [--env <name>] [--env-file <file>] [--no-color]',
+  summary: 'writes the OpenAPI 3.1 document of an application, or a typed client',
   details: [
     '  --output <file>     writes it into a file; default: standard output',
+    '  --client <file>     writes a TypeScript client of the application; the document is written with --output only',
     '  --format <form>     json',
     '  --env <name>        production, development or test; default SVC_ENV, else what the application says',
     ENV_FILE_HELP,
@@ -29,6 +31,7 @@ export const openapiCommand: Command = {
   ].join('\n'),
   options: {
     output: { type: 'string' },
+    client: { type: 'string' },
     format: { type: 'string' },
     env: { type: 'string' },
     'env-file': { type: 'string' },
@@ -55,7 +58,10 @@ async function run({ values, subject }: Invocation): Promise<number> {
   }
   for (const problem of answer.problems) process.stderr.write(`svc: ${problem}\n`);
   const file = values['output'] as string | undefined;
-  if (file === undefined) await printAll(answer.document);
-  else writeOutput(file, answer.document);
+  const client = values['client'] as string | undefined;
+  if (client !== undefined)
+    writeOutput(client, clientText(JSON.parse(answer.document) as object).trimEnd(), 'client');
+  if (file !== undefined) writeOutput(file, answer.document);
+  else if (client === undefined) await printAll(answer.document);
   return 0;
 }

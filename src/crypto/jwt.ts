@@ -256,7 +256,7 @@ export function readToken(
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : (refusalOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims)); // refusalOf() checked the types
+    : (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims)); // issueOf() checked the types
 }
 
 /** Types that count where none is required. */
@@ -329,7 +329,7 @@ function own(object: JsonObject, name: string): unknown {
 
 // -- claims --
 
-function refusalOf(
+function issueOf(
   claims: JsonObject,
   { issuer, audiences, leewaySeconds, requireExp }: TokenChecks,
   nowSeconds: number,

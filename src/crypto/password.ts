@@ -61,11 +61,11 @@ const MAX_STORED_CHARACTERS = 512;
  * HTTPException 503 with `Retry-After` when too many hashes wait; SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
-  const settings = read('hashPassword()', options);
+  const hashing = read('hashPassword()', options);
   const bytes = bytesOf(password);
   if (bytes === undefined || bytes.length === 0)
     throw new BadRequest(`A password is text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`);
-  return freshHash(bytes, settings);
+  return freshHash(bytes, hashing);
 }
 
 /**
@@ -80,14 +80,14 @@ export async function checkPassword(
   options: CheckPasswordOptions = {},
 ): Promise<boolean> {
   const { rehash, ...others } = options;
-  const settings = read('checkPassword()', others);
+  const hashing = read('checkPassword()', others);
   if (rehash !== undefined && typeof rehash !== 'function')
     throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'a function', shown(rehash)]);
   const bytes = bytesOf(password);
   if (bytes === undefined) return false;
-  const found = parse(stored, settings);
+  const found = parse(stored, hashing);
   if (found === undefined) {
-    await freshHash(bytes, settings);
+    await freshHash(bytes, hashing);
     return false;
   }
   const { algorithm, iterations, pepper, salt, hash } = found;
@@ -95,21 +95,21 @@ export async function checkPassword(
     await derive(seasoned(bytes, pepper), salt, iterations, hash.length, algorithm),
     hash,
   );
-  if (isRight && rehash !== undefined && isOutdated(found, settings)) await offer(rehash, bytes, settings);
+  if (isRight && rehash !== undefined && isOutdated(found, hashing)) await offer(rehash, bytes, hashing);
   return isRight;
 }
 
 /** Whether a stored hash was made with weaker parameters, another algorithm or pepper than these options say, or is none. */
 export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
-  const settings = read('needsRehash()', options);
-  const found = parse(stored, settings);
-  return found === undefined || isOutdated(found, settings);
+  const hashing = read('needsRehash()', options);
+  const found = parse(stored, hashing);
+  return found === undefined || isOutdated(found, hashing);
 }
 
-// -- settings --
+// -- hashing --
 
 /** {@link PasswordOptions}, read. */
-interface Settings {
+interface HashOptions {
   readonly algorithm: Algorithm;
   readonly iterations: number;
   readonly maxIterations: number;
@@ -133,7 +133,7 @@ function isPepper(value: unknown): boolean {
   return typeof id === 'string' && PEPPER_ID.test(id) && typeof secret === 'string';
 }
 
-function read(owner: string, options: PasswordOptions): Settings {
+function read(owner: string, options: PasswordOptions): HashOptions {
   const { algorithm, maxIterations, pepper, unsafeForTests, ...given } = readOptions(owner, options, KINDS);
   const least = unsafeForTests ? 1 : LEAST_ITERATIONS[algorithm];
   const iterations = given.iterations ?? LEAST_ITERATIONS[algorithm];
@@ -164,7 +164,7 @@ const STORED =
   /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
 /** A stored text as a hash that can be checked; undefined when it is none, would take too long, or its pepper is gone. */
-function parse(stored: unknown, { maxIterations, peppers }: Settings): StoredHash | undefined {
+function parse(stored: unknown, { maxIterations, peppers }: HashOptions): StoredHash | undefined {
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
@@ -187,7 +187,7 @@ function unpadded(bytes: Buffer): string {
   return bytes.toString('base64').replace(/=+$/, '');
 }
 
-function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: Settings): boolean {
+function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashOptions): boolean {
   return (
     found.algorithm !== algorithm ||
     found.iterations < iterations ||
@@ -223,7 +223,7 @@ function seasoned(password: Buffer, pepper: Pepper | undefined): Buffer {
         .digest();
 }
 
-async function freshHash(password: Buffer, { algorithm, iterations, peppers }: Settings): Promise<string> {
+async function freshHash(password: Buffer, { algorithm, iterations, peppers }: HashOptions): Promise<string> {
   const salt = randomBytes(SALT_BYTES);
   const hash = await derive(seasoned(password, peppers[0]), salt, iterations, HASH_BYTES.sha256, algorithm);
   const parameters = `i=${iterations}${peppers[0] === undefined ? '' : `,keyid=${peppers[0].id}`}`;
@@ -234,9 +234,9 @@ async function freshHash(password: Buffer, { algorithm, iterations, peppers }: S
 async function offer(
   rehash: (fresh: string) => unknown,
   password: Buffer,
-  settings: Settings,
+  hashing: HashOptions,
 ): Promise<void> {
-  const fresh = await freshHash(password, settings).catch(() => undefined);
+  const fresh = await freshHash(password, hashing).catch(() => undefined);
   if (fresh !== undefined) await rehash(fresh);
 }
 

@@ -31,6 +31,26 @@ export function isMySql(dialect: Dialect): dialect is 'mysql' | 'mariadb' {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
+/** One name, quoted in one of the engines' ways or plain. */
+const NAME = '(?:`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|(\\w+))';
+const WRITES = new RegExp(
+  `^\\s*(?:insert|replace|update)\\s+(?:(?:low_priority|delayed|high_priority|ignore|into|or\\s+\\w+)\\s+)*(?:${NAME}\\s*\\.\\s*)?${NAME}`,
+  'i',
+);
+
+/** The table that an `insert`, `replace` or `update` names, where that is easily seen, and its schema. */
+export function writtenTable(
+  sql: string | undefined,
+): { readonly schema: string | undefined; readonly table: string } | undefined {
+  const found = WRITES.exec(sql ?? '');
+  if (found === null) return undefined;
+  const [, ...names] = found;
+  const [schema, table] = [names.slice(0, 3), names.slice(3)].map((quoted) =>
+    quoted.find((name) => name !== undefined)?.replaceAll(/``|""/g, (pair) => pair[0]!),
+  );
+  return { schema, table: table! }; // the pattern has one
+}
+
 /** The statements that begin a transaction, in their order. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {

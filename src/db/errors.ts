@@ -2,7 +2,7 @@
  * What databases refuse, in one tree of classes for all of them. An error carries the code of its class, the engine's own
  * codes, what of table, columns and constraint the engine tells, and the statement; never a value that was bound.
  *
- *   DatabaseError - ConstraintViolation - UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation
+ *   DatabaseError - ConstraintViolation - UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation ExclusionViolation
  *                 + SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed again
  *                 + QueryCanceled QueryTimeout PoolTimeout                the caller, or we, had enough of waiting
  *                 + StatementError DataError ReadOnly                     the statement, or its values, can never work
@@ -20,6 +20,7 @@ export type DatabaseErrorCode =
   | 'foreign_key'
   | 'not_null'
   | 'check'
+  | 'exclusion'
   | 'serialization'
   | 'deadlock'
   | 'lock_timeout'
@@ -103,9 +104,17 @@ export class DatabaseError extends Error {
   }
 }
 
-/** A rule of the schema says no. */
+/** The kinds of constraint; `constraint` for a trigger, and for whatever an engine does not name. */
+export type ConstraintKind = 'unique' | 'foreign_key' | 'not_null' | 'check' | 'exclusion' | 'constraint';
+
+/** A constraint refuses a row. `kind`, `constraint`, `table` and `columns` say which one. */
 export class ConstraintViolation extends DatabaseError {
-  override readonly code: DatabaseErrorCode = 'constraint';
+  override readonly code: ConstraintKind = 'constraint';
+
+  /** The kind of constraint. */
+  get kind(): ConstraintKind {
+    return this.code;
+  }
 }
 /** There is such a row already: `columns`, or `constraint` for an index over expressions. */
 export class UniqueViolation extends ConstraintViolation {
@@ -122,6 +131,10 @@ export class NotNullViolation extends ConstraintViolation {
 /** A `check` is false. */
 export class CheckViolation extends ConstraintViolation {
   override readonly code = 'check';
+}
+/** The row collides with another one by an `exclude` constraint of PostgreSQL, for example two bookings that overlap. */
+export class ExclusionViolation extends ConstraintViolation {
+  override readonly code = 'exclusion';
 }
 
 /** Another transaction changed what this one had read. */

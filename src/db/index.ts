@@ -7,6 +7,7 @@ export { MemoryCache } from '../cache/cache.ts';
 export { StoreFull } from '../base/errors.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../cache/stores.ts';
 export { Database } from './database.ts';
+export { conflictOn } from './constraints.ts';
 export {
   CheckViolation,
   CommitOutcomeUnknown,
@@ -17,6 +18,7 @@ export {
   DatabaseError,
   Deadlock,
   DiskFull,
+  ExclusionViolation,
   ForeignKeyViolation,
   LockTimeout,
   NotNullViolation,
@@ -31,7 +33,10 @@ export {
   UniqueViolation,
 } from './errors.ts';
 export { Migrator } from './migrations/migrations.ts';
+export { Seeder } from './migrations/seeds.ts';
 export { openDatabase } from './open.ts';
+export { KeysetPage, KeysetPages } from './pages/keyset.ts';
+export { OffsetPage, OffsetPages } from './pages/offset.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
 export type { QueryEvent } from './tracing.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
@@ -41,12 +46,14 @@ export { RedisError } from './redis/connection.ts';
 export { RedisPlugin, redis } from './redis/plugin.ts';
 export { RedisRoomBus } from './redis/rooms.ts';
 export { RedisCache, RedisRateLimitStore, RedisRecordStore } from './redis/stores.ts';
+export { transaction } from './request-transaction.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
 export { Transaction } from './transaction.ts';
 export { json } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../cache/stores.ts';
-export type { DatabaseErrorCode } from './errors.ts';
+export type { ConflictRule, ConflictRules } from './constraints.ts';
+export type { ConstraintKind, DatabaseErrorCode } from './errors.ts';
 export type {
   Column,
   Connection,
@@ -65,8 +72,12 @@ export type { QueryOptions } from './limits.ts';
 export type { MigrationDone, MigratorOptions, UnfinishedMigration } from './migrations/migrations.ts';
 export type { ContributedMigration, MigrationSources } from './migrations/source.ts';
 export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations/start.ts';
+export type { SeedDone } from './migrations/seeds.ts';
 export type { MigrationState } from './migrations/state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
+export type { KeysetPageBody, KeysetPagesOptions, KeysetQuery } from './pages/keyset.ts';
+export type { OffsetPageBody, OffsetPagesOptions, OffsetQuery } from './pages/offset.ts';
+export type { Direction, PageOrder } from './pages/order.ts';
 export type { DatabasePluginOptions } from './plugin.ts';
 export type { PoolEvent, PoolEventKind } from './wire/pool-settings.ts';
 export type { DatabaseRecordStoreOptions } from './record-store.ts';
@@ -77,6 +88,7 @@ export type { RedisPluginOptions } from './redis/plugin.ts';
 export type { RedisRoomBusOptions } from './redis/rooms.ts';
 export type { RedisCacheOptions, RedisStoreOptions } from './redis/stores.ts';
 export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/subscriber.ts';
+export type { RequestTransactionOptions, TransactionSource } from './request-transaction.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
 export type { Json, Parameter, Params } from './values.ts';

@@ -89,7 +89,7 @@ interface OpenedDatabase {
 }
 
 /** Who counts what a database does. @internal */
-export interface DatabaseObserver {
+interface DatabaseObserver {
   /** Of the database, for those who watch its statements. */
   readonly name: string;
   /** Seconds, of each statement. */

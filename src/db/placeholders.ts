@@ -140,7 +140,7 @@ function scan(
           ? 'the text has more than one'
           : isTransactionControl(dialect, words)
             ? `${words[0]!.toUpperCase()} would change the transaction of whoever uses the connection next`
-            : textProblem(source, dialect, found),
+            : textIssue(source, dialect, found),
   };
 }
 
@@ -157,7 +157,7 @@ function onPlaceholder(text: string, dialect: Dialect, found: Found): void {
   else found.named ??= text;
 }
 
-function textProblem(
+function textIssue(
   source: string,
   dialect: Dialect,
   { questionMarks, largest, named }: Found,

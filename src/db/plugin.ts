@@ -17,6 +17,8 @@ import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../base/options.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
+import { readMigrations } from './migrations/source.ts';
+import { Seeder } from './migrations/seeds.ts';
 import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
@@ -33,8 +35,10 @@ declare module '../http/state.ts' {
   }
 }
 
-const DEFAULT_NAME = 'database';
+/** The name of a plugin that is given none. @internal */
+export const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
+const SEEDS = 'seeds';
 const LEAK_SECONDS = 30;
 const ONE_FILE =
   'A file of SQLite has one writer at a time, whoever serves: several processes wait for each other, and all must be on one machine';
@@ -74,6 +78,8 @@ export interface DatabasePluginOptions extends DatabaseOptions {
   readonly migrations?: MigrationPolicy | undefined;
   /** Where the files of migrations are. Default: `migrations`, if there is such a folder and the plugin has no name of its own. */
   readonly migrationDirectory?: string | undefined;
+  /** Where the files of seeds are, for `svc migrate seed`. Default: `seeds`, unless the plugin has a name of its own. */
+  readonly seedDirectory?: string | undefined;
 }
 
 /** A database of an application. See the top of this file. */
@@ -84,6 +90,7 @@ export class DatabasePlugin implements Plugin {
   readonly #options: DatabaseOptions;
   readonly #policy: MigrationPolicy | undefined;
   readonly #directory: string | undefined;
+  readonly #seeds: string | undefined;
   /** As the address and the options say, before the application's clock and log are known. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
@@ -92,14 +99,15 @@ export class DatabasePlugin implements Plugin {
 
   /** @throws SvcError `E_DB_URL`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: DatabasePluginOptions = {}) {
-    const { name, migrations, migrationDirectory, ...rest } = options;
+    const { name, migrations, migrationDirectory, seedDirectory, ...rest } = options;
     const read = readOptions(
       'DatabasePlugin',
-      { name, migrations, migrationDirectory },
+      { name, migrations, migrationDirectory, seedDirectory },
       {
         name: text(DEFAULT_NAME),
         migrations: oneOf<MigrationPolicy | ''>(['check', 'apply', 'ignore'], ''),
         migrationDirectory: text(),
+        seedDirectory: text(),
       },
     );
     this.name = read.name;
@@ -107,6 +115,7 @@ export class DatabasePlugin implements Plugin {
     this.#options = rest;
     this.#policy = read.migrations === '' ? undefined : read.migrations;
     this.#directory = read.migrationDirectory;
+    this.#seeds = read.seedDirectory ?? (read.name === DEFAULT_NAME ? SEEDS : undefined);
     this.#described = prepareDatabase(url, rest);
   }
 
@@ -162,11 +171,10 @@ export class DatabasePlugin implements Plugin {
     readonly onDone?: MigratorOptions['onDone'];
   } = {}): Promise<OpenMigrator> {
     const { database } = await (onlyReads ? this.#prepareToRead() : this.#prepare()).open();
+    const clock = this.#options.clock ?? this.#host!.clock;
     return {
-      migrator: new Migrator(database, this.#sources(), {
-        clock: this.#options.clock ?? this.#host!.clock,
-        onDone,
-      }),
+      migrator: new Migrator(database, this.#sources(), { clock, onDone }),
+      seeder: this.#seeds === undefined ? undefined : new Seeder(database, this.#seeds, clock),
       [Symbol.asyncDispose]: () => database.close(),
     };
   }
@@ -225,8 +233,25 @@ export class DatabasePlugin implements Plugin {
         if (view.env === 'production') report(`plugin ${this.name}`, message);
       },
     });
-    const isFile = parseDatabaseUrl(this.#url).dialect === 'sqlite' && !isInMemory;
+    const { dialect } = parseDatabaseUrl(this.#url);
+    const isFile = dialect === 'sqlite' && !isInMemory;
     return [
+      {
+        id: 'SVC402',
+        severity: 'error',
+        phase: 'environment',
+        why: 'Migrations are applied by their numbers: a gap, or two of one number, stops every deploy',
+        remedy: 'Number the files without gaps, each .down.sql beside its .up.sql: svc migrate new <name>',
+        run: (_view, report) => {
+          if (this.#policy === 'ignore') return;
+          try {
+            readMigrations(this.#sources(), dialect);
+          } catch (error) {
+            if (!(error instanceof SvcError)) throw error;
+            report(`plugin ${this.name}`, error.message);
+          }
+        },
+      },
       ...(isFile
         ? [
             {

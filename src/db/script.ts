@@ -20,7 +20,7 @@ export interface Statement {
 }
 
 /** A mistake in a script. */
-export class ScriptProblem extends Error {
+export class ScriptIssue extends Error {
   readonly line: number;
   constructor(line: number, problem: string) {
     super(problem);
@@ -52,11 +52,11 @@ export interface SplitScript {
   readonly statements: readonly Statement[];
 }
 
-/** Comments and statements of a script. @throws ScriptProblem for a quote or comment without an end, unless it `mayBeOpen` */
+/** Comments and statements of a script. @throws ScriptIssue for a quote or comment without an end, unless it `mayBeOpen` */
 export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean = false): SplitScript {
   const splitter = new Splitter(script, dialect, { isScript: true });
   while (splitter.next()) {
-    if (splitter.lexer.isOpen && !mayBeOpen) throw splitter.openProblem();
+    if (splitter.lexer.isOpen && !mayBeOpen) throw splitter.openIssue();
   }
   const { head, statements } = splitter;
   return { head, statements };
@@ -75,7 +75,7 @@ export function scriptStatements(script: string, dialect: Dialect): readonly str
       return text;
     });
   } catch (error) {
-    throw error instanceof ScriptProblem
+    throw error instanceof ScriptIssue
       ? new SvcError('E_DB_STATEMENT', [`in line ${error.line} ${error.message}`])
       : error;
   }
@@ -156,10 +156,10 @@ export class Splitter implements SplitScript {
   }
 
   /** Says that the token has no end. */
-  openProblem(): ScriptProblem {
+  openIssue(): ScriptIssue {
     const { kind, source, start } = this.lexer;
     const quote = /\$\w*\$|./su.exec(source.slice(start))![0]; // there is a token
-    return new ScriptProblem(
+    return new ScriptIssue(
       this.#lineOf(start),
       kind === 'comment' ? 'a comment /* has no end' : `the quote ${quote} has no end`,
     );

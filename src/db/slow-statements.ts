@@ -22,6 +22,16 @@ export function timingOf(options: TimingOptions): StatementTiming | undefined {
     : new StatementTiming(options);
 }
 
+/** Times batches of one statement. */
+export interface BatchTiming {
+  wait<T>(batch: () => Promise<T>): Promise<T>;
+  /** The statement has ended. */
+  end(): void;
+}
+
+/** For a connection whose statements are not timed. */
+export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
+
 /** Times the statements of one connection. */
 export class StatementTiming {
   readonly #options: TimingOptions;
@@ -37,8 +47,37 @@ export class StatementTiming {
 
   /** A statement that began then has ended. */
   end(startedMs: number, sql: string): void {
-    const { clock, log, slowStatementMs, onStatement } = this.#options;
-    const tookMs = clock.monotonicMs() - startedMs;
+    this.#took(this.#options.clock.monotonicMs() - startedMs, sql);
+  }
+
+  /** Times work for a whole statement. */
+  async around<T>(sql: string, work: () => Promise<T>): Promise<T> {
+    const startedMs = this.begin();
+    try {
+      return await work();
+    } finally {
+      this.end(startedMs, sql);
+    }
+  }
+
+  /** Times a statement whose rows are read in batches: as long as its reader waits for them. */
+  batches(sql: string): BatchTiming {
+    let waitedMs = 0;
+    return {
+      wait: async (batch) => {
+        const startedMs = this.begin();
+        try {
+          return await batch();
+        } finally {
+          waitedMs += this.#options.clock.monotonicMs() - startedMs;
+        }
+      },
+      end: () => this.#took(waitedMs, sql),
+    };
+  }
+
+  #took(tookMs: number, sql: string): void {
+    const { log, slowStatementMs, onStatement } = this.#options;
     onStatement?.(tookMs / 1_000);
     if (slowStatementMs > 0 && tookMs > slowStatementMs)
       log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });

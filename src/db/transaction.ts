@@ -49,7 +49,7 @@ function innermost(root: object): Transaction | undefined {
 }
 
 /** How a transaction ends, one way or the other. @internal */
-export type End = Pick<Connection, 'commit' | 'rollback'>;
+type End = Pick<Connection, 'commit' | 'rollback'>;
 
 /** What a transaction needs. @internal */
 interface TransactionDeps {

@@ -44,7 +44,7 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = {
 
 /** Reads an address. @throws SvcError `E_DB_URL` */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
-  const problem = textProblem(url);
+  const problem = textIssue(url);
   if (problem !== undefined)
     throw new SvcError('E_DB_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
@@ -67,7 +67,7 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
 }
 
 /** Why it is no address at all: a variable of the environment is not set, or was read from a file with the end of its last line. */
-export function textProblem(url: unknown): string | undefined {
+export function textIssue(url: unknown): string | undefined {
   if (typeof url !== 'string') return 'it is no text: perhaps it comes from a variable that is not set';
   return /\s$/.test(url)
     ? 'it ends with white space: perhaps it comes from a file, whose last line has an end'

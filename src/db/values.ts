@@ -46,7 +46,7 @@ export function json(value: unknown): Json {
 }
 
 /** Why no engine binds it, or undefined when one may. Never shows the value. */
-export function parameterProblem(value: unknown): string | undefined {
+export function parameterIssue(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
       return value.isWellFormed()
@@ -63,13 +63,13 @@ export function parameterProblem(value: unknown): string | undefined {
     case 'undefined':
       return 'undefined: write null if that is meant';
     case 'object':
-      return objectProblem(value);
+      return objectIssue(value);
     default:
       return `a ${typeof value}`;
   }
 }
 
-function objectProblem(value: object | null): string | undefined {
+function objectIssue(value: object | null): string | undefined {
   if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
   if (value instanceof Promise) return 'a promise: await it first';
@@ -107,7 +107,7 @@ export function refuseCount(needed: number, given: number, row?: number): never 
 
 /*
  * The text that `Date.prototype.toISOString` gives, in a tenth of its time: most dates that are written together are of one
- * day, whose text is kept, and the rest is looked up. By test/bench/db.ts, executeMany.
+ * day, whose text is kept, and the rest is looked up. By shared/bench/db, executeMany.
  */
 
 const DAY_MS = 86_400_000;

@@ -8,7 +8,7 @@ import type { Caller } from './errors.ts';
 import type { Limit } from './driver.ts';
 
 /** One of those who wait. */
-export interface Waiter<T> {
+interface Waiter<T> {
   readonly resolve: (value: T) => void;
   readonly reject: (error: unknown) => void;
   /** Where it waits, for reports. */

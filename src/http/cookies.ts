@@ -47,7 +47,7 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
 }
 
 /** Where `part` is at or behind `start`; the length of the text when nowhere. */
-function indexFrom(text: string, part: string, start: number): number {
+export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
 }

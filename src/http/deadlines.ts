@@ -10,7 +10,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 
 /** One wait: a link of a ring that begins and ends at the one that is nobody's. */
-export class Wait {
+class Wait {
   /** @internal */
   previous: Wait = this;
   /** @internal */

@@ -5,7 +5,8 @@
  * `null`, which every sandboxed frame sends, is never allowed.
  */
 import { SvcError } from '../base/errors.ts';
-import { isThenable } from '../base/promises.ts';
+import { systemClock } from '../base/clock.ts';
+import { isThenable, within } from '../base/promises.ts';
 import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
@@ -25,6 +26,9 @@ export const UNKNOWN_ORIGIN = 'https://svc-check.invalid';
 export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
+  #isAsynchronous = false;
+  /** A stranger that an asynchronous function allows. */
+  #settled: string | undefined;
 
   /** @throws SvcError `E_CORS`: an entry that no browser sends, so that it would never match */
   constructor(origins: Origins) {
@@ -42,22 +46,50 @@ export class AllowedOrigins {
     return this.#list === undefined && this.#test === undefined;
   }
 
+  /** Whether its function answers later. Known once a stranger was looked for. */
+  get isAsynchronous(): boolean {
+    return this.#isAsynchronous;
+  }
+
   /**
-   * An origin of no known site that the function allows: of reserved names (RFC 2606), alone, and around the names that its code
-   * mentions. Undefined for a list, and for a function that needs more of a request than its origin.
+   * An origin of no known site that the function allows: of reserved names (RFC 2606), alone, and around the names that its code and
+   * `text` mention. Undefined for a list, and for a function that needs more of a request than its origin. What an asynchronous
+   * function says is known behind {@link settle}.
    */
-  get stranger(): string | undefined {
+  strangerAmong(text = ''): string | undefined {
     const test = this.#test;
     if (test === undefined) return undefined;
-    return strangersOf(Function.prototype.toString.call(test)).find((origin) => {
-      try {
-        const isAllowed = test(origin, undefined as never); // a function that reads it throws
-        if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // its result comes too late
-        return isAllowed === true;
-      } catch {
-        return false;
-      }
+    return this.#candidates(test, text).find((origin) => this.#isLetIn(test, origin)) ?? this.#settled;
+  }
+
+  /** Waits, up to `limitMs`, for what an asynchronous function says of strangers. Never rejects. */
+  async settle(text: string, limitMs: number): Promise<void> {
+    const test = this.#test;
+    if (test === undefined || this.strangerAmong(text) !== undefined || !this.#isAsynchronous) return;
+    const candidates = this.#candidates(test, text);
+    const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true); // as strangerAmong() does
+    const settled = await within(systemClock, limitMs, Promise.allSettled(asked), () => undefined);
+    if (settled === undefined) return;
+    this.#settled = candidates.find((_, index) => {
+      const answer = settled[index]!; // there is one for each
+      return answer.status === 'fulfilled' && answer.value;
     });
+  }
+
+  #candidates(test: OriginTest, text: string): string[] {
+    return strangersOf(`${Function.prototype.toString.call(test)}\n${text}`);
+  }
+
+  #isLetIn(test: OriginTest, origin: string): boolean {
+    try {
+      const isAllowed = test(origin, undefined as never); // a function that reads it throws
+      if (!isThenable(isAllowed)) return isAllowed === true;
+      this.#isAsynchronous = true;
+      isAllowed.then(undefined, () => undefined); // settle() waits
+      return false;
+    } catch {
+      return false;
+    }
   }
 
   /** Whether `origin` is allowed. What is not well-formed is not, whoever decides. */
@@ -103,13 +135,13 @@ function strangersOf(code: string): string[] {
 function readList(origins: readonly string[]): ReadonlySet<string> {
   for (const origin of origins) {
     const problem =
-      typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : problemOf(origin);
+      typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : issueOf(origin);
     if (problem !== undefined) throw new SvcError('E_CORS', [problem]);
   }
   return new Set(origins);
 }
 
-function problemOf(origin: string): string | undefined {
+function issueOf(origin: string): string | undefined {
   const named = JSON.stringify(origin);
   if (origin === '*') return '"*" stands alone, not in a list';
   if (origin === 'null') return '"null" is the origin of every sandboxed frame';

@@ -8,7 +8,7 @@
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
-import { HttpResponse, LateAnswer, problem, problemOf } from './response.ts';
+import { HttpResponse, LateAnswer, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { failRequest } from './request/event.ts';
 import { shown } from '../base/options.ts';
@@ -21,7 +21,7 @@ import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
 /** Answers a request. Never throws, never rejects. */
-export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
+type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** The innermost one, or all of them around it. */
 export type Core = (req: TransportRequest) => Answer;
@@ -290,7 +290,7 @@ function problemFor(
   trace?: string,
 ): HttpResponse {
   try {
-    return problemOf(error, req.id, trace);
+    return issueOf(error, req.id, trace);
   } catch (failure) {
     // a header that cannot be sent, a detail that is no text
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
@@ -355,7 +355,7 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /** A handler, how its replies become responses, and what it declares of them for documents. */
-export interface HandledClass {
+interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
   readonly plan: ReplyPlan;
   readonly declared: unknown;

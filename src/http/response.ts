@@ -369,7 +369,7 @@ export function problem(status: number, requestId: string, details: ProblemDetai
 }
 
 /** The problem of an exception, its headers included. */
-export function problemOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
+export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
   if (error.headers !== undefined)

@@ -128,7 +128,7 @@ export class McpConversation {
       case 'notification':
         return void this.#onNotification(message.method, message.params);
       case 'request': {
-        const problem = this.#problemOf(message, isInBatch);
+        const problem = this.#issueOf(message, isInBatch);
         return problem === undefined
           ? this.#answer(message)
           : Promise.resolve(failure(message.id, problem, this.#session?.dialect));
@@ -136,7 +136,7 @@ export class McpConversation {
     }
   }
 
-  #problemOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
+  #issueOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
     if (this.#inFlight.has(message.id))
       return new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet');
     if (isInBatch && comesAlone(message))

@@ -18,7 +18,7 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 
 /** What is wrong with the fields of a request, undefined when they say what it says. What the body lacks is not theirs to tell. */
-export function problemOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
+export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   const version = McpDispatcher.versionOf(params);
   if (said === undefined) return mismatch('The field MCP-Protocol-Version is missing');

@@ -8,7 +8,7 @@
  * An answer is JSON, or a stream of events once there is progress or a message to tell before it, or it takes long.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
-import { problemOfFields } from './fields.ts';
+import { issueOfFields } from './fields.ts';
 import {
   INTERNAL_ERROR,
   INVALID_REQUEST,
@@ -156,7 +156,7 @@ export class McpEndpoint {
         ? new HttpResponse(null, { status: 202 })
         : refused(400, undefined, unspoken);
     }
-    const problem = problemOfFields(context.req.headers, message) ?? problemOfMeta(message);
+    const problem = issueOfFields(context.req.headers, message) ?? issueOfMeta(message);
     if (problem !== undefined) return refused(400, message.id, problem, NEWEST);
     return this.#respond(context, message, undefined);
   }
@@ -424,7 +424,7 @@ function refused(
 }
 
 /** What a modern request lacks that every one has. */
-function problemOfMeta({ params }: RpcRequest): RpcError | undefined {
+function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
   try {
     readModern(params);
     return undefined;

@@ -116,7 +116,7 @@ export class McpServer {
       output: given<Writable>('a stream', isObject),
       signal: given<AbortSignal>('an AbortSignal', isObject),
     });
-    using _reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
+    const reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
     try {
       await this.#app.startup();
       const { serveStdio } = await import('./stdio.ts');
@@ -132,7 +132,11 @@ export class McpServer {
         signal,
       });
     } finally {
-      await this.#app.shutdown();
+      try {
+        await this.#app.shutdown();
+      } finally {
+        reserved?.[Symbol.dispose]();
+      }
     }
   }
 }

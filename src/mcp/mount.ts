@@ -12,7 +12,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { serverOptions } from './server.ts';
-import { bool, given, int, isFunction, isObject, readOptions } from '../base/options.ts';
+import { bool, given, int, isFunction, isObject, isTextList, readOptions } from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { SESSION } from '../http/state.ts';
@@ -73,9 +73,6 @@ interface McpRoute {
   readonly handler: (context: Context) => Awaitable<unknown>;
 }
 
-const isList = (value: unknown): boolean =>
-  Array.isArray(value) && value.every((item) => typeof item === 'string');
-
 /** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
   const {
@@ -95,14 +92,14 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     ...serverOptions(),
     resources: bool(),
     deps: given<Dependencies>('an object of Depends(…)', isObject),
-    hosts: given<readonly string[]>('a list of names', isList),
+    hosts: given<readonly string[]>('a list of names', isTextList),
     origins: given<Origins>(
       '"*", a list of origins or a function',
-      (value) => value === '*' || isList(value) || typeof value === 'function',
+      (value) => value === '*' || isTextList(value) || typeof value === 'function',
     ),
     headers: given<readonly string[]>(
       'a list of field names',
-      (value) => isList(value) && (value as readonly string[]).every(isToken),
+      (value) => isTextList(value) && value.every(isToken),
     ),
     sessions: bool(true),
     sessionSeconds: int(86_400, 60, 2_592_000),
@@ -194,9 +191,9 @@ function readAuthorization(
   const { servers = [], scopes } = readOptions(owner, authorization, {
     servers: given<readonly string[]>(
       'a list of issuers, as absolute URLs',
-      (value) => isList(value) && (value as readonly string[]).every((issuer) => URL.canParse(issuer)),
+      (value) => isTextList(value) && value.every((issuer) => URL.canParse(issuer)),
     ),
-    scopes: given<readonly string[]>('a list of words', isList),
+    scopes: given<readonly string[]>('a list of words', isTextList),
   });
   if (servers.length === 0)
     throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);

@@ -15,7 +15,7 @@ export interface PromptMessage {
 }
 
 /** A prompt as clients see it. */
-export interface Prompt {
+interface Prompt {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;

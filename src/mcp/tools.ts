@@ -280,14 +280,14 @@ interface Slot {
 }
 
 /** The parts of a request. */
-export interface RequestInput {
+interface RequestInput {
   /** The path with its query. */
   readonly target: string;
   readonly body: string | URLSearchParams | FormData | undefined;
 }
 
 /** The arguments of one tool. */
-export class ArgumentPlan {
+class ArgumentPlan {
   /** The schema of an object; its references lead to its `$defs`. */
   readonly schema: JsonSchema;
   /** The fields that the route reads, in lower case: they are those of the caller. */

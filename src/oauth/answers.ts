@@ -11,7 +11,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 const JSON_TYPE = 'application/json';
 
 /** Makes an answer that no cache keeps and no other site hears of. */
-export function unstored<T extends HttpResponse>(response: T): T {
+function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
   response.headers.set('Referrer-Policy', 'no-referrer');

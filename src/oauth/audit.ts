@@ -6,14 +6,13 @@
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
-import { ProviderFailure } from './provider/failure.ts';
+import { ProviderFault } from './provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** How a login ended, for the counter. Bounded: no user's input becomes a label. */
-export type LoginOutcome =
-  'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
+type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
 /** What every event of a request has. */
 interface RequestFields {
@@ -189,7 +188,7 @@ function cut(text: string): string {
 export function outcomeOf(error: unknown): LoginOutcome {
   if (!(error instanceof OAuthError))
     return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
-  if (error.cause instanceof ProviderFailure || error.code === 'provider_error') return 'provider_failed';
+  if (error.cause instanceof ProviderFault || error.code === 'provider_error') return 'provider_failed';
   if (error.code === 'invalid_state' || error.code === 'state_browser_mismatch') return 'state_rejected';
   if (error.code === 'temporarily_unavailable') return 'failed';
   return isUsersAnswer(error.code) && error.reason === error.code ? 'denied' : 'refused';

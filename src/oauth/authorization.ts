@@ -3,7 +3,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
-import { ProviderFailure } from './provider/failure.ts';
+import { ProviderFault } from './provider/failure.ts';
 import { PROTOCOL_PARAMETERS } from './provider/protocol.ts';
 import { isScopes } from './tokens/access.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
@@ -14,7 +14,7 @@ import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
 /** A login as it is asked for. */
-export interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
+interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
   /** Undefined: those that the provider is configured with. */
   readonly scopes: readonly string[] | undefined;
   /** Further parameters of the authorization URL. */
@@ -27,14 +27,14 @@ export class Authorizations {
   readonly #allowlistOf: (provider: string) => RedirectAllowlist;
   readonly #onLogin: OnLogin | undefined;
 
-  constructor(parts: {
+  constructor(deps: {
     readonly states: LoginStates;
     readonly allowlistOf: (provider: string) => RedirectAllowlist;
     readonly onLogin: OnLogin | undefined;
   }) {
-    this.#states = parts.states;
-    this.#allowlistOf = parts.allowlistOf;
-    this.#onLogin = parts.onLogin;
+    this.#states = deps.states;
+    this.#allowlistOf = deps.allowlistOf;
+    this.#onLogin = deps.onLogin;
   }
 
   /** The redirect URI of a request that names these. @throws OAuthError `invalid_redirect_uri` */
@@ -94,7 +94,7 @@ export async function calling<T>(call: () => Awaitable<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {
-    if (!(error instanceof ProviderFailure)) throw error;
+    if (!(error instanceof ProviderFault)) throw error;
     const headers = error.code === 'temporarily_unavailable' ? { 'Retry-After': '1' } : undefined;
     throw new OAuthError(error.code, { reason: error.reason, cause: error, headers });
   }

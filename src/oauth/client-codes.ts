@@ -24,7 +24,7 @@ import type { DPoP } from './tokens/dpop.ts';
 import type { RefreshTokens } from './tokens/refresh.ts';
 
 /** A login that waits for its client. */
-export interface PendingLogin {
+interface PendingLogin {
   readonly user: TokenUser;
   readonly provider: string;
   readonly subject: string;
@@ -58,7 +58,7 @@ export class ClientCodes {
   readonly #issuer: string | undefined;
 
   /** `issuer`: sent along as `iss` (RFC 9207). */
-  constructor(parts: {
+  constructor(deps: {
     readonly records: SingleUse;
     readonly logins: Logins;
     readonly refreshTokens: RefreshTokens;
@@ -66,12 +66,12 @@ export class ClientCodes {
     readonly dpop: DPoP | undefined;
     readonly issuer: string | undefined;
   }) {
-    this.#records = parts.records;
-    this.#logins = parts.logins;
-    this.#refreshTokens = parts.refreshTokens;
-    this.#audit = parts.audit;
-    this.#dpop = parts.dpop;
-    this.#issuer = parts.issuer;
+    this.#records = deps.records;
+    this.#logins = deps.logins;
+    this.#refreshTokens = deps.refreshTokens;
+    this.#audit = deps.audit;
+    this.#dpop = deps.dpop;
+    this.#issuer = deps.issuer;
   }
 
   /** The address of the client with a code for a login. @throws OAuthError `temporarily_unavailable` */

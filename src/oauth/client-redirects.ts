@@ -9,7 +9,7 @@
  */
 
 /** Why an entry cannot be one; undefined when it can. */
-export function problemOfClientRedirect(entry: string): string | undefined {
+export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';
   if (LOOPBACK.test(entry)) return undefined;

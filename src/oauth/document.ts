@@ -12,7 +12,7 @@ interface Described {
 }
 
 /** How the plugin answers. */
-export interface DocumentedMode {
+interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
   readonly errorPath: string | undefined;
@@ -30,9 +30,9 @@ const REF = '#/components';
 export function describeEndpoint(
   endpoint: EndpointName,
   method: 'GET' | 'POST',
-  terms: DocumentedMode,
+  documented: DocumentedMode,
 ): Described {
-  const { summary, description, ...operation } = ENDPOINTS[endpoint](terms, method);
+  const { summary, description, ...operation } = ENDPOINTS[endpoint](documented, method);
   return {
     summary,
     description,
@@ -40,7 +40,7 @@ export function describeEndpoint(
       openapi: {
         ...operation,
         responses: { ...REFUSALS, ...operation.responses },
-        components: componentsOf(terms),
+        components: componentsOf(documented),
       },
     },
   };
@@ -50,215 +50,216 @@ type Endpoint = Pick<Described, 'summary' | 'description'> & {
   readonly responses: Readonly<Record<string, unknown>>;
 } & Readonly<Record<string, unknown>>;
 
-const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: 'GET' | 'POST') => Endpoint>> =
-  {
-    login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
-      summary: 'Begin a login',
-      description:
-        'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
-      parameters: [
-        query(
-          'redirect_uri',
-          'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
-          { type: 'string', format: 'uri' },
-        ),
-        query('scope', 'Fewer scopes of the provider than usual, with spaces between them'),
-        query('login_hint', 'Who is about to log in', { type: 'string', maxLength: 200 }),
-        query('prompt', 'What the provider asks for', {
-          type: 'string',
-          enum: ['none', 'login', 'consent', 'select_account'],
-        }),
-        ...(nativeRedirects.length === 0
-          ? []
-          : [
-              query('client_redirect_uri', 'Where the code for a native client goes'),
-              query('code_challenge', 'S256 of the verifier of the client', {
-                type: 'string',
-                pattern: '^[\\w-]{43}$',
-              }),
-              query('code_challenge_method', 'How it was made', { type: 'string', const: 'S256' }),
-              query('client_state', 'Sent back to the client', { type: 'string', maxLength: 500 }),
-            ]),
-        ...(dpop === 'off'
-          ? []
-          : [
-              query('dpop_jkt', 'The thumbprint of the key that the tokens are bound to from the start', {
-                type: 'string',
-                pattern: '^[\\w-]{43}$',
-              }),
-            ]),
-        ...(mode === 'json'
-          ? []
-          : [query('return_to', 'Where the browser goes afterwards: a path of this application')]),
-      ],
-      responses: {
-        200: null,
-        302: redirect('To the identity provider'),
-        ...(mode === 'json' || errorPath === undefined
-          ? {}
-          : { 303: redirect('The login cannot begin, where pages say so') }),
-      },
-    }),
-    callback: ({ mode, nativeRedirects }, method) => ({
-      summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
-      description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
-      ...(method === 'GET'
-        ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
-        : {
-            requestBody: {
-              required: true,
-              content: { 'application/x-www-form-urlencoded': { schema: objectOf(CALLBACK) } },
-            },
-          }),
-      responses: {
-        200:
-          mode === 'cookie' && method === 'GET'
-            ? null
-            : {
-                description:
-                  mode === 'json'
-                    ? 'The login has succeeded'
-                    : 'A page that sends the form once more, with the cookies of this site',
-                content: {
-                  ...(mode === 'json' ? json('TokenAnswer') : {}),
-                  ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
-                },
-              },
-        ...(mode === 'json' && nativeRedirects.length === 0
-          ? {}
-          : { 303: redirect('The login has succeeded, or failed where pages say so') }),
-      },
-    }),
-    token: ({ mode, dpop, nativeRedirects }) => ({
-      summary: 'Refresh an access token',
-      description:
-        'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
+const ENDPOINTS: Readonly<
+  Record<EndpointName, (documented: DocumentedMode, method: 'GET' | 'POST') => Endpoint>
+> = {
+  login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
+    summary: 'Begin a login',
+    description:
+      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
+    parameters: [
+      query(
+        'redirect_uri',
+        'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
+        { type: 'string', format: 'uri' },
+      ),
+      query('scope', 'Fewer scopes of the provider than usual, with spaces between them'),
+      query('login_hint', 'Who is about to log in', { type: 'string', maxLength: 200 }),
+      query('prompt', 'What the provider asks for', {
+        type: 'string',
+        enum: ['none', 'login', 'consent', 'select_account'],
+      }),
+      ...(nativeRedirects.length === 0
+        ? []
+        : [
+            query('client_redirect_uri', 'Where the code for a native client goes'),
+            query('code_challenge', 'S256 of the verifier of the client', {
+              type: 'string',
+              pattern: '^[\\w-]{43}$',
+            }),
+            query('code_challenge_method', 'How it was made', { type: 'string', const: 'S256' }),
+            query('client_state', 'Sent back to the client', { type: 'string', maxLength: 500 }),
+          ]),
       ...(dpop === 'off'
+        ? []
+        : [
+            query('dpop_jkt', 'The thumbprint of the key that the tokens are bound to from the start', {
+              type: 'string',
+              pattern: '^[\\w-]{43}$',
+            }),
+          ]),
+      ...(mode === 'json'
+        ? []
+        : [query('return_to', 'Where the browser goes afterwards: a path of this application')]),
+    ],
+    responses: {
+      200: null,
+      302: redirect('To the identity provider'),
+      ...(mode === 'json' || errorPath === undefined
         ? {}
-        : {
-            parameters: [
-              {
-                name: 'DPoP',
-                in: 'header',
-                required: dpop === 'required',
-                description: 'A proof of the key that the tokens belong to (RFC 9449)',
-                schema: TEXT,
+        : { 303: redirect('The login cannot begin, where pages say so') }),
+    },
+  }),
+  callback: ({ mode, nativeRedirects }, method) => ({
+    summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
+    description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
+    ...(method === 'GET'
+      ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
+      : {
+          requestBody: {
+            required: true,
+            content: { 'application/x-www-form-urlencoded': { schema: objectOf(CALLBACK) } },
+          },
+        }),
+    responses: {
+      200:
+        mode === 'cookie' && method === 'GET'
+          ? null
+          : {
+              description:
+                mode === 'json'
+                  ? 'The login has succeeded'
+                  : 'A page that sends the form once more, with the cookies of this site',
+              content: {
+                ...(mode === 'json' ? json('TokenAnswer') : {}),
+                ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
               },
-            ],
-          }),
-      requestBody: body(
-        {
-          grant_type:
-            nativeRedirects.length === 0
-              ? { type: 'string', const: 'refresh_token' }
-              : { type: 'string', enum: ['refresh_token', 'authorization_code'] },
-          ...(nativeRedirects.length === 0
-            ? {}
-            : { code: TEXT, code_verifier: TEXT, client_redirect_uri: TEXT }),
-          refresh_token: TEXT,
-          scope: { type: 'string', description: 'Fewer scopes, with spaces between them' },
-        },
-        mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
-      ),
-      responses: { 200: { description: 'The next pair', content: json('TokenAnswer') }, 204: null },
-    }),
-    link: ({ mode }) => ({
-      summary: 'Link another account',
-      description:
-        'For a user who is logged in, by an access token or, from a page of this origin, by cookies: leads to the identity provider, whose account is added to the user.',
-      requestBody: body(
-        {
-          redirect_uri: { type: 'string', format: 'uri' },
-          scope: TEXT,
-          login_hint: TEXT,
-          prompt: TEXT,
-          ...(mode === 'json' ? {} : { return_to: TEXT }),
-        },
-        [],
-      ),
-      responses: {
-        200: {
-          description: 'The address of the provider, for programs',
-          content: {
-            'application/json': {
-              schema: {
-                type: 'object',
-                required: ['authorization_url'],
-                properties: { authorization_url: { type: 'string', format: 'uri' } },
-              },
+            },
+      ...(mode === 'json' && nativeRedirects.length === 0
+        ? {}
+        : { 303: redirect('The login has succeeded, or failed where pages say so') }),
+    },
+  }),
+  token: ({ mode, dpop, nativeRedirects }) => ({
+    summary: 'Refresh an access token',
+    description:
+      'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
+    ...(dpop === 'off'
+      ? {}
+      : {
+          parameters: [
+            {
+              name: 'DPoP',
+              in: 'header',
+              required: dpop === 'required',
+              description: 'A proof of the key that the tokens belong to (RFC 9449)',
+              schema: TEXT,
+            },
+          ],
+        }),
+    requestBody: body(
+      {
+        grant_type:
+          nativeRedirects.length === 0
+            ? { type: 'string', const: 'refresh_token' }
+            : { type: 'string', enum: ['refresh_token', 'authorization_code'] },
+        ...(nativeRedirects.length === 0
+          ? {}
+          : { code: TEXT, code_verifier: TEXT, client_redirect_uri: TEXT }),
+        refresh_token: TEXT,
+        scope: { type: 'string', description: 'Fewer scopes, with spaces between them' },
+      },
+      mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
+    ),
+    responses: { 200: { description: 'The next pair', content: json('TokenAnswer') }, 204: null },
+  }),
+  link: ({ mode }) => ({
+    summary: 'Link another account',
+    description:
+      'For a user who is logged in, by an access token or, from a page of this origin, by cookies: leads to the identity provider, whose account is added to the user.',
+    requestBody: body(
+      {
+        redirect_uri: { type: 'string', format: 'uri' },
+        scope: TEXT,
+        login_hint: TEXT,
+        prompt: TEXT,
+        ...(mode === 'json' ? {} : { return_to: TEXT }),
+      },
+      [],
+    ),
+    responses: {
+      200: {
+        description: 'The address of the provider, for programs',
+        content: {
+          'application/json': {
+            schema: {
+              type: 'object',
+              required: ['authorization_url'],
+              properties: { authorization_url: { type: 'string', format: 'uri' } },
             },
           },
         },
-        303: redirect('To the identity provider, for browsers'),
       },
-    }),
-    unlink: () => ({
-      summary: 'Unlink an account',
-      description:
-        'Takes the accounts of this provider from the user who is logged in, unless there is no other way in.',
-      responses: { 204: { description: 'It is unlinked' }, 200: null },
-    }),
-    logout: ({ mode }, method) => ({
-      summary: 'Log out, at the provider as well',
-      description:
-        'Ends the login, and leads to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
-      ...(method === 'GET'
+      303: redirect('To the identity provider, for browsers'),
+    },
+  }),
+  unlink: () => ({
+    summary: 'Unlink an account',
+    description:
+      'Takes the accounts of this provider from the user who is logged in, unless there is no other way in.',
+    responses: { 204: { description: 'It is unlinked' }, 200: null },
+  }),
+  logout: ({ mode }, method) => ({
+    summary: 'Log out, at the provider as well',
+    description:
+      'Ends the login, and leads to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
+    ...(method === 'GET'
+      ? {
+          parameters: [
+            query('post_logout_redirect_uri', 'Where the provider sends the browser afterwards'),
+            query('state', 'Sent back there'),
+          ],
+        }
+      : {
+          requestBody: body(
+            { refresh_token: TEXT, post_logout_redirect_uri: TEXT, state: TEXT },
+            mode === 'json' ? ['refresh_token'] : [],
+          ),
+        }),
+    responses:
+      mode === 'json'
         ? {
-            parameters: [
-              query('post_logout_redirect_uri', 'Where the provider sends the browser afterwards'),
-              query('state', 'Sent back there'),
-            ],
-          }
-        : {
-            requestBody: body(
-              { refresh_token: TEXT, post_logout_redirect_uri: TEXT, state: TEXT },
-              mode === 'json' ? ['refresh_token'] : [],
-            ),
-          }),
-      responses:
-        mode === 'json'
-          ? {
-              200: {
-                description: 'The address of the provider',
-                content: {
-                  'application/json': {
-                    schema: {
-                      type: 'object',
-                      required: ['logout_url'],
-                      properties: { logout_url: { type: ['string', 'null'], format: 'uri' } },
-                    },
+            200: {
+              description: 'The address of the provider',
+              content: {
+                'application/json': {
+                  schema: {
+                    type: 'object',
+                    required: ['logout_url'],
+                    properties: { logout_url: { type: ['string', 'null'], format: 'uri' } },
                   },
                 },
               },
-            }
-          : { 200: null, 303: redirect('To the identity provider') },
-    }),
-    'backchannel-logout': () => ({
-      summary: 'Log out by the provider',
-      description:
-        'For the identity provider alone: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
-      requestBody: body({ logout_token: TEXT }, ['logout_token']),
-      responses: { 200: { description: 'They have ended' } },
-    }),
-    revoke: ({ mode }) => ({
-      summary: 'Log out',
-      description: 'Ends the login that a refresh token belongs to (RFC 7009), if there is one.',
-      requestBody: body(
-        {
-          token: TEXT,
-          token_type_hint: TEXT,
-          refresh_token: { type: 'string', description: 'Another name for `token`' },
-        },
-        [],
-      ),
-      responses: {
-        200: {
-          description: mode === 'json' ? 'It counts no more' : 'It counts no more, and the cookies are gone',
-        },
-        204: null,
+            },
+          }
+        : { 200: null, 303: redirect('To the identity provider') },
+  }),
+  'backchannel-logout': () => ({
+    summary: 'Log out by the provider',
+    description:
+      'For the identity provider alone: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
+    requestBody: body({ logout_token: TEXT }, ['logout_token']),
+    responses: { 200: { description: 'They have ended' } },
+  }),
+  revoke: ({ mode }) => ({
+    summary: 'Log out',
+    description: 'Ends the login that a refresh token belongs to (RFC 7009), if there is one.',
+    requestBody: body(
+      {
+        token: TEXT,
+        token_type_hint: TEXT,
+        refresh_token: { type: 'string', description: 'Another name for `token`' },
       },
-    }),
-  };
+      [],
+    ),
+    responses: {
+      200: {
+        description: mode === 'json' ? 'It counts no more' : 'It counts no more, and the cookies are gone',
+      },
+      204: null,
+    },
+  }),
+};
 
 const CALLBACK = {
   code: 'What tokens of the provider are exchanged for',

@@ -22,10 +22,10 @@ export class EndpointGuard {
   /** Refusals in the audit trail: one event a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
-  constructor(parts: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
-    this.#audit = parts.audit;
-    this.#limits = parts.limits;
-    this.#reported = new MemoryRateLimitStore({ clock: parts.clock });
+  constructor(deps: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
+    this.#audit = deps.audit;
+    this.#limits = deps.limits;
+    this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
   /** A step of a login: if it fails, the trail has it. */

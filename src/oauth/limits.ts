@@ -28,7 +28,7 @@ const SITE_FACTOR = 10;
 const MAX_PER_MINUTE = 1_000_000;
 
 /** One limit, by address or by a key. */
-export class EndpointLimit {
+class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 

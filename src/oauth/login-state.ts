@@ -97,7 +97,7 @@ export class LoginStates {
   readonly #cookies: ProtectedValues;
   readonly #ttlSeconds: number;
 
-  constructor(parts: {
+  constructor(deps: {
     readonly used: SingleUse;
     readonly clock: Clock;
     readonly env: Env;
@@ -105,12 +105,12 @@ export class LoginStates {
     readonly keys: Keyring;
     readonly ttlSeconds: number;
   }) {
-    this.#used = parts.used;
-    this.#clock = parts.clock;
-    this.#env = parts.env;
-    this.#keys = parts.keys.derive('svc-oauth-pkce');
-    this.#cookies = new ProtectedValues(parts.keys, 'svc-oauth-login', 'sealed');
-    this.#ttlSeconds = parts.ttlSeconds;
+    this.#used = deps.used;
+    this.#clock = deps.clock;
+    this.#env = deps.env;
+    this.#keys = deps.keys.derive('svc-oauth-pkce');
+    this.#cookies = new ProtectedValues(deps.keys, 'svc-oauth-login', 'sealed');
+    this.#ttlSeconds = deps.ttlSeconds;
   }
 
   /** Makes a state. */

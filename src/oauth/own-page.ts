@@ -8,7 +8,7 @@ import type { OwnPages } from '../http/origins.ts';
 import type { Audit } from './audit.ts';
 
 /** Why a request may come from a page of another origin: undefined when it does not. With `isByCookie` something has to say that the page is ours. */
-export function pageProblem(
+export function pageIssue(
   req: HttpRequest,
   ownPages: OwnPages,
   isByCookie: boolean,
@@ -22,7 +22,7 @@ export function pageProblem(
 
 /** @throws OAuthError `invalid_request` 403 for a page of another origin */
 export function assertOwnPage(req: HttpRequest, ownPages: OwnPages, isByCookie: boolean, audit: Audit): void {
-  const problem = pageProblem(req, ownPages, isByCookie);
+  const problem = pageIssue(req, ownPages, isByCookie);
   if (problem === undefined) return;
   audit.foreignPage(req, problem);
   throw new OAuthError('invalid_request', {

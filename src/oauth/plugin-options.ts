@@ -2,9 +2,19 @@
  * What an {@link OAuthPluginOptions} may say, with every default.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
+import {
+  bool,
+  given,
+  int,
+  isFunction,
+  isObject,
+  isTextList,
+  oneOf,
+  readOptions,
+  text,
+} from '../base/options.ts';
 import { localPath } from '../http/path.ts';
-import { problemOfClientRedirect } from './client-redirects.ts';
+import { issueOfClientRedirect } from './client-redirects.ts';
 import { readLimits } from './limits.ts';
 import { hasNoAuthority } from './redirects.ts';
 import { isScopes } from './tokens/access.ts';
@@ -89,9 +99,6 @@ export interface OAuthPluginOptions {
 
 const YEAR_SECONDS = 31_536_000;
 const DAY_SECONDS = 86_400;
-const isList = (value: unknown): boolean =>
-  Array.isArray(value) && value.every((item) => typeof item === 'string');
-
 /** An absolute http or https URL without a fragment. */
 function isWebAddress(entry: string): boolean {
   return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
@@ -150,7 +157,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   } = readOptions('OAuthPlugin', options, {
     authSecret: given<Secrets>(
       'a secret or a list of them',
-      (value) => typeof value === 'string' || isList(value),
+      (value) => typeof value === 'string' || isTextList(value),
     ),
     provider: given<OAuthProvider>('a provider', isObject),
     providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
@@ -161,17 +168,17 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
     allowedRedirectUris: given<readonly string[]>(
       'a list of URLs, each with "//" behind its scheme',
-      (value) => isList(value) && !(value as readonly string[]).some(hasNoAuthority),
+      (value) => isTextList(value) && !value.some(hasNoAuthority),
     ),
     allowLoopbackRedirects: bool(false),
     postLogoutRedirectUris: given<readonly string[]>(
       'a list of URLs, each with "//" behind its scheme',
-      (value) => isList(value) && (value as readonly string[]).every(isWebAddress),
+      (value) => isTextList(value) && value.every(isWebAddress),
     ),
     backchannelLogout: bool(false),
     nativeRedirects: given<readonly string[]>(
       'a list of addresses',
-      (value) => isList(value) && (value as readonly string[]).every((entry) => entry !== ''),
+      (value) => isTextList(value) && value.every((entry) => entry !== ''),
     ),
     mode: oneOf(['json', 'cookie'], 'json'),
     afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
@@ -198,11 +205,11 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     storeProviderTokens: bool(false),
     issuer: text(),
     audience: text(),
-    keepSession: given<readonly string[]>('a list of names', isList),
+    keepSession: given<readonly string[]>('a list of names', isTextList),
     keepAddress: bool(true),
   });
   nativeRedirects.forEach((entry, index) => {
-    const problem = problemOfClientRedirect(entry);
+    const problem = issueOfClientRedirect(entry);
     if (problem !== undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',

@@ -1,8 +1,8 @@
 /**
  * What `svc check` says of the plugin.
  */
-import { problemInProduction, weaknessesOf } from './provider/options.ts';
-import { problemsOfRedirect } from './redirects.ts';
+import { issueInProduction, weaknessesOf } from './provider/options.ts';
+import { issuesOfRedirect } from './redirects.ts';
 import type { Env } from '../base/config.ts';
 import type { Durability } from '../db/plugin.ts';
 import type { Rule } from '../http/contracts.ts';
@@ -32,11 +32,11 @@ export function rulesOf(
         if (hasProvider && allowedRedirectUris.length === 0 && env === 'production')
           report(subject, 'no redirect URI is allowed, so that nobody can log in');
         allowedRedirectUris.forEach((entry, index) => {
-          for (const problem of problemsOfRedirect(entry, { env, allowsLoopback }))
+          for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
             report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
         });
         postLogoutRedirectUris.forEach((entry, index) => {
-          for (const problem of problemsOfRedirect(entry, { env, allowsLoopback }))
+          for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
             report(subject, `entry ${index + 1} of postLogoutRedirectUris ${problem}`);
         });
       },
@@ -65,7 +65,7 @@ export function rulesOf(
         for (const provider of env === 'production'
           ? [...(options.provider === undefined ? [] : [options.provider]), ...(options.providers ?? [])]
           : []) {
-          const problem = problemInProduction(provider);
+          const problem = issueInProduction(provider);
           if (problem !== undefined) report(subject, `provider "${provider.name}" ${problem}`);
         }
       },

@@ -181,8 +181,8 @@ export class OAuthPlugin implements Plugin {
 
   /** Called by the application. */
   register(host: Host): void {
-    const parts = (this.#registered = assemble(host, this.#options, this.#providers));
-    const { loginEndpoints, tokenEndpoints, connected } = parts;
+    const assembled = (this.#registered = assemble(host, this.#options, this.#providers));
+    const { loginEndpoints, tokenEndpoints, connected } = assembled;
     host.use(
       new OAuthAnswers(
         PREFIX,
@@ -224,7 +224,7 @@ export class OAuthPlugin implements Plugin {
       if (found === undefined) throw new NotFound();
       return found;
     };
-    const { links, logouts } = parts;
+    const { links, logouts } = assembled;
     if (this.#options.postLogoutRedirectUris !== undefined)
       route('/logout', this.#options.mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) =>
         logouts.logout(req),
@@ -250,14 +250,14 @@ export class OAuthPlugin implements Plugin {
     host.migration('oauth_used', recordStoreMigration(USED_TABLE));
     host.migration('oauth_provider_sessions', PROVIDER_SESSIONS);
     host.migration('oauth_provider_tokens', recordStoreMigration(PROVIDER_TOKEN_TABLE));
-    host.provide(tokenIssuer, () => parts.issuer);
+    host.provide(tokenIssuer, () => assembled.issuer);
     for (const rule of rulesOf(this.#options, {
       env: host.env,
-      storage: parts.isPersistent ? host.get(durability) : undefined,
+      storage: assembled.isPersistent ? host.get(durability) : undefined,
     }))
       host.rule(rule);
-    if (!parts.isPersistent && host.env !== 'production')
-      parts.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
+    if (!assembled.isPersistent && host.env !== 'production')
+      assembled.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
   }
 
   async startup(signal: AbortSignal): Promise<void> {

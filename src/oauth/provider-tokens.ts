@@ -12,7 +12,7 @@ import { OAuthError } from './errors.ts';
 import { pass } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
-import { ProviderFailure } from './provider/failure.ts';
+import { ProviderFault } from './provider/failure.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 import type { Keyring } from '../crypto/keys.ts';
@@ -90,16 +90,16 @@ export class StoredProviderTokens {
   readonly #clock: Clock;
   readonly #providerOf: (name: string) => ConnectedProvider | undefined;
 
-  constructor(parts: {
+  constructor(deps: {
     readonly records: () => RecordStore;
     readonly keys: Keyring;
     readonly clock: Clock;
     readonly providerOf: (name: string) => ConnectedProvider | undefined;
   }) {
-    this.#records = parts.records;
-    this.#sealed = new ProtectedValues(parts.keys, 'svc-oauth-provider-token', 'sealed', MAX_CHARACTERS);
-    this.#clock = parts.clock;
-    this.#providerOf = parts.providerOf;
+    this.#records = deps.records;
+    this.#sealed = new ProtectedValues(deps.keys, 'svc-oauth-provider-token', 'sealed', MAX_CHARACTERS);
+    this.#clock = deps.clock;
+    this.#providerOf = deps.providerOf;
   }
 
   /** Keeps the tokens of a login. Without a new refresh token the one at hand stays: some providers send it once. */
@@ -181,7 +181,7 @@ export class StoredProviderTokens {
         expiresAtMs: expiresAt?.getTime(),
       };
     } catch (error) {
-      if (!(error instanceof ProviderFailure)) throw error;
+      if (!(error instanceof ProviderFault)) throw error;
       if (!REVOKED.has(error.providerCode ?? ''))
         throw new OAuthError(error.code, { reason: error.reason, cause: error });
       next = { accessToken: '', scopes: tokens.scopes, isRevoked: true };

@@ -5,14 +5,14 @@
 import type { Env } from '../base/config.ts';
 
 /** How an allowlist is read. */
-export interface RedirectOptions {
+interface RedirectOptions {
   readonly env: Env;
   /** Entries of native applications, `http://127.0.0.1:...` and `http://[::1]:...`, in production too (RFC 8252 §7.3). Default false. */
   readonly allowsLoopback: boolean;
 }
 
 /** Every reason why an entry cannot be in an allowlist; empty when there is none. In words, the entry not repeated. */
-export function problemsOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
+export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is no absolute URL'];
   const url = new URL(entry);
   const problems: string[] = [];
@@ -37,7 +37,7 @@ export function hasNoAuthority(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry);
 }
 
-/** The redirect URIs that logins at one provider may name. Whether entries can be in the list is asked by {@link problemsOfRedirect}, at start. */
+/** The redirect URIs that logins at one provider may name. Whether entries can be in the list is asked by {@link issuesOfRedirect}, at start. */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;

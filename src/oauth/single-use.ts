@@ -7,7 +7,7 @@ import { SvcError } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
 /** Kinds of values. Values of two kinds never meet. */
-export type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
+type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
 /** Records which values were used, by their hashes. */
 export class SingleUse {

@@ -7,7 +7,7 @@
 import { HttpResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
-import { assertOwnPage, pageProblem } from './own-page.ts';
+import { assertOwnPage, pageIssue } from './own-page.ts';
 import { bodyParameters } from './parameters.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
@@ -139,7 +139,7 @@ export class TokenEndpoints {
     return (
       cookies !== undefined &&
       cookies.refreshTokenOf(req) === undefined &&
-      pageProblem(req, this.#deps.ownPages, true) === undefined
+      pageIssue(req, this.#deps.ownPages, true) === undefined
     );
   }
 

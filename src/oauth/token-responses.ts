@@ -41,16 +41,16 @@ export class TokenResponses {
   readonly #clock: Clock;
 
   /** `cookies`: in cookie mode. `dpop`: unless the option is `off`. */
-  constructor(parts: {
+  constructor(deps: {
     readonly access: AccessTokens;
     readonly cookies: TokenCookies | undefined;
     readonly dpop: DPoP | undefined;
     readonly clock: Clock;
   }) {
-    this.#access = parts.access;
-    this.#cookies = parts.cookies;
-    this.#dpop = parts.dpop;
-    this.#clock = parts.clock;
+    this.#access = deps.access;
+    this.#cookies = deps.cookies;
+    this.#dpop = deps.dpop;
+    this.#clock = deps.clock;
   }
 
   /** The response with a pair. In cookie mode with `to`, a local path, a redirect. */

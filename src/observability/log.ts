@@ -87,7 +87,7 @@ const INFO = 1;
 const WARN = 2;
 const ERROR = 3;
 
-interface Settings {
+interface LoggerDeps {
   /** Index into LEVELS. */
   readonly threshold: number;
   readonly sink: LogSink;
@@ -96,38 +96,38 @@ interface Settings {
 }
 
 class EventLogger implements Logger {
-  readonly #settings: Settings;
+  readonly #deps: LoggerDeps;
   readonly #name: string;
   readonly #bound: readonly JsonEntry[];
 
-  constructor(settings: Settings, name: string, bound: readonly JsonEntry[]) {
-    this.#settings = settings;
+  constructor(deps: LoggerDeps, name: string, bound: readonly JsonEntry[]) {
+    this.#deps = deps;
     this.#name = name;
     this.#bound = bound;
   }
 
   child(name: string, fields?: Record<string, unknown>): Logger {
     return new EventLogger(
-      this.#settings,
+      this.#deps,
       name,
       fields === undefined ? this.#bound : merged(this.#bound, safeEntries(fields)),
     );
   }
 
   debug(event: string, fields?: Record<string, unknown>): void {
-    if (this.#settings.threshold <= DEBUG) this.#write('debug', event, fields);
+    if (this.#deps.threshold <= DEBUG) this.#write('debug', event, fields);
   }
 
   info(event: string, fields?: Record<string, unknown>): void {
-    if (this.#settings.threshold <= INFO) this.#write('info', event, fields);
+    if (this.#deps.threshold <= INFO) this.#write('info', event, fields);
   }
 
   warn(event: string, fields?: Record<string, unknown>): void {
-    if (this.#settings.threshold <= WARN) this.#write('warn', event, fields);
+    if (this.#deps.threshold <= WARN) this.#write('warn', event, fields);
   }
 
   error(event: string, error: unknown, fields?: Record<string, unknown>): void {
-    if (this.#settings.threshold <= ERROR) this.#write('error', event, fields, ['error', safeError(error)]);
+    if (this.#deps.threshold <= ERROR) this.#write('error', event, fields, ['error', safeError(error)]);
   }
 
   #write(
@@ -136,7 +136,7 @@ class EventLogger implements Logger {
     given: Record<string, unknown> | undefined,
     error?: JsonEntry,
   ): void {
-    const { sink, clock, layout } = this.#settings;
+    const { sink, clock, layout } = this.#deps;
     try {
       let fields =
         given === undefined || given === null ? this.#bound : merged(this.#bound, safeEntries(given));
@@ -449,7 +449,7 @@ const PLAIN = '\x1b[0m';
 /** `time` is that of the event in RFC 3339. */
 function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
   const label = level.toUpperCase().padEnd(5);
-  let line = `${time.slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
+  let line = `${time.slice(11)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
   let stack = '';
   for (const [key, json] of fields) {
     const value: unknown = JSON.parse(json);

@@ -17,7 +17,7 @@ const MAX_LINE_CHARACTERS = 32_768;
 export function safeEntries(fields: object): JsonEntry[] {
   const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
   try {
-    return members(fields, Object.keys(fields), 0, budget, safeJson);
+    return members(fields, Object.keys(fields), 0, budget, anyJson);
   } catch {
     return [['fields', '"[unreadable]"']]; // a proxy that refuses to list its keys
   }
@@ -25,7 +25,7 @@ export function safeEntries(fields: object): JsonEntry[] {
 
 /** What was thrown, as it may be logged: an error as `{ name, code, message, remedy, stack, cause, errors }`, else the value itself. */
 export function safeError(error: unknown): string {
-  return safeJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
+  return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
 /** The value of a header as it may be shown. */
@@ -39,10 +39,6 @@ export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } },
     return `${name ?? this.constructor.name} ${inspect(this.toJSON(), options)}`;
   };
   Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
-}
-
-function safeJson(value: unknown, depth: number, budget: Budget): string {
-  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget); // all that is no scalar
 }
 
 /** A text without the secrets that their form tells. */

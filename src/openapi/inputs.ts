@@ -4,7 +4,7 @@
  * Texts are described as the value that they stand for, in its usual form: an integer is written `5`. What no text can say is
  * not offered: null, an empty list where one is needed, members that input never sets.
  */
-import { fileLimit, textProblem } from '../schema/schema.ts';
+import { fileLimit, textIssue } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { TextInputPlan } from '../routing/di.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
@@ -118,7 +118,7 @@ function isFile(field: FieldPlan): boolean {
 
 /** Whether a request can have it at all. */
 function isSendable(field: FieldPlan, isForm: boolean): boolean {
-  return !field.isReadOnly && textProblem(field.node, isForm) === undefined;
+  return !field.isReadOnly && textIssue(field.node, isForm) === undefined;
 }
 
 /** The media types of a part (§4.8.15), where they are not what its schema implies. */

@@ -45,7 +45,7 @@ export interface OpenApiOptions {
 }
 
 /** What a document could not say, or not as it was declared. */
-interface OpenApiProblem {
+interface OpenApiFinding {
   /** `GET /users/{name}` */
   readonly subject: string;
   readonly message: string;
@@ -67,7 +67,7 @@ export function openapiDocument(view: CompilationView, options: OpenApiOptions =
 }
 
 /** What of an application its document leaves out, because OpenAPI has no place for it, and what it gives another name. */
-export function openapiProblems(view: CompilationView): readonly OpenApiProblem[] {
+export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
   const writer = new DocumentWriter(view, {});
   writer.document();
   return writer.problems;
@@ -84,7 +84,7 @@ interface Path {
 }
 
 class DocumentWriter {
-  readonly problems: OpenApiProblem[] = [];
+  readonly problems: OpenApiFinding[] = [];
   readonly #view: CompilationView;
   readonly #options: OpenApiOptions;
   readonly #schemas = new JsonSchemas({ isOpenApi: true });
@@ -235,7 +235,7 @@ class DocumentWriter {
     const names = new Set([...Object.keys(given).filter((name) => templates.has(name)), ...templates.keys()]);
     return [...names].map((name) => ({
       name,
-      description: given[name] ?? `What is at ${commonPath(templates.get(name)!)}`,
+      description: given[name] ?? `Operations under ${commonPath(templates.get(name)!)}`,
     }));
   }
 
@@ -344,7 +344,7 @@ function documentedPath({ literals, parameters }: ParsedTemplate, names: readonl
 }
 
 /** Every template of one shape is one path to OpenAPI (§4.8.8), whatever its parameters are called and converted by. */
-export function shapeOf(template: ParsedTemplate): string {
+function shapeOf(template: ParsedTemplate): string {
   return documentedPath(
     template,
     template.parameters.map(() => ''),
@@ -401,7 +401,7 @@ function capitals(text: string): string {
 }
 
 /** `createUser`, `create_user` as `Create user`; the method and path of a route without name. */
-export function titleOf({ route }: RouteDetail): string {
+function titleOf({ route }: RouteDetail): string {
   if (route.name === undefined) return `${route.method} ${route.template.replace(/:[a-z]+\}/g, '}')}`;
   const words = route.name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -412,7 +412,7 @@ export function titleOf({ route }: RouteDetail): string {
 }
 
 /** The tags of a route, each once; without any, the first word of its path that tells paths apart. */
-export function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
+function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
   if (tags.length > 0) return [...new Set(tags)];
   const words = template.template.split('/').filter((word) => word !== '' && !word.startsWith('{'));
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];

@@ -19,10 +19,11 @@ import {
   Unauthorized,
   UnprocessableContent,
 } from '../base/errors.ts';
-import { FieldType, ValidationError, compileSerializer, compileType } from '../schema/schema.ts';
+import { ValidationError, compileSerializer, compileType } from '../schema/schema.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
+import { isTypeSource } from '../routing/spec.ts';
 import type { ErrorClass, ExceptionHandlers } from '../http/pipeline.ts';
 import type { ExceptionSpec } from '../routing/exceptions.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -315,7 +316,7 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   const anything = { '*/*': { schema: {} } };
   if (status === undefined)
     return {
-      200: { description: 'What the handler answers', content: anything },
+      200: { description: 'Response of the handler', content: anything },
       204: { description: titleOf(204) },
     };
   return {
@@ -360,8 +361,4 @@ function isRedirect(status: number): boolean {
 
 function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
-}
-
-function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
-  return typeof response === 'function' || response instanceof FieldType;
 }

@@ -101,6 +101,15 @@ export class SecurityWriter {
   }
 }
 
+/** Session and CSRF layers of the first route with its own CSRF layer; none where the application has one for all routes. */
+export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
+  const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';
+  if (middleware.some(isCsrf)) return [];
+  const { use } = details.find(({ declared }) => declared.use.some(isCsrf))?.declared ?? { use: [] };
+  const csrf = use.find(isCsrf);
+  return use.filter((layer) => layer === csrf || layer.kind === 'session');
+}
+
 function allOf(
   names: Iterable<string>,
   demands: ReadonlyMap<string, ReadonlySet<string>>,

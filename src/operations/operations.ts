@@ -76,14 +76,14 @@ export class Operations {
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-  constructor(parts: {
+  constructor(deps: {
     env: () => Env;
     clock: () => Clock;
     log: Logger;
     metrics: MetricsRegistry;
     options: OpsOptions;
   }) {
-    const { metrics: access, docs } = readOptions('ops', parts.options, {
+    const { metrics: access, docs } = readOptions('ops', deps.options, {
       metrics: given<MetricsAccess>('an object', isObject),
       docs: given<DocsAccess>('an object', isObject),
     });
@@ -95,31 +95,31 @@ export class Operations {
     this.access = { port, host };
     this.#auth = auth;
     this.#docsAuth = readOptions('ops.docs', docs ?? {}, { auth: AUTH }).auth;
-    this.#env = parts.env;
-    this.#clock = parts.clock;
-    this.#log = parts.log;
-    this.#metrics = parts.metrics;
-    this.renderMetrics = () => parts.metrics.render();
-    this.#requests = parts.metrics.counter(
+    this.#env = deps.env;
+    this.#clock = deps.clock;
+    this.#log = deps.log;
+    this.#metrics = deps.metrics;
+    this.renderMetrics = () => deps.metrics.render();
+    this.#requests = deps.metrics.counter(
       'svc_requests_total',
       'Requests answered, by method, route template and status',
       ['method', 'route', 'status'],
     );
-    this.#durations = parts.metrics.histogram(
+    this.#durations = deps.metrics.histogram(
       'svc_request_duration_seconds',
       'Time from a request to its answer',
       DURATION_BUCKETS,
       ['method', 'route'],
     );
-    this.connections = new ConnectionMeter(parts.metrics);
-    const startedMs = parts.clock().monotonicMs();
-    parts.metrics.gauge(
+    this.connections = new ConnectionMeter(deps.metrics);
+    const startedMs = deps.clock().monotonicMs();
+    deps.metrics.gauge(
       'svc_uptime_seconds',
       'Seconds since the application was made',
-      () => (parts.clock().monotonicMs() - startedMs) / 1_000,
+      () => (deps.clock().monotonicMs() - startedMs) / 1_000,
       'max',
     );
-    parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () =>
+    deps.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () =>
       this.inFlight(),
     );
   }
@@ -333,7 +333,7 @@ function isPrivateRequest(req: HttpRequest): boolean {
  */
 
 /** The parts that end with the process, and their deadline. */
-export interface Ending {
+interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
   /** After which the process ends with 1 whatever still runs: a hook that hangs, a task that never settles. */

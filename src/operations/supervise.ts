@@ -9,7 +9,7 @@ import { countOf, superviseWorkers } from './workers.ts';
 import type { SupervisedServeOptions, SupervisedApplication, SupervisedServer } from './supervised.ts';
 
 /** One of the two. */
-export type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
+type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
 
 /** Serves as a child, or starts children that do. @throws SvcError `E_LISTEN`, `E_WORKERS` */
 export async function runSupervised(

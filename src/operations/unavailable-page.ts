@@ -3,6 +3,7 @@
  *
  *   text/html for browsers, with the reason escaped        application/problem+json for whoever asks for JSON
  */
+import { escapeHtml } from '../base/html.ts';
 import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
@@ -10,7 +11,7 @@ import type { HttpRequest } from '../http/contracts.ts';
 const RETRY_AFTER_SECONDS = 1;
 
 /** Why there is no answer. */
-export interface Reason {
+interface Reason {
   readonly title: string;
   /** Several lines; shown only where the reader is the developer. */
   readonly text: string;
@@ -39,14 +40,10 @@ function wantsJson(accept: string): boolean {
 
 function page(title: string, text: string, hint: string): string {
   return `<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(title)}</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:1rem;border-left:4px solid #b3261e;background:#f4f4f4}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}pre{background:#262626}}</style>
-<h1>${escaped(title)}</h1>
-${text === '' ? '' : `<pre>${escaped(text)}</pre>\n`}<p>${escaped(hint)}</p>
+<h1>${escapeHtml(title)}</h1>
+${text === '' ? '' : `<pre>${escapeHtml(text)}</pre>\n`}<p>${escapeHtml(hint)}</p>
 </html>
 `;
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

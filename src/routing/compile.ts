@@ -36,7 +36,7 @@ import type { RouteDeps } from './steps.ts';
 import type { SocketHub, SocketOpener } from './websocket.ts';
 
 /** What there is to compile. */
-export interface Declarations {
+interface Declarations {
   readonly routes: Routes;
   /** The framework's own: a route of the application that has one of their paths is hidden by it. */
   readonly operations?: Routes | undefined;

@@ -262,7 +262,7 @@ class ProvidedContext implements Context {
 }
 
 /** Leaves what lives as long as the application. */
-export type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
+type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
 
 /** Of the routes of one application. */
 export class DependencyGraph {
@@ -316,7 +316,7 @@ export interface PlannedDependency {
 }
 
 /** The error that ended a request early, in an object, because any value can be thrown. */
-export interface Failure {
+interface Failure {
   readonly error: unknown;
 }
 

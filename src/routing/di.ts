@@ -10,17 +10,18 @@
  *   handler  per request        before the first byte: a commit that fails becomes the response
  *   app      once, at start-up  once, at shutdown
  *
- * A wider scope may not need a narrower one. A source is resolved once per request, unless `cache: false`.
+ * A wider scope may not need a narrower one. Without a scope in Depends() it is the source's own, `handler` for a source that needs
+ * one of scope `handler`, else `request`. A source is resolved once per request, unless `cache: false`.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
+import { scopeOfSource, type Scope } from '../http/dependency-scope.ts';
 import { fieldsOf, isSchemaClass, planOf } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
 import type { Context, HttpRequest, SecurityRequirement } from '../http/contracts.ts';
 import type { Result, SchemaClass, SchemaPlan } from '../schema/schema.ts';
 
-/** How long a dependency lives. */
-export type Scope = 'request' | 'handler' | 'app';
+export type { Scope } from '../http/dependency-scope.ts';
 
 /** What can be depended upon: it gets the context of the request. */
 export type DependencySource =
@@ -43,16 +44,32 @@ export class Dependency<out T> {
   readonly source: DependencySource;
   /** @internal */
   readonly isCached: boolean;
-  /** @internal */
-  readonly scope: Scope;
+  /** As Depends() says. */
+  readonly #scope: Scope | undefined;
   /** Keeps look-alikes out. */
   readonly #isDependency = true;
 
   /** @internal */
-  constructor(source: DependencySource, isCached: boolean, scope: Scope) {
+  constructor(source: DependencySource, isCached: boolean, scope: Scope | undefined) {
     this.source = source;
     this.isCached = isCached;
-    this.scope = scope;
+    this.#scope = scope;
+  }
+
+  /** Known when the application compiles: a provided function may name what is declared later. @internal */
+  get scope(): Scope {
+    return this.#scopeWithin(new Set());
+  }
+
+  /** `seen`: the sources that lead here, of which one may need itself. */
+  #scopeWithin(seen: Set<DependencySource>): Scope {
+    const known = this.#scope ?? scopeOfSource(this.source);
+    if (known !== undefined || seen.has(this.source)) return known ?? 'request';
+    seen.add(this.source);
+    const needsHandler = Object.values(readSource(this.source).spec).some(
+      (need) => Dependency.is(need) && need.#scopeWithin(seen) === 'handler',
+    );
+    return needsHandler ? 'handler' : 'request';
   }
 
   static is(value: unknown): value is Dependency<unknown> {
@@ -64,7 +81,7 @@ export class Dependency<out T> {
 export interface DependsOptions {
   /** Once per request, whoever asks. Default true. */
   readonly cache?: boolean | undefined;
-  /** Default `request`. */
+  /** Default: the scope of the source's own, as `handler` of a transaction; `handler` when the source needs one of that scope; else `request`. */
   readonly scope?: Scope | undefined;
 }
 
@@ -76,9 +93,9 @@ export function Depends<F extends DependencySource>(
   if (typeof source !== 'function') throw new SvcError('E_DEPENDS', [shown(source)]);
   const { cache, scope } = readOptions('Depends', options, {
     cache: bool(true),
-    scope: oneOf(['request', 'handler', 'app'], 'request'),
+    scope: oneOf<Scope | ''>(['request', 'handler', 'app'], ''),
   });
-  return new Dependency(source, cache, scope);
+  return new Dependency(source, cache, scope === '' ? undefined : scope);
 }
 
 /** Fields by name, as `Field()` declares them, or a schema class. */

@@ -4,6 +4,7 @@
 import { SvcError } from '../base/errors.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { FieldType, compileSerializer } from '../schema/schema.ts';
+import { isTypeSource } from './spec.ts';
 import type { Issue } from '../base/errors.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 import type { Serializer, TypeSource } from '../schema/schema.ts';
@@ -63,10 +64,6 @@ function inWords({ loc, message }: Issue, body: unknown): string {
     value = (value as Readonly<Record<string | number, unknown>>)[loc[depth]!];
   }
   return `${at(loc.length)} ${message}`;
-}
-
-function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
-  return typeof response === 'function' || response instanceof FieldType;
 }
 
 /** A list, or null in its place. */

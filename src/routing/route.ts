@@ -56,7 +56,7 @@ export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
 /** The validated inputs of a spec. */
-export type Inputs<S> = {
+type Inputs<S> = {
   readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body'
     ? Infer<S[K]>
     : InputOf<S[K]>;
@@ -372,7 +372,7 @@ export class Routes {
       timeoutMs,
       security,
       use = [],
-    } = socket.settings;
+    } = socket.options;
     const spec: RouteSpec = {
       query,
       headers,

@@ -16,13 +16,14 @@ import {
   shown,
   text,
 } from '../base/options.ts';
+import { FieldType } from '../schema/schema.ts';
 import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
 import type { Deprecation } from '../http/middleware/deprecation.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { FieldType, Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
@@ -60,8 +61,30 @@ export interface ToolHints {
   readonly openWorldHint?: boolean | undefined;
 }
 
+/** What every route says about itself, WebSocket routes as well. */
+export interface SharedSpec extends TextInputs {
+  /** What `urlFor` knows the route by. Unique in an application. */
+  readonly name?: string | undefined;
+  readonly summary?: string | undefined;
+  readonly description?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly deprecated?: boolean | undefined;
+  /** Meant to be open to everybody; text says why. */
+  readonly public?: boolean | string | undefined;
+  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined;
+  /** What a client must show, where no dependency says it. */
+  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
+  /** How often one client may call or open it, in place of what the rate limit middleware says; false: as often as it likes. */
+  readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it, or the handshake, may take to answer, 1 ... 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
+  readonly timeoutMs?: number | false | undefined;
+  /** Middleware around this route alone, inside the application's. */
+  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
+}
+
 /** What a route asks for and says about itself. Every other key of a spec is a dependency, named as the handler sees it. */
-export interface RouteSpec extends TextInputs {
+export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
   /** The fields of a form. */
@@ -72,36 +95,19 @@ export interface RouteSpec extends TextInputs {
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
-  /** What `urlFor` knows the route by. Unique in an application. */
-  readonly name?: string | undefined;
-  readonly summary?: string | undefined;
-  readonly description?: string | undefined;
-  readonly tags?: readonly string[] | undefined;
   /** Documents say that clients should not call it any more; with dates, replies do too (RFC 9745, RFC 8594). */
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Whether it is a tool for MCP clients, or what they are told about it. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
-  /** Meant to be open to everybody; text says why. */
-  readonly public?: boolean | string | undefined;
   readonly allow?: readonly Allowance[] | undefined;
-  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
-  readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second may be an integer 200 ... 599. */
   readonly tuple?: boolean | undefined;
   /** The most bytes of a body that this route reads, in place of the setting `maxBodyBytes`, be it more or less. Default: that setting, and 10,000,000 for JSON, text and forms. */
   readonly maxBodyBytes?: number | undefined;
   /** Whether content for `body` without `Content-Type` is 415, in place of the setting `strictContentType`. Default true. */
   readonly strictContentType?: boolean | undefined;
-  /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
-  readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** How long it may take to answer, 1 ... 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
-  readonly timeoutMs?: number | false | undefined;
   /** How long a client may take to send the whole request, 10 ... 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
   readonly requestTimeoutMs?: number | undefined;
-  /** What a client must show, where no dependency says it. */
-  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Middleware around this route alone, inside the application's. */
-  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
 /** Names that no dependency may take: the parts of the context, and options that are to come. */
@@ -110,43 +116,21 @@ export type ReservedKey =
 /** Dependencies by the name that the handler sees. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
-/** The options of a route by name. */
-const SPEC = {
-  body: given<TypeSource>(),
-  form: given<InputShape>(),
+/** The options of every route by name. */
+export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<SharedSpec[K]> } = {
   query: given<InputShape>(),
   headers: given<InputShape>(),
   cookies: given<InputShape>(),
-  response: given<NonNullable<RouteSpec['response']>>(),
-  status: given<number>(
-    'an integer 200 … 599',
-    (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
-  ),
   name: text(),
   summary: text(),
   description: text(),
   tags: given<readonly string[]>('a list of strings', Array.isArray),
-  examples: given<NonNullable<RouteSpec['examples']>>('examples by status and name', isObject),
-  deprecated: given<boolean | Deprecation>(
-    'true, false or { since, sunset, link }',
-    (value) => isBoolean(value) || isObject(value),
-  ),
-  mcp: given<boolean | ToolDescription>(
-    'true, false or { name, title, description, annotations }',
-    (value) => isBoolean(value) || isObject(value),
-  ),
+  deprecated: bool(),
   public: given<boolean | string>(
     'true, false or a reason',
     (value) => isBoolean(value) || typeof value === 'string',
   ),
-  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
   meta: given<Readonly<Record<string, unknown>>>('an object', isObject),
-  tuple: bool(),
-  maxBodyBytes: given<number>(
-    'an integer 0 or more',
-    (value) => Number.isSafeInteger(value) && (value as number) >= 0,
-  ),
-  strictContentType: bool(),
   rateLimit: given<RouteRateLimit | false>(
     'false or { perMinute, burst, key }',
     (value) => value === false || isObject(value),
@@ -155,12 +139,40 @@ const SPEC = {
     'false or an integer 1 … 86400000',
     (value) => value === false || int(1, 1, 86_400_000).accepts(value),
   ),
-  requestTimeoutMs: REQUEST_TIMEOUT,
   security: given<SecurityRequirement | readonly SecurityRequirement[]>(
     'a requirement or a list of them',
     isObject,
   ),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
+};
+
+/** The options of a route by name. */
+const SPEC = {
+  ...SHARED_SPEC,
+  deprecated: given<boolean | Deprecation>(
+    'true, false or { since, sunset, link }',
+    (value) => isBoolean(value) || isObject(value),
+  ),
+  examples: given<NonNullable<RouteSpec['examples']>>('examples by status and name', isObject),
+  body: given<TypeSource>(),
+  form: given<InputShape>(),
+  response: given<NonNullable<RouteSpec['response']>>(),
+  status: given<number>(
+    'an integer 200 … 599',
+    (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
+  ),
+  mcp: given<boolean | ToolDescription>(
+    'true, false or { name, title, description, annotations }',
+    (value) => isBoolean(value) || isObject(value),
+  ),
+  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
+  tuple: bool(),
+  maxBodyBytes: given<number>(
+    'an integer 0 or more',
+    (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  ),
+  strictContentType: bool(),
+  requestTimeoutMs: REQUEST_TIMEOUT,
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
 
 const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
@@ -303,3 +315,8 @@ export type ReplyOf<R> =
             | Answer<unknown, Exclude<ErrorStatus, keyof R>>);
 /** The type of a handler's return value: anything that http/reply.ts reads, or the type of `response`. */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
+
+/** Whether `response` is one type, and not an object keyed by status. */
+export function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
+  return typeof response === 'function' || response instanceof FieldType;
+}

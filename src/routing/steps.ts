@@ -4,7 +4,7 @@
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from '../base/errors.ts';
-import { compileType, fileLimit, planOf, plansOf, plansWithin, textProblem } from '../schema/schema.ts';
+import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
 import type { TextInputPlan } from './di.ts';
@@ -92,7 +92,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
   for (const { plan } of texts) plansOf(plan, read);
   if (form !== undefined) plansOf(form, read);
   if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
-  reportHazards(read, subject, route.declared, deps.report);
+  reportPatterns(read, subject, route.declared, deps.report);
   return {
     names,
     inputs,
@@ -110,7 +110,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
 /** Refuses fields that no request could ever fill. @throws SvcError `E_ROUTE_SPEC` */
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
-    const problem = textProblem(field.node, key === 'form');
+    const problem = textIssue(field.node, key === 'form');
     if (problem === undefined || !field.isRequired) continue;
     throw new SvcError('E_ROUTE_SPEC', [subject, key, `cannot have the field "${field.name}": ${problem}`]);
   }
@@ -141,7 +141,7 @@ function keeperOf(form: SchemaPlan): FileKeeper {
 }
 
 /** Patterns that can backtrack without bound. What they are tested on is kept short, which the author should know. */
-function reportHazards(
+function reportPatterns(
   plans: Iterable<ObjectPlan>,
   subject: string,
   declared: Declared,

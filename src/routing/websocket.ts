@@ -10,24 +10,14 @@
  */
 import { Dependency } from './di.ts';
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
-import {
-  bool,
-  closest,
-  given,
-  int,
-  isBoolean,
-  isObject,
-  oneOf,
-  readOptions,
-  shown,
-  text,
-} from '../base/options.ts';
+import { closest, given, int, isBoolean, isObject, oneOf, readOptions, shown } from '../base/options.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { readCompression, negotiateDeflate } from '../http/websocket/deflate.ts';
 import { OriginGuard, readHandshake } from '../http/websocket/handshake.ts';
+import { SHARED_SPEC } from './spec.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
-import type { InputOf, TextInputs } from './di.ts';
+import type { InputOf } from './di.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
 import type {
   Awaitable,
@@ -36,13 +26,10 @@ import type {
   HttpRequest,
   Middleware,
   Next,
-  RouteRateLimit,
-  SecurityRequirement,
   Services,
 } from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
 import type { PathParams } from '../http/path.ts';
-import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
@@ -53,6 +40,7 @@ import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
 import type { Agreement, OpenSocket } from '../http/server/websockets.ts';
 import type { OptionKind } from '../base/options.ts';
+import type { SharedSpec } from './spec.ts';
 
 /** A finding of `svc check` that is meant to be there: as for other routes. */
 interface SocketAllowance {
@@ -62,7 +50,7 @@ interface SocketAllowance {
 }
 
 /** What a WebSocket route asks for and says about itself. Every other key of a spec is a dependency, named as the handlers see it. */
-export interface WebSocketSpec extends TextInputs {
+export interface WebSocketSpec extends SharedSpec {
   /** The type of the messages, which are JSON texts: a schema class, or a type such as `list(Item)`. Default: text and bytes as they come. */
   readonly message?: TypeSource | undefined;
   /** The subprotocols it speaks. Of those that a client offers the first one that is among them is agreed upon; without any there is none. */
@@ -90,25 +78,7 @@ export interface WebSocketSpec extends TextInputs {
   readonly maxRooms?: number | undefined;
   /** Whether messages are compressed where the client can (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
-  /** What `urlFor` knows the route by. Unique in an application. */
-  readonly name?: string | undefined;
-  readonly summary?: string | undefined;
-  readonly description?: string | undefined;
-  readonly tags?: readonly string[] | undefined;
-  readonly deprecated?: boolean | undefined;
-  /** Meant to be open to everybody; text says why. */
-  readonly public?: boolean | string | undefined;
   readonly allow?: readonly SocketAllowance[] | undefined;
-  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
-  readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** How often one client may open it, in place of what the rate limit middleware says; false: as often as it likes. */
-  readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** How long the handshake may take, as for other routes. */
-  readonly timeoutMs?: number | false | undefined;
-  /** What a client must show, where no dependency says it. */
-  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Middleware around the handshake of this route alone, inside the application's. */
-  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
 /** Names that no dependency may take. */
@@ -258,9 +228,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
 
 /** The options of a WebSocket route by name. */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
-  query: given<object>(),
-  headers: given<object>(),
-  cookies: given<object>(),
+  ...SHARED_SPEC,
   message: given<TypeSource>(),
   protocols: given<readonly string[]>(
     'a list of tokens',
@@ -282,34 +250,11 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
     'true, false or { level, thresholdBytes, contextTakeover, windowBits }',
     (value) => isBoolean(value) || isObject(value),
   ),
-  name: text(),
-  summary: text(),
-  description: text(),
-  tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: bool(),
-  public: given<boolean | string>(
-    'true, false or a reason',
-    (value) => isBoolean(value) || typeof value === 'string',
-  ),
   allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
-  meta: given<Readonly<Record<string, unknown>>>('an object', isObject),
-  rateLimit: given<RouteRateLimit | false>(
-    'false or { perMinute, burst, key }',
-    (value) => value === false || isObject(value),
-  ),
-  timeoutMs: given<number | false>(
-    'false or an integer 1 … 86400000',
-    (value) => value === false || int(1, 1, 86_400_000).accepts(value),
-  ),
-  security: given<SecurityRequirement | readonly SecurityRequirement[]>(
-    'a requirement or a list of them',
-    isObject,
-  ),
-  use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 };
 
 /** The options of a route, read. */
-interface Settings extends WebSocketSpec {
+interface SocketOptions extends WebSocketSpec {
   readonly allowMissingOrigin: boolean;
   readonly maxMessageBytes: number;
   readonly maxBufferedBytes: number;
@@ -334,7 +279,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
 /** A WebSocket route as somebody wrote it down. @internal */
 export class DeclaredSocket {
   readonly subject: string;
-  readonly settings: Settings;
+  readonly options: SocketOptions;
   readonly deps: Readonly<Record<string, Dependency<unknown>>>;
   readonly router: WebSocketRouter<never, never>;
   readonly guard: HandshakeGuard;
@@ -347,11 +292,11 @@ export class DeclaredSocket {
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const { options, deps } = apart(this.subject, spec as object);
-    this.settings = readOptions(this.subject, options, SPEC) as Settings; // each was read by the kind that types it
+    this.options = readOptions(this.subject, options, SPEC) as SocketOptions; // each was read by the kind that types it
     this.deps = deps;
     this.router = new WebSocketRouter(this.subject);
     this.#handler = handler as SocketHandler<never, never> | undefined;
-    this.guard = new HandshakeGuard(this.subject, this.settings);
+    this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
   /** Whether anything is done with its sockets. */
@@ -369,7 +314,7 @@ export class DeclaredSocket {
       idleTimeoutMs,
       closeTimeoutMs,
       maxRooms,
-    } = this.settings;
+    } = this.options;
     return new SocketOpener(this.guard, {
       maxMessageBytes,
       maxBufferedBytes,
@@ -389,7 +334,7 @@ export class DeclaredSocket {
   }
 
   #listener(): SocketListener<WebSocketConnection> {
-    const decode = decoder(this.settings.message, this.subject);
+    const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined; // the overloads of websocket() have typed them
     if (handler !== undefined) {
@@ -448,7 +393,10 @@ class HandshakeGuard implements Middleware {
   readonly #protocols: ReadonlySet<string>;
   readonly #agreements = new WeakMap<HttpRequest, Agreement>();
 
-  constructor(subject: string, { protocols, origins, allowMissingOrigin, compression = false }: Settings) {
+  constructor(
+    subject: string,
+    { protocols, origins, allowMissingOrigin, compression = false }: SocketOptions,
+  ) {
     this.#protocols = new Set(protocols);
     this.origin = new OriginGuard(origins, allowMissingOrigin);
     this.compression =

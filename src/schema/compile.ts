@@ -16,7 +16,7 @@ import {
   formatCheck,
   integerCheck,
   isInputObject,
-  keyProblem,
+  keyIssue,
   literalCheck,
   literalMessage,
   LONGEST,
@@ -128,9 +128,11 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     let mark = run.count,
       isGood = true;
     const items: unknown[] = run.isDry ? value : [...value]; // copies faster than new Array(n) is made, and leaves no holes
+    const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
-      if (plain.accepts(items[i], run.isPlainJson)) continue;
-      const out = item(items[i], run);
+      const raw = items[i];
+      if (plain.kind !== 0 && plain.accepts(raw, isPlainJson)) continue;
+      const out = item(raw, run);
       if (out === FAIL) {
         mark = run.place(mark, i);
         isGood = false;
@@ -156,7 +158,7 @@ export function recordCheck(item: Check, node: TypeNode): Check {
       isGood = true;
     const members: Record<string, unknown> = {};
     for (const key of keys) {
-      const out = keyProblem(key, run) ?? item(value[key], run);
+      const out = keyIssue(key, run) ?? item(value[key], run);
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;
@@ -260,6 +262,9 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
+/** The values of a dry run. */
+const NO_VALUES: unknown[] = [];
+
 /** The compiled fields of an object. */
 export class Members {
   readonly #members: readonly Member[];
@@ -283,7 +288,7 @@ export class Members {
     const members = this.#members;
     const { isPlainJson } = run;
     const count = members.length;
-    const values: unknown[] = new Array(count);
+    const values: unknown[] = run.isDry ? NO_VALUES : new Array(count);
     let at = 0;
     let isMore = false;
     for (const key in object) {
@@ -292,18 +297,35 @@ export class Members {
         break;
       }
       if (key !== members[at]!.key) {
-        const index = this.#indexes.get(key);
-        if (index === undefined) isMore = true;
-        if (index === undefined || index < at) continue;
-        for (; at < index; at++) this.#lookUp(at, object, run, values);
+        const index = this.#reach(key, at, object, run, values);
+        if (index === at) {
+          isMore ||= !this.#indexes.has(key);
+          continue;
+        }
+        at = index;
       }
       const member = members[at]!;
       const raw = object[key];
-      values[at++] = member.plain.accepts(raw, isPlainJson) ? raw : member.checked(raw, run);
+      const value = member.plain.accepts(raw, isPlainJson) ? raw : member.checked(raw, run);
+      if (run.isFull) return values;
+      if (!run.isDry) values[at] = value;
+      at++;
     }
-    for (; at < count; at++) this.#lookUp(at, object, run, values);
+    for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
     run.isMore = isMore; // last: members have members
     return values;
+  }
+
+  /**
+   * Reads the fields before `key` and returns its place, or `at` when no field behind `at` has that name.
+   * A method of its own keeps {@link read} small enough for V8 to inline (topic `validate` of test/bench/table.ts).
+   */
+  #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
+    const index = this.#indexes.get(key);
+    if (index === undefined || index < at) return at;
+    for (let between = at; between < index && !run.isFull; between++)
+      this.#lookUp(between, object, run, values);
+    return index;
   }
 
   /** The same of objects that may have a prototype of their own, whose members `for ... in` goes through as well. */
@@ -315,10 +337,9 @@ export class Members {
 
   #lookUp(at: number, object: Input, run: Run, values: unknown[]): void {
     const member = this.#members[at]!;
-    values[at] = member.checked(
-      this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key],
-      run,
-    );
+    const raw = this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key];
+    const value = member.checked(raw, run);
+    if (!run.isDry) values[at] = value;
   }
 }
 
@@ -373,7 +394,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
           ? run.fail('extra', 'is not a known member')
           : plan.reserved.has(key)
             ? run.fail('key', 'is not an allowed name')
-            : (keyProblem(key, run) ?? anyCheck(input[key], run));
+            : (keyIssue(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;

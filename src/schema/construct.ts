@@ -16,7 +16,7 @@ import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
 
 /** One call of `Field()` as the probe saw it. */
-export interface Call extends Declaration {
+interface Call extends Declaration {
   readonly name: string;
   /** The member existed before: a base class or a constructor made it. */
   readonly isRedefined: boolean;

@@ -8,7 +8,7 @@
 import type { FormatName } from './types.ts';
 
 /** How one format is tested. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first. */
-export interface Format {
+interface Format {
   readonly words: string;
   readonly maxLength: number;
   /** What a pattern can say of the test: published beside the name, which validators read differently or not at all. */
@@ -116,7 +116,7 @@ export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** Whether `YYYY-MM-DD` is a day of the proleptic Gregorian calendar, years 0000 ... 9999. */
-export function isDate(text: string): boolean {
+function isDate(text: string): boolean {
   const parts = DATE.exec(text);
   if (parts === null) return false;
   const year = Number(parts[1]),

@@ -107,11 +107,12 @@ function shorterOr(maxLength: number, pattern: string): JsonSchema {
   };
 }
 
-/** The keywords of a file. One media type can be named, a choice cannot. Size is in bytes, which no keyword counts. */
-export function fileSchema({ contentTypes = [] }: Constraints): JsonSchema {
+/** The keywords of a file. One media type can be named, a choice cannot. Sizes are in octets (OpenAPI 3.1.1 §4.8.14.3). */
+export function fileSchema({ contentTypes = [], minLength, maxLength }: Constraints): JsonSchema {
   const [type] = contentTypes;
   const isOne = type !== undefined && contentTypes.length === 1 && !type.endsWith('*');
-  return { type: 'string', contentMediaType: isOne ? type : 'application/octet-stream' };
+  const contentMediaType = isOne ? type : 'application/octet-stream';
+  return defined({ type: 'string', contentMediaType, minLength, maxLength });
 }
 
 /** The keywords of a literal. */

@@ -19,7 +19,7 @@ import type {
 } from './types.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
-import type { PatternHazard } from './pattern.ts';
+import type { PatternFinding } from './pattern.ts';
 
 /** What a value must satisfy besides its kind. Lengths: code points of strings, items, members, bytes. */
 export interface Constraints {
@@ -32,7 +32,7 @@ export interface Constraints {
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
   /** Set where the pattern can backtrack without bound. */
-  readonly hazard?: PatternHazard;
+  readonly hazard?: PatternFinding;
   readonly format?: FormatName;
   /** Of files, in lower case: `type/subtype` or `type/*`. */
   readonly contentTypes?: readonly string[];
@@ -135,7 +135,7 @@ export class FieldMarker implements Declaration {
   }
 }
 /** The way from a class to its plan. */
-export type Resolve = (schema: SchemaClass) => ObjectPlan;
+type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
 const COUNTS = {

@@ -16,11 +16,11 @@ export type CharSet = bigint;
 /** Every character. */
 export const ALL: CharSet = (1n << 129n) - 1n;
 /** Every character outside ASCII. */
-export const OTHER: CharSet = 1n << 128n;
+const OTHER: CharSet = 1n << 128n;
 /** `\d`. */
 const DIGITS: CharSet = rangeSet(48, 57);
 /** `\w`. */
-export const WORDS: CharSet = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
+const WORDS: CharSet = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
 /** `\s`. */
 const SPACES: CharSet = setOf('\t\n\v\f\r ') | OTHER;
 
@@ -41,7 +41,7 @@ function setOf(text: string): CharSet {
 }
 
 /** Returns every character that is not in `set`. OTHER stays in, because it stands for many characters. */
-export function negated(set: CharSet): CharSet {
+function negated(set: CharSet): CharSet {
   return (ALL & ~set) | OTHER;
 }
 
@@ -55,9 +55,9 @@ export type Tree =
   | { readonly kind: 'repeat'; readonly part: Tree; readonly least: number; readonly most: number };
 
 /** Matches the empty text. */
-export const EMPTY: Tree = { kind: 'empty' };
+const EMPTY: Tree = { kind: 'empty' };
 /** Matches no text. */
-export const NEVER: Tree = { kind: 'choice', parts: [] };
+const NEVER: Tree = { kind: 'choice', parts: [] };
 
 /** Returns whether a part that may be empty has many required rounds, as in `(a?){20}`: each round may read or not. */
 export function repeatsNothing(tree: Tree): boolean {

@@ -251,7 +251,7 @@ class PatternAutomaton {
 }
 
 /** A danger of a pattern. */
-export interface PatternHazard {
+export interface PatternFinding {
   /** Growth of the time with the length of the text; `unknown` for a pattern too large, or with back-references. */
   readonly degree: 'exponential' | 'polynomial' | 'unknown';
   readonly message: string;
@@ -266,12 +266,12 @@ const MOST_TESTED = 500;
 const MOST_WAYS = 1_000_000;
 
 /** Returns a sentence about the danger of a pattern, or undefined for a safe one. */
-export function patternHazard(regex: RegExp): string | undefined {
+export function patternFinding(regex: RegExp): string | undefined {
   return analysePattern(regex)?.message;
 }
 
 /** Returns the danger of a pattern, and the length up to which texts are tested with it; undefined for a safe one. */
-export function analysePattern(regex: RegExp): PatternHazard | undefined {
+export function analysePattern(regex: RegExp): PatternFinding | undefined {
   let parsed: ParsedPattern;
   try {
     parsed = parsePattern(regex);
@@ -282,7 +282,7 @@ export function analysePattern(regex: RegExp): PatternHazard | undefined {
   return analyseTrees(parsed.tree, parsed.lookBehinds);
 }
 
-function analyseTrees(tree: Tree, lookBehinds: readonly Tree[]): PatternHazard | undefined {
+function analyseTrees(tree: Tree, lookBehinds: readonly Tree[]): PatternFinding | undefined {
   const automata = [
     new PatternAutomaton(tree, startsAnchored(tree)),
     ...lookBehinds.map((inner) => new PatternAutomaton(inner, false)),
@@ -308,10 +308,10 @@ function analyseTrees(tree: Tree, lookBehinds: readonly Tree[]): PatternHazard |
 }
 
 function hazard(
-  degree: PatternHazard['degree'],
+  degree: PatternFinding['degree'],
   what: string,
   maxTestedLength = LEAST_TESTED,
-): PatternHazard {
+): PatternFinding {
   return { degree, message: `the pattern ${what}`, maxTestedLength };
 }
 

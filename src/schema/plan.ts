@@ -24,7 +24,7 @@ const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
 /** A pattern that can backtrack without bound, for `svc check`. */
-export interface FieldHazard {
+export interface FieldFinding {
   readonly field: string;
   readonly message: string;
 }
@@ -32,7 +32,7 @@ export interface FieldHazard {
 /** A compiled schema, as routes, OpenAPI, MCP and `svc check` use it. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
   /** Patterns of its own fields that can backtrack without bound; those of schemas within are theirs. */
-  readonly hazards: readonly FieldHazard[];
+  readonly hazards: readonly FieldFinding[];
   /**
    * Strict: what JSON.parse made. `at` is the first item of every path, such as `body`. `isPlainJson` says that the input
    * is what JSON.parse() made of a text without `\\u`: it can hold no lone surrogate and no class, which saves looking for them.
@@ -115,7 +115,7 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
 }
 
 /** What is wrong with the examples of fields, by their names: documents would show what no request may have. */
-export function misfitsOf({ fields }: ObjectPlan): readonly FieldHazard[] {
+export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
     return examplesOf(field.about).flatMap((example) => {
       const given = example instanceof Date ? example.toJSON() : example;
@@ -125,7 +125,7 @@ export function misfitsOf({ fields }: ObjectPlan): readonly FieldHazard[] {
   });
 }
 
-function hazardsOf(fields: readonly FieldPlan[]): readonly FieldHazard[] {
+function findingsOf(fields: readonly FieldPlan[]): readonly FieldFinding[] {
   return Object.freeze(
     fields.flatMap((field) => {
       let node = field.node;
@@ -160,13 +160,13 @@ export function classPlan(schema: SchemaClass): Plan {
 }
 
 /** The plan of a class. Never holds instances; its checks are compiled when first used. */
-export class Plan implements SchemaPlan<object>, Constructed {
+class Plan implements SchemaPlan<object>, Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
   readonly learnt: Learnt;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
-  readonly hazards: readonly FieldHazard[];
+  readonly hazards: readonly FieldFinding[];
   /** Per call of `Field()` the field it is for; undefined when they are the same, which a field declared twice prevents. */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
@@ -184,7 +184,7 @@ export class Plan implements SchemaPlan<object>, Constructed {
     this.learnt = learn(schema, sampleOf);
     const { calls } = this.learnt;
     this.fields = readFields(this.name, new Map(calls.map((call) => [call.name, call] as const)));
-    this.hazards = hazardsOf(this.fields);
+    this.hazards = findingsOf(this.fields);
     const byName = new Map(this.fields.map((field, i) => [field.name, i] as const));
     this.rules = rulesOf(schema, this.name, this.fields);
     this.#slots =
@@ -295,7 +295,7 @@ class ShapePlan implements SchemaPlan<object> {
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra = 'ignore';
   readonly reserved: ReadonlySet<string> = new Set();
-  readonly hazards: readonly FieldHazard[];
+  readonly hazards: readonly FieldFinding[];
 
   constructor(shape: object, owner: string) {
     const declared = new Map<string, Declaration>();
@@ -306,7 +306,7 @@ class ShapePlan implements SchemaPlan<object> {
     }
     this.name = owner;
     this.fields = readFields(owner, declared);
-    this.hazards = hazardsOf(this.fields);
+    this.hazards = findingsOf(this.fields);
   }
 
   parseJson(input: unknown, at?: string, isPlainJson = false): Result<object> {

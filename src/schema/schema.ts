@@ -68,14 +68,14 @@ export type {
 } from './types.ts';
 export { plansOf, plansWithin } from './nodes.ts';
 export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
-export { compileSerializer, compileType, fieldsOf, misfitsOf, planOf } from './plan.ts';
-export type { CompiledType, FieldHazard, SchemaPlan } from './plan.ts';
-export { fileLimit, textProblem } from './text.ts';
+export { compileSerializer, compileType, fieldsOf, exampleFindings, planOf } from './plan.ts';
+export type { CompiledType, FieldFinding, SchemaPlan } from './plan.ts';
+export { fileLimit, textIssue } from './text.ts';
 export type { TextInput } from './text.ts';
 export type { RuleProblem, RuleResult } from './rules.ts';
 export type { Result } from './validation-run.ts';
 export type { Serializer } from './output.ts';
-export { patternHazard } from './pattern.ts';
+export { patternFinding } from './pattern.ts';
 
 /** 400: the input does not fit its schema. `issues` has every problem with its path, and never the submitted value. */
 export class ValidationError extends BadRequest {

@@ -17,7 +17,7 @@ import type { Input } from './compile.ts';
 export type TextInput =
   Readonly<Record<string, string | FileLike | readonly (string | FileLike)[] | undefined>> | TextMap;
 /** A text source whose names may be repeated. */
-export interface TextMap {
+interface TextMap {
   getAll(name: string): readonly string[];
   keys(): Iterable<string>;
   files?(name: string): readonly FileLike[];
@@ -241,7 +241,7 @@ export function fileLimit(node: TypeNode): number | undefined {
 }
 
 /** Why a text source cannot hold a type, in words, or undefined: for whoever compiles routes. */
-export function textProblem(node: TypeNode, isForm: boolean): string | undefined {
+export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
   switch (node.kind) {
     case 'object':
     case 'record':
@@ -254,19 +254,19 @@ export function textProblem(node: TypeNode, isForm: boolean): string | undefined
         .map((member) =>
           itemKind(member) === 'list' || itemKind(member) === 'file'
             ? 'a list or file among other types cannot be sent as text'
-            : textProblem(member, isForm),
+            : textIssue(member, isForm),
         )
-        .find((problem) => problem !== undefined);
+        .find((issue) => issue !== undefined);
     case 'file':
       return isForm ? undefined : 'a file can only be sent in a form';
     case 'list':
       return itemKind(node.item) === 'list'
         ? 'a list of lists cannot be sent as text'
-        : textProblem(node.item, isForm);
+        : textIssue(node.item, isForm);
     case 'nullable':
-      return textProblem(node.inner, isForm);
+      return textIssue(node.inner, isForm);
     case 'lazy':
-      return textProblem(node.resolve(), isForm);
+      return textIssue(node.resolve(), isForm);
     default:
       return undefined;
   }

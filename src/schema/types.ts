@@ -183,7 +183,7 @@ export interface FileFieldOptions extends CountOptions {
 export type PlainOptions = Record<never, never>;
 
 /** The constraints that the kind of `S` takes. */
-export type ConstraintsOf<S> = S extends { readonly '~options': infer O }
+type ConstraintsOf<S> = S extends { readonly '~options': infer O }
   ? O
   : S extends string | StringConstructor
     ? TextOptions
@@ -194,7 +194,7 @@ export type ConstraintsOf<S> = S extends { readonly '~options': infer O }
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /** The options of an item: constraints and description, nothing about its presence. */
-export type ItemOptions<S> = ConstraintsOf<S> &
+type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
 /** A string without lone surrogates, which neither UTF-8 nor a database can hold. */

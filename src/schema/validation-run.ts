@@ -15,7 +15,7 @@ import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, mome
 /** Levels of objects and lists within each other that are followed; what lies deeper is refused. */
 export const MAX_DEPTH = 64;
 /** Issues listed; one more says that there were others. */
-export const MAX_ISSUES = 100;
+const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
 /** One compiled check. Sync, never throws; `run` has at least one new issue when the answer is {@link FAIL}. */
@@ -41,7 +41,7 @@ export class Run {
   depth = 0;
   /** Issues noted. */
   count = 0;
-  /** More than {@link MAX_ISSUES} were met: loops may stop. */
+  /** More than {@link MAX_ISSUES} were met, or the first one of a dry run: loops may stop. */
   isFull = false;
   /** The object read last may have members that are no fields. */
   isMore = false;
@@ -61,7 +61,7 @@ export class Run {
   }
 
   fail(code: string, message: string): typeof FAIL {
-    if (this.count >= MAX_ISSUES) {
+    if (this.isDry || this.count >= MAX_ISSUES) {
       this.isFull = true;
       return FAIL;
     }
@@ -90,6 +90,7 @@ export class Run {
 
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
   place(mark: number, key: string | number): number {
+    if (mark === this.count) return mark;
     const shown = typeof key === 'number' ? key : clipped(key);
     for (let i = mark; i < this.count; i++) {
       const draft = this.#issues![i]!;
@@ -187,7 +188,7 @@ export function integerCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberProblem(value, true, run);
+    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberIssue(value, true, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
@@ -199,14 +200,14 @@ export function floatCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isFinite(value)) return numberProblem(value, false, run);
+    if (typeof value !== 'number' || !Number.isFinite(value)) return numberIssue(value, false, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
   };
 }
 
-function numberProblem(value: unknown, isInt: boolean, run: Run): typeof FAIL {
+function numberIssue(value: unknown, isInt: boolean, run: Run): typeof FAIL {
   if (isInt && Number.isInteger(value))
     return run.fail('unsafe_integer', 'must be an integer between -(2^53 - 1) and 2^53 - 1');
   return run.fail('type', isInt ? 'must be an integer' : 'must be a finite number');
@@ -299,7 +300,7 @@ export function literalMessage(values: readonly Literal[]): string {
 const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 
 /** Whether JSON could have made it: an object without a class of its own. */
-export function isPlainObject(value: unknown): value is Record<string, unknown> {
+function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   return isPlainPrototype(getPrototypeOf(value));
 }
@@ -368,6 +369,6 @@ export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
 }
 
 /** The name of a member that handlers look up: `__proto__` would set a prototype when a handler copies it on. */
-export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
+export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
 }

@@ -5,13 +5,12 @@
  *
  *   node --conditions=svc-source test/bench/dependencies.ts [--rounds=5]      exits 1 when one is above its bound
  */
-import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Depends, Svc, createLogger, provide } from '../../src/index.ts';
 import { TransportRequest } from '../../src/http/request/request.ts';
+import { alternate, childResult, cpuMicros, median, printHead, printRow } from './harness.ts';
 import type { Context, DependencySource } from '../../src/index.ts';
 import type { Incoming, Outgoing } from '../../src/http/request/request.ts';
 
@@ -79,33 +78,24 @@ const KINDS: Readonly<Record<string, Kind>> = {
   app: { make: (index) => () => index, bound: 30, options: { scope: 'app' } },
 };
 
-/** Runs every kind in turn and prints the table. Answers the exit status. */
-function parent(): number {
+/** Runs every kind in turn and prints the table. Returns the exit status. */
+async function parent(): Promise<number> {
   const rounds = Number(values.rounds ?? 5);
-  const samples = new Map<string, number[]>(Object.keys(KINDS).map((kind) => [kind, []]));
-  for (let round = 0; round < rounds; round++) for (const [kind, found] of samples) found.push(measure(kind));
-  console.log(
-    `### ns per dependency, ${process.version}, median of ${rounds} fresh processes each\n\n| | ns each | bound |\n|---|---:|---:|`,
+  const samples = await alternate(Object.keys(KINDS), rounds, (kind) =>
+    childResult(import.meta.filename, [`--kind=${kind}`]),
+  );
+  printHead(
+    `ns per dependency, ${process.version}, median of ${rounds} fresh processes each`,
+    'ns each',
+    'bound',
   );
   let isSlow = false;
-  for (const [kind, found] of samples) {
+  for (const [kind, found] of Object.entries(samples)) {
     const { bound } = KINDS[kind]!;
-    const ns = found.toSorted((left, right) => left - right)[found.length >> 1]!;
-    isSlow ||= ns > bound;
-    console.log(`| ${kind} | ${ns.toFixed(0)} | ${bound === Infinity ? '' : bound} |`);
+    isSlow ||= median(found) > bound;
+    printRow(kind, median(found).toFixed(0), bound === Infinity ? '' : String(bound));
   }
   return isSlow ? 1 : 0;
-}
-
-function measure(kind: string): number {
-  const { stdout, stderr } = spawnSync(
-    process.execPath,
-    ['--conditions=svc-source', fileURLToPath(import.meta.url), `--kind=${kind}`],
-    { encoding: 'utf8' },
-  );
-  const result = /RESULT (-?[\d.]+)/.exec(stdout);
-  if (result === null) throw new Error(`${kind}: ${stderr}`);
-  return Number(result[1]);
 }
 
 class NoIncoming extends Readable implements Incoming {
@@ -153,8 +143,7 @@ async function child(name: string): Promise<void> {
       const finishing = served.finish(req, undefined);
       if (finishing !== undefined) await finishing;
     }
-    const { user, system } = process.cpuUsage(before);
-    return ((user + system) * 1_000) / times;
+    return (cpuMicros(before) * 1_000) / times;
   };
   for (const path of ['/one', '/six', '/one', '/six']) await run(path, WARM);
   let [one, six] = [Infinity, Infinity];
@@ -166,4 +155,4 @@ async function child(name: string): Promise<void> {
 }
 
 if (values.kind !== undefined) await child(values.kind);
-else process.exitCode = parent();
+else process.exitCode = await parent();

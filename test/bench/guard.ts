@@ -8,12 +8,13 @@
  * `--after=work` is what lies in the folder, committed or not. Both are compiled beside the repository, in the system's
  * temporary folder. Exits 1 when the lower end of the 90 % interval of any ratio is above 1.05.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { alternate, childResult, printHead, printRow } from './harness.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const BENCH = join(import.meta.dirname, 'http.ts');
@@ -60,18 +61,6 @@ function built(commit: string, folder: string): string {
   return `${pathToFileURL(join(folder, 'dist')).href}/`;
 }
 
-/** CPU ns per request in a fresh process. */
-function measured(dist: string, scenario: string): number {
-  const { stdout, stderr } = spawnSync(
-    process.execPath,
-    [BENCH, '--child=svc', `--scenario=${scenario}`, `--dist=${dist}`],
-    { encoding: 'utf8' },
-  );
-  const result = /RESULT ([\d.]+)/.exec(stdout);
-  if (result === null) throw new Error(`${scenario}: ${stderr}`);
-  return Number(result[1]);
-}
-
 /** The mean of ratios and the ends of its 90 % interval: of their logarithms, for which twice and half weigh the same. */
 function interval(ratios: readonly number[]): {
   readonly mean: number;
@@ -85,23 +74,23 @@ function interval(ratios: readonly number[]): {
   return { mean: Math.exp(mean), low: Math.exp(mean - reach), high: Math.exp(mean + reach) };
 }
 
-function guard(before: string, after: string): number {
+async function guard(before: string, after: string): Promise<number> {
   let isSlower = false;
-  console.log(
-    `### CPU per request, ${values.after} × ${values.before}, ${process.version}, ${values.pairs} pairs\n\n| | mean | 90 % interval |\n|---|---:|---:|`,
+  printHead(
+    `CPU per request, ${values.after} × ${values.before}, ${process.version}, ${values.pairs} pairs`,
+    'mean',
+    '90 % interval',
   );
   for (const scenario of values.only?.split(',') ?? SCENARIOS) {
-    const ratios = Array.from({ length: Number(values.pairs) }, (_, pair) => {
-      if (pair % 2 === 0) {
-        const old = measured(before, scenario);
-        return measured(after, scenario) / old;
-      }
-      return measured(after, scenario) / measured(before, scenario);
-    });
-    const { mean, low, high } = interval(ratios);
+    const samples = await alternate([before, after], Number(values.pairs), (dist) =>
+      childResult(BENCH, ['--child=svc', `--scenario=${scenario}`, `--dist=${dist}`]),
+    );
+    const { mean, low, high } = interval(samples[after]!.map((ns, pair) => ns / samples[before]![pair]!));
     isSlower ||= low > LIMIT;
-    console.log(
-      `| ${scenario} | ${mean.toFixed(3)} | ${low.toFixed(3)} … ${high.toFixed(3)} |${low > LIMIT ? ' **slower**' : ''}`,
+    printRow(
+      scenario,
+      mean.toFixed(3),
+      `${low.toFixed(3)} … ${high.toFixed(3)}${low > LIMIT ? ' **slower**' : ''}`,
     );
   }
   return isSlower ? 1 : 0;
@@ -113,7 +102,7 @@ if (import.meta.main) {
     mkdtempSync(join(tmpdir(), 'svc-guard-')),
   ] as const;
   try {
-    process.exitCode = guard(built(values.before, folders[0]), built(values.after, folders[1]));
+    process.exitCode = await guard(built(values.before, folders[0]), built(values.after, folders[1]));
   } finally {
     for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   }

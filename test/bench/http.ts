@@ -13,14 +13,13 @@
  *   npm run bench [-- --rounds=5 --only=json,param --headers=browser]       exits 1 when a ratio is above its bound
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { tracingChannel } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { inject, serverOf } from '../support/inject.ts';
+import { alternate, childResult, median, printHead, printRow } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 const { values } = parseArgs({
@@ -133,90 +132,62 @@ const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, Pick<Scenario, 
 const OUTCOMES = ['success', 'refusal'] as const;
 type Outcome = (typeof OUTCOMES)[number];
 
-/** Runs everything and prints the tables. Answers the exit status. */
-function parent(): number {
+/** Runs everything and prints the tables. Returns the exit status. */
+async function parent(): Promise<number> {
   const rounds = Number(values.rounds ?? 5);
   const names = values.only?.split(',') ?? [...Object.keys(SCENARIOS), ...Object.keys(REFUSALS)];
-  const [answers, refused] = [
-    names.filter((name) => name in SCENARIOS),
-    names.filter((name) => name in REFUSALS),
-  ];
+  const answers = names.filter((name) => name in SCENARIOS);
+  const refused = names.filter((name) => name in REFUSALS);
   const slow = [
-    answers.length > 0 && compare(answers, rounds),
-    refused.length > 0 && compareRefusals(refused, rounds),
+    answers.length > 0 && (await compare(answers, rounds)),
+    refused.length > 0 && (await compareRefusals(refused, rounds * 3)),
   ];
   return slow.includes(true) ? 1 : 0;
 }
 
 /**
- * Refusals beside successes. Answers whether one is above the bound.
+ * Refusals beside successes. Returns whether one is above the bound.
  *
  * The lowest counts, not the median: with a connection for each request, a major collection may come when no request is alive, and V8
  * then throws away what it has compiled for their shapes (--trace-deopt: embedded weak objects cleared). A process that meets one takes
  * two to four times as long from there on, with bare node:http as well, and which do is chance: every second, so there are more of them.
  * A server under load meets none.
  */
-function compareRefusals(names: readonly string[], rounds: number): boolean {
+async function compareRefusals(names: readonly string[], processes: number): Promise<boolean> {
   let isSlow = false;
-  const processes = rounds * 3;
-  console.log(
-    `\n### Early refusals, ${process.version}, lowest of ${processes} fresh processes each\n\n| | success ns | refusal ns | ratio | bound |\n|---|---:|---:|---:|---:|`,
-  );
+  const title = `Early refusals, ${process.version}, lowest of ${processes} fresh processes each`;
+  printHead(title, 'success ns', 'refusal ns', 'ratio', 'bound');
   for (const name of names) {
-    const samples: Record<Outcome, number[]> = { success: [], refusal: [] };
-    for (let round = 0; round < processes; round++)
-      for (const outcome of round % 2 === 0 ? OUTCOMES : OUTCOMES.toReversed())
-        samples[outcome].push(measure(outcome, name));
+    const samples = await alternate(OUTCOMES, processes, (outcome) => measure(outcome, name));
     const [success, refusal] = [Math.min(...samples.success), Math.min(...samples.refusal)];
     isSlow ||= refusal / success > MOST_OF_REFUSAL;
-    console.log(
-      `| ${name} | ${success.toFixed(0)} | ${refusal.toFixed(0)} | ${(refusal / success).toFixed(3)} | ${MOST_OF_REFUSAL.toFixed(2)} |`,
-    );
+    const ratio = (refusal / success).toFixed(3);
+    printRow(name, success.toFixed(0), refusal.toFixed(0), ratio, MOST_OF_REFUSAL.toFixed(2));
   }
   return isSlow;
 }
 
-/** The sides in turn. Answers whether ours is above a bound. */
-function compare(names: readonly string[], rounds: number): boolean {
+/** The sides in turn. Returns whether ours is above a bound. */
+async function compare(names: readonly string[], rounds: number): Promise<boolean> {
   let isSlow = false;
-  console.log(
-    `### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | floor ns | svc ns | ratio | bound | of the floor |\n|---|---:|---:|---:|---:|---:|---:|`,
-  );
+  const title = `CPU per request, ${process.version}, median of ${rounds} fresh processes each`;
+  printHead(title, 'bare ns', 'floor ns', 'svc ns', 'ratio', 'bound', 'of the floor');
   for (const name of names) {
-    const samples: Record<Side, number[]> = { bare: [], floor: [], svc: [] };
-    for (let round = 0; round < rounds; round++)
-      for (const side of round % 2 === 0 ? SIDES : SIDES.toReversed())
-        samples[side].push(measure(side, name));
+    const samples = await alternate(SIDES, rounds, (side) => measure(side, name));
     const [bare, floor, svc] = [median(samples.bare), median(samples.floor), median(samples.svc)];
     const { bound } = SCENARIOS[name]!;
     isSlow ||= svc / bare > bound;
-    console.log(
-      `| ${name} | ${bare.toFixed(0)} | ${floor.toFixed(0)} | ${svc.toFixed(0)} | ${(svc / bare).toFixed(3)} | ${bound.toFixed(2)} | ${(svc / floor).toFixed(3)} |`,
-    );
+    const ratios = [(svc / bare).toFixed(3), bound.toFixed(2), (svc / floor).toFixed(3)];
+    printRow(name, bare.toFixed(0), floor.toFixed(0), svc.toFixed(0), ...ratios);
   }
   return isSlow;
 }
 
 function measure(side: Side | Outcome, scenario: string): number {
-  const args = [
-    fileURLToPath(import.meta.url),
-    `--child=${side}`,
-    `--scenario=${scenario}`,
-    ...(values.headers === undefined ? [] : [`--headers=${values.headers}`]),
-    ...(values.dist === undefined ? [] : [`--dist=${values.dist}`]),
-  ];
-  const { stdout, stderr } = spawnSync(process.execPath, args, {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', scenario === 'logged' ? 'ignore' : 'pipe'],
-  });
-  const result = /RESULT ([\d.]+)/.exec(stdout);
-  if (result === null) throw new Error(`${side} ${scenario}: ${stderr}`);
-  return Number(result[1]);
-}
-
-function median(samples: readonly number[]): number {
-  const sorted = samples.toSorted((left, right) => left - right);
-  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2;
+  const args = [`--child=${side}`, `--scenario=${scenario}`];
+  if (values.headers !== undefined) args.push(`--headers=${values.headers}`);
+  if (values.dist !== undefined) args.push(`--dist=${values.dist}`);
+  return childResult(import.meta.filename, args, scenario === 'logged');
 }
 
 async function child(side: Side | Outcome, name: string): Promise<void> {
@@ -539,4 +510,4 @@ const STACK_FIELDS = [
 ];
 
 if (values.child !== undefined) await child(values.child as Side | Outcome, values.scenario!);
-else process.exitCode = parent();
+else process.exitCode = await parent();

@@ -21,9 +21,9 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { scratch } from '../support/scratch.ts';
+import { alternate, cpuMicros, median, printHead, printRow } from './harness.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 
@@ -89,33 +89,24 @@ async function parent(): Promise<number> {
   )!; // it throws else
   const rounds = Number(values.rounds ?? 3);
   let isMissed = false;
-  console.log(
-    `### CPU of the server, ${process.version}, median of ${rounds} fresh processes each\n\n| | ws µs | svc µs | times as fast | bound |\n|---|---:|---:|---:|---:|`,
-  );
+  const title = `CPU of the server, ${process.version}, median of ${rounds} fresh processes each`;
+  printHead(title, 'ws µs', 'svc µs', 'times as fast', 'bound');
   for (const name of values.only?.split(',') ?? Object.keys(STEPS)) {
     const { bound } = STEPS[name]!;
-    const samples: Record<'ws' | 'svc', number[]> = { ws: [], svc: [] };
-    for (let round = 0; round < rounds; round++)
-      for (const side of round % 2 === 0 ? (['ws', 'svc'] as const) : (['svc', 'ws'] as const))
-        samples[side].push(await measure(side, name, folder));
+    const samples = await alternate(['ws', 'svc'], rounds, (side) => measure(side, name, folder));
     const [ws, svc] = [median(samples.ws), median(samples.svc)];
     isMissed ||= bound !== undefined && (name === 'idle' ? svc > bound : ws / svc < bound);
-    console.log(
-      `| ${name} | ${ws.toFixed(2)} | ${svc.toFixed(2)} | ${(ws / svc).toFixed(2)} | ${bound === undefined ? '' : name === 'idle' ? `≤ ${bound} KiB` : `≥ ${bound}`} |`,
-    );
+    const needed = bound === undefined ? '' : name === 'idle' ? `≤ ${bound} KiB` : `≥ ${bound}`;
+    printRow(name, ws.toFixed(2), svc.toFixed(2), (ws / svc).toFixed(2), needed);
   }
   return isMissed ? 1 : 0;
-}
-
-function median(samples: readonly number[]): number {
-  return samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
 }
 
 /** Microseconds of CPU for a message, or KiB for a socket. */
 async function measure(side: 'ws' | 'svc', scenario: string, folder: string): Promise<number> {
   const start = (child: string, ...args: string[]): ChildProcess =>
     fork(
-      fileURLToPath(import.meta.url),
+      import.meta.filename,
       [`--child=${child}`, `--scenario=${scenario}`, `--scratch=${folder}`, ...args],
       { execArgv: ['--expose-gc'] },
     );
@@ -150,10 +141,6 @@ async function ask(child: ChildProcess, what: string): Promise<number> {
   return answer;
 }
 
-const cpu = (): number => {
-  const { user, system } = process.cpuUsage();
-  return user + system;
-};
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const memory = (): number => {
   for (let round = 0; round < 4; round++) globalThis.gc!();
@@ -165,17 +152,17 @@ function serve(port: number, broadcast: () => void): void {
   process.on('message', (what) => void answer(what as string).then((value) => process.send!(value)));
   process.send!(port);
   async function answer(what: string): Promise<number> {
-    if (what === 'cpu') return cpu();
+    if (what === 'cpu') return cpuMicros();
     if (what === 'memory') {
       await pause(500);
       return memory();
     }
-    const before = cpu();
+    const before = process.cpuUsage();
     for (let count = 0; count < BROADCASTS; count++) {
       broadcast();
       await pause(10);
     }
-    return cpu() - before;
+    return cpuMicros(before);
   }
 }
 

@@ -7,6 +7,7 @@ import { ManualClock } from '../../src/base/manual-clock.ts';
 import { ROOT } from '../support/build.ts';
 import { seeded } from '../support/random.ts';
 import { run } from '../support/run.ts';
+import { turn } from '../support/turn.ts';
 import type { CachedOptions } from '../../src/cache/cached.ts';
 import type { Logger } from '../../src/observability/log.ts';
 import type { CacheBackend } from '../../src/cache/stores.ts';
@@ -25,11 +26,6 @@ function manual<A extends readonly unknown[], R>() {
     return promise;
   };
   return { fn, calls };
-}
-
-/** What is waiting has run. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** A cache behind a network: every answer is a promise. Values go through JSON. */

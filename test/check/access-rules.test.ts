@@ -40,9 +40,9 @@ test('SVC203 finds the method that asks for less than a milder one of the same p
     .patch('/c', { me: Depends(requireScopes('c:write')) }, handler)
     .put('/c', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), [
-    'POST /a: GET of the same path asks for a credential, and this, which changes more, asks for nothing',
-    'DELETE /b/{other}: PUT of the same path asks for the role "admin", and this, which changes more, takes anybody who is known',
-    'PUT /c: PATCH of the same path asks for the scope "c:write", and this, which changes more, takes anybody who is known',
+    'POST /a: GET of the same path asks for a credential, but this method changes more and asks for no credential',
+    'DELETE /b/{other}: PUT of the same path asks for the role "admin", but this method changes more and accepts every authenticated client',
+    'PUT /c: PATCH of the same path asks for the scope "c:write", but this method changes more and accepts every authenticated client',
   ]);
 });
 

@@ -32,9 +32,9 @@ test('SVC501 finds blocking calls in handlers, dependencies and middleware, and 
     return next();
   });
   assert.deepEqual(found(app, 'SVC501').sort(), [
-    'GET /a: its handler calls readFileSync, for which every other request waits',
-    'GET /b: its dependency (anonymous) calls pbkdf2Sync, for which every other request waits',
-    'middleware FunctionMiddleware: it calls execSync, for which every other request waits',
+    'GET /a: its handler calls readFileSync, and every other request waits until that ends',
+    'GET /b: its dependency (anonymous) calls pbkdf2Sync, and every other request waits until that ends',
+    'middleware FunctionMiddleware: it calls execSync, and every other request waits until that ends',
   ]);
 });
 
@@ -45,7 +45,7 @@ test('SVC501 knows blocking functions by name: whatever else is called so synchr
     .get('/a', async () => await calendar.requestSync())
     .get('/b', () => bcrypt.hashSync('b'));
   assert.deepEqual(found(app, 'SVC501'), [
-    'GET /b: its handler calls hashSync, for which every other request waits',
+    'GET /b: its handler calls hashSync, and every other request waits until that ends',
   ]);
 });
 
@@ -206,8 +206,8 @@ test('SVC502 finds clean-up that errors pass by, and clean-up that nobody waits 
   for (const source of [bare, guarded, nothing, forgotten, awaited])
     app.get(`/${source.name}` as '/x', { it: Depends(source as typeof bare) }, ({ it }) => String(it.use()));
   assert.deepEqual(found(app, 'SVC502'), [
-    'GET /bare: what its dependency bare does after yield does not happen when the request fails: there is no finally',
-    "GET /forgotten: its dependency forgotten does not wait for connection.close() in its clean-up: a failure there is nobody's",
+    'GET /bare: the clean-up of its dependency bare behind yield does not run when the request fails: there is no finally',
+    'GET /forgotten: its dependency forgotten does not await connection.close() in its clean-up: an error there is lost',
   ]);
 });
 

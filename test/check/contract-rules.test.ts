@@ -135,7 +135,9 @@ test('SVC302 leaves names alone that only sound like secrets: flags, numbers, to
     }))
     .post('/api-keys', { ...open, response: Key }, () => ({ apiToken: 'a' }))
     .get('/api-keys', { response: Key }, () => ({ apiToken: 'a' }));
-  assert.deepEqual(found(app, 'SVC302'), ['GET /api-keys: its response has the field "apiToken"']);
+  assert.deepEqual(found(app, 'SVC302'), [
+    'GET /api-keys: its response schema has the field "apiToken", which sounds like a secret',
+  ]);
 });
 
 test('SVC302 warns of JSON without a response schema, and not of other replies', () => {
@@ -212,9 +214,9 @@ test('SVC302 is an error for a response whose field is named as a secret, at any
     .post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }))
     .get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /user: its response has the field "passwordHash"',
-    'GET /page: its response has the field "passwordHash"',
-    'GET /leak: its response has the field "access_token"',
+    'GET /user: its response schema has the field "passwordHash", which sounds like a secret',
+    'GET /page: its response schema has the field "passwordHash", which sounds like a secret',
+    'GET /leak: its response schema has the field "access_token", which sounds like a secret',
   ]);
 });
 
@@ -234,7 +236,7 @@ test('SVC303 finds a body for 204, and routes that declare no status of success'
   ]);
 });
 
-test('SVC304 finds texts and lists without bound that anybody may send, with the path to them', () => {
+test('SVC304 finds texts and lists without bound that every client may send, with the path to them', () => {
   class Tag extends Schema {
     name = Field(str);
     next = Field(
@@ -263,8 +265,8 @@ test('SVC304 finds texts and lists without bound that anybody may send, with the
     .post('/known', { body: Open, me: Depends(BearerAuth()) }, handler)
     .get('/query', { query: { q: Field('') } }, handler);
   assert.deepEqual(found(app, 'SVC304'), [
-    'POST /open: anybody may send body.title and body.tags[].name and body.more and body.more[] and body.map.* of any length',
-    'POST /form: anybody may send form.text of any length',
-    'GET /query: anybody may send query.q of any length',
+    'POST /open: every client may send body.title and body.tags[].name and body.more and body.more[] and body.map.* of any length',
+    'POST /form: every client may send form.text of any length',
+    'GET /query: every client may send query.q of any length',
   ]);
 });

@@ -106,8 +106,8 @@ test('SVC212 warns of limits that are none', () => {
   assert.deepEqual(found(app, 'SVC212').sort(), [
     'POST /a: it takes bodies of 1099511627776 bytes',
     'POST /a: its file "photo" may have any length',
-    'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can hold all that the process has',
-    'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can hold all that the process has',
+    'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can use up the process',
+    'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can use up the process',
   ]);
 });
 

@@ -109,7 +109,13 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
 
 const LANES = 3;
 /** What the command finds besides the application's own check, or what depends on the process. */
-const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set(['SVC001', 'SVC306', 'SVC404', 'SVC503']);
+const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set([
+  'SVC001',
+  'SVC219',
+  'SVC306',
+  'SVC404',
+  'SVC503',
+]);
 const cases = allCases().filter(({ awaits }) => awaits.every((method) => method in Svc.prototype));
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);

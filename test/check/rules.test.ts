@@ -58,7 +58,7 @@ test('each rule of the catalogue has code that breaks it, and code that does not
 });
 
 test('the manual has a row for each rule, in the order of their ids', () => {
-  const manual = readFileSync(join(ROOT, 'README.md'), 'utf8');
+  const manual = readFileSync(join(ROOT, 'src/check/README.md'), 'utf8');
   const rows = [...manual.matchAll(/^\| (SVC\d{3}) \| \S/gm)].map(([, id]) => id!);
   assert.deepEqual(rows, [...new Set(rows)].sort());
   assert.deepEqual(rows, [...new Set([...CORE_RULES.map(({ id }) => id), 'SVC209'])].sort());
@@ -573,10 +573,10 @@ test('SVC401 warns of variables that nobody reads, with what was meant', (t) => 
         'SVC401',
         'warning',
         'variable SVC_PAGE_SZIE',
-        'it is set, and nothing reads it: did you mean SVC_PAGE_SIZE?',
+        'it is set, and no code reads it: did you mean SVC_PAGE_SIZE?',
       ],
-      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and nothing reads it: did you mean SVC_PORT?'],
-      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and nothing reads it'],
+      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and no code reads it: did you mean SVC_PORT?'],
+      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and no code reads it'],
     ],
   );
 });
@@ -664,9 +664,11 @@ test('SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 are in the report, each 
   ]);
 });
 
-test('README.md lists every rule of the catalogue, in order', () => {
+test('src/check/README.md lists every rule of the catalogue, in order', () => {
   const rows = [
-    ...readFileSync(new URL('../../README.md', import.meta.url), 'utf8').matchAll(/^\| (SVC\d{3}) \| \S/gm),
+    ...readFileSync(new URL('../../src/check/README.md', import.meta.url), 'utf8').matchAll(
+      /^\| (SVC\d{3}) \| \S/gm,
+    ),
   ].map(([, id]) => id);
   assert.deepEqual(
     rows,

@@ -8,7 +8,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { project, run } from '../support/run.ts';
+import { project, run, svc } from '../support/run.ts';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { Ended, RunOptions } from '../support/run.ts';
@@ -31,10 +31,6 @@ interface Document {
     place: { file: string; line: number; column: number } | null;
   }[];
   readonly suppressed: readonly unknown[];
-}
-
-function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
-  return run(process.execPath, [BIN, ...args], options);
 }
 
 /** Checks these files, of which app.ts is the application. */

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { delimiter, join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { Running, folder, project, run, start } from '../support/run.ts';
+import { Running, folder, project, run, start, svc } from '../support/run.ts';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { Ended, RunOptions } from '../support/run.ts';
@@ -17,10 +17,6 @@ import type { Ended, RunOptions } from '../support/run.ts';
 before(build);
 
 const APP = "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'hello');\n";
-
-function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
-  return run(process.execPath, [BIN, ...args], options);
-}
 
 /** Runs `svc run` over these files, of which app.ts is the application, to its end. */
 function runOver(

@@ -6,8 +6,9 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { openDatabase } from '../../src/db/index.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { project, run, start, write } from '../support/run.ts';
+import { project, start, svc, write } from '../support/run.ts';
 import type { Ended, RunOptions } from '../support/run.ts';
 
 before(build);
@@ -47,10 +48,6 @@ const FILES = {
   'migrations/0002_owner.down.sql': 'alter table notes drop column owner;',
   'second/0001_a.up.sql': 'create table a (id);',
 };
-
-function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
-  return run(process.execPath, [BIN, ...args], options);
-}
 
 test('svc migrate up, status and down bring the database there and back, and start nothing', async (t) => {
   const cwd = project(t, FILES);
@@ -149,6 +146,47 @@ test('svc migrate does not start one that brings a copy of the package of its ow
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
+test('svc migrate seed runs the files of seeds outside production, behind the migrations, as often as it is called', async (t) => {
+  const app = `// @ts-nocheck
+import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:./data.db'));
+app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
+`;
+  const cwd = project(t, {
+    'app.ts': app,
+    'migrations/0001_notes.up.sql': 'create table notes (id);',
+    'seeds/1_notes.sql': 'insert into notes values (1);',
+  });
+  const seed = (env: Record<string, string>, ...args: readonly string[]): Promise<Ended> =>
+    svc(['migrate', 'seed', 'app.ts', ...args], { cwd, env });
+  const refused = await seed({});
+  assert.equal(refused.status, 1);
+  assert.match(refused.stderr, /the environment is production.*\n.*--in-production/s);
+  const early = await seed({ SVC_ENV: 'development' });
+  assert.equal(early.status, 1);
+  assert.match(early.stderr, /migrations are pending, run "svc migrate up" first: 0001_notes/);
+  assert.equal((await svc(['migrate', 'up', 'app.ts'], { cwd })).status, 0);
+  for (const [env, args] of [
+    [{ SVC_ENV: 'development' }, []],
+    [{ SVC_ENV: 'test' }, []],
+    [{}, ['--in-production']],
+  ] as const) {
+    const done = await seed(env, ...args);
+    assert.deepEqual(
+      [done.status, /^seeded {3}1_notes\.sql {2}\d+ ms\n$/.test(done.stdout)],
+      [0, true],
+      done.stderr,
+    );
+  }
+  const db = await openDatabase(`sqlite:${join(cwd, 'data.db')}`);
+  t.after(() => db.close());
+  assert.equal(await db.scalar('select count(*) from notes'), 3);
+  const other = await seed({ SVC_ENV: 'development' }, '--database', 'other');
+  assert.match(other.stderr, /has no folder of seeds/);
+});
+
 test('svc migrate new writes the next two files, and reads no application', async (t) => {
   const cwd = project(t, {});
   const first = await svc(['migrate', 'new', 'Create users'], { cwd });
@@ -183,7 +221,7 @@ test('svc migrate new writes the next two files, and reads no application', asyn
 });
 
 for (const [args, message] of [
-  [['migrate'], /migrate needs one of up, down, status, repair, new/],
+  [['migrate'], /migrate needs one of up, down, status, repair, seed, new/],
   [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/],
   [['migrate', 'sideways'], /unknown word "sideways" after migrate: there are up/],
   [['migrate', 'up'], /migrate needs a module/],

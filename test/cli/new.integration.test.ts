@@ -379,6 +379,39 @@ test('the backup that README.md of a new project shows is made while it runs, an
   await stops(restored.server);
 });
 
+test('the migrate commands that README.md of a new project shows work as printed, and list what npm run dev applies', async (t) => {
+  const path = await madeLinked(t);
+  const readme = readFileSync(join(path, 'README.md'), 'utf8');
+  const typed = [...readme.matchAll(/`npx --no svc (migrate [^`]+)`/g)].map(([, command]) =>
+    command!.split(' '),
+  );
+  assert.equal(typed.length, 2);
+  const [create, list] = typed as [string[], string[]];
+  const created = await run(process.execPath, [BIN, ...create], { cwd: path });
+  assert.equal(created.status, 0, created.stderr);
+  for (const direction of ['up', 'down'])
+    writeFileSync(join(path, `migrations/0002_add_tags.${direction}.sql`), 'select 1;\n');
+  const listed = await run(process.execPath, [BIN, ...list], { cwd: path });
+  assert.equal(listed.stderr, '');
+  assert.match(
+    listed.stdout,
+    /^pending +oauth\/oauth_logins$[^]*^pending +0001_notes$[^]*^pending +0002_add_tags$/m,
+  );
+});
+
+test('npm test of a new project on an old Node says which Node it needs', () => {
+  const [template] = starterFiles({
+    root: ROOT,
+    name: 'x',
+    source: 'registry',
+    dependency: '',
+    engine: '',
+    secret: '',
+    password: '',
+  }).filter(({ path }) => path === 'package.json');
+  assert.match(template!.text, /"test": "node node_modules\/svc\/bin\/need-node\.cjs && node --test /);
+});
+
 test('the scripts of a new project use options that there are', async (t) => {
   const { scripts } = JSON.parse(readFileSync(join(await made(t, []), 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
@@ -441,7 +474,15 @@ test('svc new --vendor writes a project that npm installs without a network, and
 
 test('svc new --vendor copies what is published, and names no development packages and no scripts', async (t) => {
   const path = join(await made(t, ['--vendor']), 'vendor/svc');
-  assert.deepEqual(readdirSync(path).sort(), ['LICENSE', 'README.md', 'bin', 'dist', 'package.json', 'src']);
+  assert.deepEqual(readdirSync(path).sort(), [
+    '.github',
+    'LICENSE',
+    'README.md',
+    'bin',
+    'dist',
+    'package.json',
+    'src',
+  ]);
   const manifest = manifestOf(path) as object;
   for (const key of ['devDependencies', 'scripts', 'allowScripts']) assert.equal(key in manifest, false, key);
   for (const key of ['version', 'exports', 'bin', 'engines', 'type'])
@@ -692,6 +733,11 @@ test('svc new --if-absent changes nothing where a project is', async (t) => {
   const cwd = folder(t);
   const first = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
   assert.equal(first.status, 0, first.stderr);
+  assert.match(
+    first.stdout,
+    /^Created "starter" in \.starter: \d+ files\n$/,
+    'no next steps: a script goes on',
+  );
   assert.equal(manifestOf(join(cwd, '.starter')).name, 'starter');
   writeFileSync(join(cwd, '.starter/mine.txt'), 'mine');
   const asItWas = snapshot(join(cwd, '.starter'));

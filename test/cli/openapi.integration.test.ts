@@ -116,3 +116,24 @@ test('svc openapi refuses other formats and environments with status 2, and its 
   for (const option of ['--output', '--format', '--env', '--env-file', '--no-color'])
     assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });
+
+test('svc openapi --client writes a client into a file, and the document with --output only', async (t) => {
+  const { status, stdout, cwd } = await openapi(t, ['--client', 'web/api.ts']);
+  assert.deepEqual([status, stdout], [0, '']);
+  assert.match(readFileSync(join(cwd, 'web/api.ts'), 'utf8'), /^ {2}item\(input: \{\n/m);
+  const both = await openapi(t, ['--client', 'api.ts', '--output', 'openapi.json']);
+  assert.deepEqual(
+    [
+      both.status,
+      both.stdout,
+      existsSync(join(both.cwd, 'openapi.json')),
+      existsSync(join(both.cwd, 'api.ts')),
+    ],
+    [0, '', true, true],
+  );
+  const refused = await openapi(t, ['--client', 'app.ts/api.ts']);
+  assert.deepEqual(
+    [refused.status, /--client app\.ts\/api\.ts cannot be written/.test(refused.stderr)],
+    [2, true],
+  );
+});

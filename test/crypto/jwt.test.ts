@@ -8,7 +8,7 @@ import { SvcError, Unauthorized } from '../../src/base/errors.ts';
 import { InvalidToken, createToken, readToken, tokenChecks, verifyToken } from '../../src/crypto/jwt.ts';
 import { Keyring } from '../../src/crypto/keys.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { problemOf } from '../../src/http/response.ts';
+import { issueOf } from '../../src/http/response.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 import type { TokenRefusal, VerifyTokenOptions } from '../../src/crypto/jwt.ts';
@@ -966,7 +966,7 @@ test('J42 InvalidToken is a 401 that says invalid_token and nothing of the reaso
     assert.ok(error instanceof InvalidToken && error instanceof Unauthorized);
     assert.equal(error.name, 'InvalidToken');
     assert.equal(error.status, 401);
-    const response = problemOf(error, 'id');
+    const response = issueOf(error, 'id');
     assert.equal(response.headers.get('www-authenticate'), 'Bearer error="invalid_token"');
     bodies.add(await bodyOf(response));
     assert.doesNotMatch(inspect(error), /eyJ/);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ScriptProblem, splitScript } from '../../src/db/script.ts';
+import { ScriptIssue, splitScript } from '../../src/db/script.ts';
 import { seeded } from '../support/random.ts';
 import type { Dialect } from '../../src/db/driver.ts';
 
@@ -261,7 +261,7 @@ for (const [script, dialect, line, message] of [
   test(`splitScript() refuses ${JSON.stringify(script)} in ${dialect}`, () => {
     assert.throws(
       () => splitScript(script, dialect).statements,
-      (error) => error instanceof ScriptProblem && error.line === line && message.test(error.message),
+      (error) => error instanceof ScriptIssue && error.line === line && message.test(error.message),
     );
   });
 }

@@ -6,7 +6,7 @@ import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { RequestIDOptions } from '../../src/http/request-id.ts';
 
-const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+const RANDOM_ID = /^[0-9a-f]{32}$/;
 
 function site(options?: RequestIDOptions): { app: Svc; events: Record<string, unknown>[] } {
   const { logger, events } = collectedLog();
@@ -30,7 +30,7 @@ test('without the middleware, and with its defaults, X-Request-Id is taken over 
     for (const bad of ['', 'a b', '<x>', 'a'.repeat(129), '-a'])
       assert.match(
         (await client.get('/', { headers: { 'X-Request-Id': bad } })).headers.get('x-request-id')!,
-        UUID,
+        RANDOM_ID,
         bad,
       );
   }
@@ -57,7 +57,7 @@ test('acceptIncoming: false makes every id', async () => {
   await using client = new TestClient(site({ acceptIncoming: false }).app);
   assert.match(
     (await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } })).headers.get('x-request-id')!,
-    UUID,
+    RANDOM_ID,
   );
 });
 
@@ -79,7 +79,7 @@ test('generate makes the ids of those who bring none; what is no id, and a failu
     const { app, events } = site({ generate });
     await using other = new TestClient(app);
     for (let round = 0; round < 3; round++)
-      assert.match((await other.get('/')).headers.get('x-request-id')!, UUID);
+      assert.match((await other.get('/')).headers.get('x-request-id')!, RANDOM_ID);
     assert.deepEqual(events.filter(({ event }) => event === 'request_id_invalid').length, 1);
   }
 });

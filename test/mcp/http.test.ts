@@ -1368,13 +1368,13 @@ test(
 );
 
 test(
-  'a page of another origin speaks to the endpoint with what README says of CORSMiddleware',
+  'a page of another origin speaks to the endpoint with what src/mcp/README.md says of CORSMiddleware',
   LIMITED,
   async (t) => {
     const origins = ['https://inspector.example'];
     const [, allowed, exposed] =
       /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/
-        .exec(readFileSync(new URL('../../README.md', import.meta.url), 'utf8'))!
+        .exec(readFileSync(new URL('../../src/mcp/README.md', import.meta.url), 'utf8'))!
         .map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
     const prepare = (app: Svc): void =>
       void app.use(new CORSMiddleware({ origins, headers: allowed!, exposeHeaders: exposed! }));

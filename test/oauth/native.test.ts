@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { OAuthPlugin } from 'svc/oauth';
-import { problemOfClientRedirect } from '../../src/oauth/client-redirects.ts';
+import { issueOfClientRedirect } from '../../src/oauth/client-redirects.ts';
 import { LoginSite, claimsOf, fakeProvider, refusedAs } from './support/site.ts';
 import type { OAuthPluginOptions } from 'svc/oauth';
 import type { LoginSiteOptions, Tokens } from './support/site.ts';
@@ -144,7 +144,7 @@ test('Client addresses that cannot be right, and cookie mode, are refused at con
     'https://app.example',
     '',
   ]) {
-    if (bad !== '') assert.notEqual(problemOfClientRedirect(bad), undefined, bad);
+    if (bad !== '') assert.notEqual(issueOfClientRedirect(bad), undefined, bad);
     await assert.rejects(open({ nativeRedirects: [bad] }), { code: 'E_OPTION_RANGE' });
   }
   await using fake = await LoginSite.open();

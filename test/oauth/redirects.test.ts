@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localPath } from 'svc';
-import { RedirectAllowlist, problemsOfRedirect } from '../../src/oauth/redirects.ts';
+import { RedirectAllowlist, issuesOfRedirect } from '../../src/oauth/redirects.ts';
 import { LoginSite, refusedAs } from './support/site.ts';
 
 const ENTRY = 'https://app.example/oauth/callback?tenant=a';
@@ -193,7 +193,7 @@ test('D04 An entry without TLS keeps a production application from starting, unl
 
 test('D05 An entry with a wildcard, a fragment, user information, or without scheme can be in no list', () => {
   const of = (entry: unknown): string =>
-    problemsOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
+    issuesOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);
   assert.match(of('https://app.example/cb#x'), /fragment/);
   assert.match(of('https://app.example/cb#'), /fragment/);

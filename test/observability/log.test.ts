@@ -478,10 +478,10 @@ test('the human form is one line, with the stack indented below it', () => {
   );
   assert.equal(
     lines[0],
-    '00:00:00.000 WARN  db "slow query" ms=5.5 sql="select 1" path=/a/b ok=true list=[1,"b"]',
+    '00:00:00.000Z WARN  db "slow query" ms=5.5 sql="select 1" path=/a/b ok=true list=[1,"b"]',
   );
   const [head, ...stack] = lines[1]!.split('\n');
-  assert.equal(head, '00:00:00.000 ERROR svc failed n=1');
+  assert.equal(head, '00:00:00.000Z ERROR svc failed n=1');
   assert.ok(stack.every((row) => row.startsWith('    ')));
   assert.match(
     lines[1]!,
@@ -492,7 +492,7 @@ test('the human form is one line, with the stack indented below it', () => {
 test('the human form has colour when asked for', () => {
   const { lines, log } = collect({ format: 'human', colour: true });
   log.error('failed', 'text');
-  assert.equal(lines[0], '00:00:00.000 \x1b[31mERROR\x1b[0m svc failed error=text');
+  assert.equal(lines[0], '00:00:00.000Z \x1b[31mERROR\x1b[0m svc failed error=text');
 });
 
 // ── queue ──

@@ -38,7 +38,7 @@ import {
   union,
   uuid,
 } from '../../src/index.ts';
-import { openapiDocument, openapiProblems } from '../../src/openapi/openapi.ts';
+import { openapiDocument, openapiFindings } from '../../src/openapi/openapi.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import type { OpenApiDocument, SvcOptions } from '../../src/index.ts';
@@ -112,7 +112,7 @@ test('A document names the application, and where it is served', () => {
   assert.deepEqual(servers, [{ url: 'https://api.shop.example', description: 'live' }]);
   assert.deepEqual(tags, [
     { name: 'goods', description: 'What is sold' },
-    { name: 'other', description: 'What is at /other' },
+    { name: 'other', description: 'Operations under /other' },
   ]);
 });
 
@@ -170,7 +170,7 @@ test('Of two routes that OpenAPI cannot tell apart the more specific is document
       INT,
     );
     assert.deepEqual(
-      openapiProblems(app.inspect()).map(({ subject, message }) => [subject, message]),
+      openapiFindings(app.inspect()).map(({ subject, message }) => [subject, message]),
       [
         [
           'GET /u/{name}',
@@ -436,7 +436,7 @@ test('Responses are those declared, in the form in which they are sent', () => {
     },
   });
   assert.deepEqual(own('/any'), {
-    200: { description: 'What the handler answers', content: { '*/*': { schema: {} } } },
+    200: { description: 'Response of the handler', content: { '*/*': { schema: {} } } },
     204: { description: 'No Content' },
   });
   assert.deepEqual(own('/gone'), { 204: { description: 'No Content' } });
@@ -634,7 +634,7 @@ test('Classes of one name are told apart, recursive ones refer to themselves, an
   });
   assert.ok('request_id' in (schemas['Problem2']!['properties'] as object));
   assert.deepEqual(
-    openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
+    openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
     ['POST /other: its schema Address is Address2 in the document: another one has that name'],
   );
 });
@@ -704,7 +704,7 @@ test('meta.openapi is laid over the operation', () => {
     [{ description: 'Ours' }, { type: 'null' }, ['Address2', 'Problem', 'Address']],
   );
   assert.deepEqual(
-    openapiProblems(app.inspect()).map(({ message }) => message),
+    openapiFindings(app.inspect()).map(({ message }) => message),
     [
       'its meta.openapi is no object',
       'its schema Address is Address2 in the document: another one has that name',
@@ -764,13 +764,13 @@ test('refusals that an exception handler answers are what it declares, by status
     app.post('/items/{id:int}', { body: Failure, response: { 200: Failure, 410: Failure } }, never);
     return operation(app, '/items/{id}', 'post').responses;
   };
-  const problemOf = (name: string): object => ({ $ref: `#/components/responses/${name}` });
+  const issueOf = (name: string): object => ({ $ref: `#/components/responses/${name}` });
   const json = (name: string): object => ({
     'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
   });
   const problem = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } };
   const plain = responsesOf(none);
-  assert.deepEqual(plain['400'], problemOf('BadRequest'));
+  assert.deepEqual(plain['400'], issueOf('BadRequest'));
   assert.deepEqual(plain['410'], { description: 'Gone', content: { ...json('Failure'), ...problem } });
   const silent = responsesOf((app) => app.exceptionHandler(HTTPException, () => [{}, 400]));
   assert.deepEqual(Object.keys(silent), ['200', '410']);
@@ -790,7 +790,7 @@ test('refusals that an exception handler answers are what it declares, by status
       422,
     ]),
   );
-  assert.deepEqual(invalid['400'], problemOf('BadRequest'));
+  assert.deepEqual(invalid['400'], issueOf('BadRequest'));
   assert.deepEqual(invalid['422'], {
     description: 'Unprocessable Entity',
     content: json('Invalid'),

@@ -21,6 +21,7 @@ import { BIN, ROOT, build } from '../support/build.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { Load, ask } from '../support/load.ts';
 import { folder, project, run, start } from '../support/run.ts';
+import { turn } from '../support/turn.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -477,8 +478,6 @@ class FakeChild implements Child {
     });
   }
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test('Workers waits longer after each death, and as little as at first after a time of peace', async () => {
   const clock = new ManualClock();

@@ -55,7 +55,7 @@ interface Problem {
   }[];
 }
 
-async function problemOf(response: Response): Promise<Problem> {
+async function issueOf(response: Response): Promise<Problem> {
   assert.equal(response.headers.get('content-type'), 'application/problem+json');
   return (await response.json()) as Problem;
 }
@@ -178,7 +178,7 @@ for (const [what, type, good, bad] of BODIES) {
     for (const [value, loc] of bad) {
       const response = await it.client.post('/', { json: value });
       assert.equal(response.status, 400);
-      assert.deepEqual((await problemOf(response)).errors[0]!.loc, loc);
+      assert.deepEqual((await issueOf(response)).errors[0]!.loc, loc);
     }
   });
 }
@@ -200,7 +200,7 @@ for (const [what, { request, status }] of Object.entries(REFUSED)) {
   test(`body: ${what} is ${status}, and the handler does not run`, async () => {
     let ran = 0;
     await using it = setUp((app) => app.post('/', { body: User, maxBodyBytes: 100 }, () => ran++));
-    assert.equal((await problemOf(await it.client.post('/', request))).status, status);
+    assert.equal((await issueOf(await it.client.post('/', request))).status, status);
     assert.equal(ran, 0);
   });
 }
@@ -399,7 +399,7 @@ test('form: fields are coerced, lists collect, a class gives an instance', async
   );
   const response = await it.client.post('/', { form: { age: '3.5' } });
   assert.deepEqual(
-    (await problemOf(response)).errors.map((issue) => issue.loc),
+    (await issueOf(response)).errors.map((issue) => issue.loc),
     [
       ['form', 'name'],
       ['form', 'age'],
@@ -457,7 +457,7 @@ test('Every problem of the input is reported at once, each with its place, and n
     headers: { 'x-trace': 'ab' },
   });
   assert.equal(response.status, 400);
-  const { detail, errors } = await problemOf(response.clone());
+  const { detail, errors } = await issueOf(response.clone());
   assert.deepEqual(
     errors.map((issue) => issue.loc.join('.')),
     [

@@ -1278,6 +1278,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
         provide({ c: Depends(inner, { scope: 'handler' }) }, function pool() {
           return 1;
         }),
+        { scope: 'request' },
       ),
     },
     message: /pool lives for the request and needs connection, which lives for the handler/,
@@ -1334,6 +1335,27 @@ for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
     assert.match(found[0]!.message, message);
   });
 }
+
+test('A dependency without a scope is left with the scope "handler" when it needs one of that scope', async () => {
+  const order: string[] = [];
+  const inner = provide({}, function* () {
+    yield 1;
+    order.push('inner');
+  });
+  const middle = provide({ inner: Depends(inner, { scope: 'handler' }) }, function* () {
+    yield 2;
+    order.push('middle');
+  });
+  const outer = provide({ middle: Depends(middle) }, function* () {
+    yield 3;
+    order.push('outer');
+  });
+  assert.deepEqual([Depends(outer).scope, Depends(inner).scope], ['handler', 'request']);
+  const app = new Svc().get('/', { outer: Depends(outer) }, () => ({}));
+  await using client = new TestClient(app);
+  await client.get('/');
+  assert.deepEqual(order, ['outer', 'middle', 'inner']);
+});
 
 test('A narrower scope may need a wider one, and one source may have two scopes with cache: false', async () => {
   const pool = provide({}, function* () {

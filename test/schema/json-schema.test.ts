@@ -150,7 +150,7 @@ test('JsonSchemas publishes a pattern only where JSON Schema reads it alike', ()
   });
 });
 
-test('JsonSchemas names the content type of a file where there is one to name', () => {
+test('JsonSchemas names the content type of a file where there is one to name, and its size in octets', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -159,6 +159,7 @@ test('JsonSchemas names the content type of a file where there is one to name', 
     assert.deepEqual(published(Field(file, { contentTypes: types, maxLength: 10 })), {
       type: 'string',
       contentMediaType: named,
+      maxLength: 10,
     });
   }
 });

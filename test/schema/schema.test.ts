@@ -21,13 +21,13 @@ import {
   list,
   literal,
   nullable,
-  patternHazard,
+  patternFinding,
   planOf,
   plansOf,
   record,
   Schema,
   str,
-  textProblem,
+  textIssue,
   union,
   uuid,
   ValidationError,
@@ -129,6 +129,35 @@ test('Schema.accepts() says what parse() would, and makes nothing', () => {
   (instance as { at: unknown }).at = 'spoilt';
   assert.equal(Made.accepts(instance), false);
   for (const other of [undefined, null, 'x', [], 7, new Map()]) assert.equal(Made.accepts(other), false);
+});
+
+test('Schema.accepts() reads no further than the first problem', () => {
+  class Item extends Schema {
+    name = Field(str);
+    parts = Field(list(int));
+    note = Field(str, { optional: true });
+  }
+  const read: string[] = [];
+  const input = (name: unknown, parts: unknown) => ({
+    get name() {
+      read.push('name');
+      return name;
+    },
+    get parts() {
+      read.push('parts');
+      return parts;
+    },
+    get note() {
+      read.push('note');
+      return undefined;
+    },
+  });
+  assert.equal(Item.accepts(input(1, [])), false);
+  assert.deepEqual(read.splice(0), ['name']);
+  assert.equal(Item.accepts(input('a', [1, 'b'])), false);
+  assert.deepEqual(read.splice(0), ['name', 'parts']);
+  assert.equal(Item.accepts(input('a', [1])), true);
+  assert.deepEqual(read, ['name', 'parts', 'note']);
 });
 
 test('Schema.accepts() agrees with safeParse() on generated pairs', () => {
@@ -1581,9 +1610,9 @@ test('text sources follow static extra', () => {
   });
 });
 
-test('textProblem() says what text cannot hold', () => {
+test('textIssue() says what text cannot hold', () => {
   const problem = (field: unknown, isForm = false): string | undefined =>
-    textProblem(fieldsOf({ x: field }).fields[0]!.node, isForm);
+    textIssue(fieldsOf({ x: field }).fields[0]!.node, isForm);
   for (const field of [
     Field(str),
     Field(list(int)),
@@ -1838,7 +1867,7 @@ test('secret members stay out of replies, JSON, inspect() and issues', () => {
 
 // ── patterns ──
 
-test('patternHazard() knows patterns that backtrack without bound', () => {
+test('patternFinding() knows patterns that backtrack without bound', () => {
   const exponential = [
     /(a+)+$/,
     /^(a|a)*$/,
@@ -1909,7 +1938,7 @@ test('patternHazard() knows patterns that backtrack without bound', () => {
     /^a\/b$/,
     /^.$/s,
   ];
-  for (const pattern of harmless) assert.equal(patternHazard(pattern), undefined, String(pattern));
+  for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
 test('analysePattern() looks into look-arounds and into bounded repetitions', () => {
@@ -1944,7 +1973,7 @@ test('analysePattern() looks into look-arounds and into bounded repetitions', ()
     /^[a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,5}$/,
     /^(?:\d{1,2}[:.]?){2,3}$/,
   ];
-  for (const pattern of harmless) assert.equal(patternHazard(pattern), undefined, String(pattern));
+  for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
 test('the length that is tested falls with what a pattern can cost', () => {
@@ -1971,9 +2000,9 @@ test('the length that is tested falls with what a pattern can cost', () => {
   }
 });
 
-test('patternHazard() leaves the built-in formats alone', async () => {
+test('patternFinding() leaves the built-in formats alone', async () => {
   const { FORMATS } = await import('../../src/schema/formats.ts');
-  assert.equal(patternHazard(FORMATS.email.pattern!), undefined);
+  assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
 
 test('a hazardous pattern is reported by the plan and tested on short texts only', () => {

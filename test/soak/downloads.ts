@@ -14,7 +14,6 @@
  *
  * The size of the process in the crowd is printed only: V8 lets its heap grow with the connections made per second.
  */
-import { spawn } from 'node:child_process';
 import {
   closeSync,
   ftruncateSync,
@@ -25,18 +24,15 @@ import {
   utimesSync,
   writeSync,
 } from 'node:fs';
-import { once } from 'node:events';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FileResponse, Svc, createLogger } from 'svc';
 import { seeded } from '../support/random.ts';
-import type { ChildProcess } from 'node:child_process';
+import { held, mib, SECONDS, SEED, serving, soak, SoakServer } from '../support/soak.ts';
+import type { Held } from '../support/soak.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
-const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
 const SIZE = SECONDS < 60 ? 67_108_864 : 2_147_483_648;
 const MARK_EVERY = 4_194_304;
 const ADDED_BYTES = 67_108_864;
@@ -45,19 +41,13 @@ const LEFT_BYTES = 8_388_608;
 const SLOW = 24;
 const LEAVING = 8;
 const HONEST = 4;
-const SETTLE_MS = 15_000;
 
-/** What the server tells about itself. */
-interface Inside {
-  readonly rss: number;
-  /** The most since the last time it was asked. */
+interface Inside extends Held {
+  /** The most that was resident since the last question. */
   readonly peak: number;
   /** The most bytes of buffers since then. */
   readonly buffers: number;
-  /** What is left after gc, in the heap and beside it. */
-  readonly held: number;
   readonly descriptors: number;
-  readonly sockets: number;
 }
 
 // ── the server ──
@@ -74,25 +64,14 @@ async function serve(folder: string): Promise<void> {
     buffers = Math.max(buffers, arrayBuffers);
   };
   setInterval(look, 20);
-  console.log(port);
-  for await (const _line of createInterface({ input: process.stdin })) {
+  serving(port, async (): Promise<Inside> => {
     look();
+    const most = { peak, buffers };
     const descriptors = readdirSync('/proc/self/fd').length;
-    const sockets = process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
-    globalThis.gc!(); // --expose-gc
-    const { rss, heapUsed, external } = process.memoryUsage();
-    console.log(
-      JSON.stringify({
-        rss,
-        peak,
-        buffers,
-        held: heapUsed + external,
-        descriptors,
-        sockets,
-      } satisfies Inside),
-    );
+    const now = await held();
     [peak, buffers] = [0, 0];
-  }
+    return { ...now, ...most, descriptors };
+  });
 }
 
 // ── the clients ──
@@ -240,30 +219,22 @@ async function slow(
 
 // ── the round ──
 
-async function ask(child: ChildProcess, lines: AsyncIterator<string>): Promise<Inside> {
-  child.stdin!.write('look\n');
-  return JSON.parse((await lines.next()).value as string) as Inside;
-}
+const heldBy = ({ heapUsed, external }: Inside): number => heapUsed + external;
 
-async function main(): Promise<string[]> {
+async function main(): Promise<readonly string[]> {
   console.log(`seed ${SEED}, ${SIZE / 1_048_576} MiB, ${SECONDS} s`);
   const folder = mkdtempSync(join(tmpdir(), 'svc-downloads-'));
   const random = seeded(SEED);
   const counts: Counts = { honest: 0, left: 0, slowBytes: 0, failures: [] };
   sparse(join(folder, 'large.bin'));
-  const child = spawn(
-    process.execPath,
-    ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', folder],
-    { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_V8_COVERAGE: '' } },
-  );
+  const server = await SoakServer.start<Inside>(import.meta.filename, [folder]);
+  const { port } = server;
   try {
-    const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
-    const port = Number((await lines.next()).value);
     for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true); // what is loaded once
     await sleep(200);
-    const before = await ask(child, lines);
+    const before = await server.ask();
     for (const path of ['/file', '/static/large.bin']) counts.failures.push(...(await whole(port, path)));
-    const alone = await ask(child, lines);
+    const alone = await server.ask();
     const untilMs = performance.now() + SECONDS * 1_000;
     await Promise.all(
       [
@@ -274,45 +245,36 @@ async function main(): Promise<string[]> {
         Array.from({ length: count as number }, () => (run as typeof honest)(port, random, untilMs, counts)),
       ),
     );
-    const crowd = await ask(child, lines);
-    let after = crowd;
-    for (
-      const endMs = performance.now() + SETTLE_MS;
-      performance.now() < endMs &&
-      (after.descriptors > before.descriptors ||
-        after.sockets > before.sockets ||
-        after.held - before.held > LEFT_BYTES);
-      after = await ask(child, lines)
-    )
-      await sleep(100);
-    const [grown, crowded, buffers, held] = [
+    const crowd = await server.ask();
+    const after = await server.settled(
+      (now) =>
+        now.descriptors <= before.descriptors &&
+        now.sockets <= before.sockets &&
+        heldBy(now) - heldBy(before) <= LEFT_BYTES,
+    );
+    const [grown, crowded, buffers, left] = [
       alone.peak - before.rss,
       crowd.peak - before.rss,
       crowd.buffers,
-      after.held - before.held,
+      heldBy(after) - heldBy(before),
     ];
     console.log(
-      `two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowded)} more, of which buffers ${mib(buffers)}; ${mib(held)} after gc`,
+      `two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowded)} more, of which buffers ${mib(buffers)}; ${mib(left)} after gc`,
     );
     console.log(
       `${counts.honest} honest ranges, ${counts.left} left, ${(counts.slowBytes / 1_048_576).toFixed(0)} MiB read slowly; descriptors ${before.descriptors} → ${after.descriptors}`,
     );
     if (grown > ADDED_BYTES) counts.failures.push(`two downloads made the process grow by ${mib(grown)}`);
     if (buffers > ADDED_BYTES) counts.failures.push(`buffers of ${mib(buffers)} were held`);
-    if (held > LEFT_BYTES) counts.failures.push(`${mib(held)} more are held at the end`);
+    if (left > LEFT_BYTES) counts.failures.push(`${mib(left)} more are held at the end`);
     if (after.descriptors > before.descriptors || after.sockets > before.sockets)
       counts.failures.push(`left open: ${JSON.stringify({ before, after })}`);
     if (counts.honest === 0 || counts.left === 0) counts.failures.push('nothing was tried');
   } finally {
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await server.kill();
     rmSync(folder, { recursive: true });
   }
   return counts.failures;
-}
-
-function mib(bytes: number): string {
-  return `${(bytes / 1_048_576).toFixed(1)} MiB`;
 }
 
 /** Takes up no room but for its marks. */
@@ -328,9 +290,4 @@ function sparse(path: string): void {
   utimesSync(path, 784_111_777, 784_111_777);
 }
 
-if (process.argv[2] === 'serve') await serve(process.argv[3]!);
-else {
-  const failures = await main();
-  for (const failure of failures.slice(0, 20)) console.error(`FAILED ${failure}`);
-  process.exitCode = failures.length === 0 ? 0 : 1;
-}
+await soak(main, serve);

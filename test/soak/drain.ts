@@ -23,12 +23,11 @@ import { BackgroundTasks, Depends, StreamingResponse, Svc } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
+import { SECONDS, SEED, soak } from '../support/soak.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { RawAnswer } from '../support/raw-http.ts';
 
 const ROUNDS = 20;
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
-const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
 const CONNECTIONS = 24;
 /** When the signal comes, after the load has begun. */
 const EARLIEST_MS = 100;
@@ -108,7 +107,6 @@ class Round {
   #port = 0;
   #counts: Record<string, number> = {};
   #sent = 0;
-  /** Set with the signal. */
 
   constructor(seed: number) {
     this.#random = seeded(seed);
@@ -265,7 +263,7 @@ class Round {
   }
 }
 
-async function main(): Promise<void> {
+async function main(): Promise<readonly string[]> {
   console.log(`drain: ${ROUNDS} rounds, at most ${SECONDS} s, ${CONNECTIONS} connections, seed ${SEED}`);
   const startMs = performance.now();
   const failures: string[] = [];
@@ -296,12 +294,7 @@ async function main(): Promise<void> {
   console.log(
     `${rounds} rounds in ${((performance.now() - startMs) / 1_000).toFixed(1)} s: ${accepted} requests accepted, ${ending} answered after the signal; the process ended at most ${longestMs.toFixed(0)} ms after its last answer`,
   );
-  if (failures.length > 0) {
-    console.error(
-      `\nFAILED, seed ${SEED}:\n  ${failures.slice(0, 40).join('\n  ')}${failures.length > 40 ? `\n  … ${failures.length} in all` : ''}`,
-    );
-    process.exitCode = 1;
-  } else console.log('passed');
+  return failures;
 }
 
-await (process.argv[2] === 'serve' ? serve() : main());
+await soak(main, serve);

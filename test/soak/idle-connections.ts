@@ -10,12 +10,11 @@
  * after gc, with the connections and without; what they cost is the difference. FIRST others are open before, which take the room
  * that loading has left behind, more or less of it by what was loaded. The total counts the package's own code, too, and is printed.
  */
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChildProcess } from 'node:child_process';
+import { median, openFiles, serving, soak, SoakServer } from '../support/soak.ts';
 import type { AddressInfo, Socket } from 'node:net';
 
 const ROUNDS = 3;
@@ -29,15 +28,6 @@ const ROOM = openFiles() - OTHER_FILES;
 const FIRST = Math.min(4_000, Math.floor(ROOM / 4));
 const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), ROOM - FIRST);
 const HEAD = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
-
-/** The limit of this process, which its children inherit. */
-function openFiles(): number {
-  const { userLimits } = process.report.getReport() as unknown as {
-    userLimits: Record<string, { soft: number | 'unlimited' }>;
-  };
-  const soft = userLimits['open_files']?.soft ?? 'unlimited';
-  return soft === 'unlimited' ? Infinity : soft;
-}
 
 // ── the server ──
 
@@ -60,9 +50,7 @@ async function serve(kind: string): Promise<void> {
     await once(server, 'listening');
     ({ port } = server.address() as AddressInfo);
   }
-  process.on('message', () => void measure().then((rss) => process.send!({ rss })));
-  process.on('disconnect', () => process.exit());
-  process.send!({ port });
+  serving(port, async () => ({ rss: await measure() }));
 }
 
 async function measure(): Promise<number> {
@@ -74,11 +62,6 @@ async function measure(): Promise<number> {
 }
 
 // ── the clients ──
-
-async function ask<T>(child: ChildProcess): Promise<T> {
-  child.send({});
-  return ((await once(child, 'message')) as [T])[0];
-}
 
 /** A connection that has been answered once. */
 function open(port: number): Promise<Socket> {
@@ -93,11 +76,9 @@ function open(port: number): Promise<Socket> {
 }
 
 async function sample(kind: string): Promise<{ costMb: number; totalMb: number }> {
-  const child = fork(import.meta.filename, ['serve', kind], {
-    execArgv: ['--conditions=svc-source', '--expose-gc'],
-  });
+  const server = await SoakServer.start<{ rss: number }>(import.meta.filename, [kind]);
+  const { port } = server;
   try {
-    const [{ port }] = (await once(child, 'message')) as [{ port: number }];
     const sockets: Socket[] = [];
     const openUpTo = async (count: number): Promise<void> => {
       while (sockets.length < count)
@@ -108,21 +89,17 @@ async function sample(kind: string): Promise<{ costMb: number; totalMb: number }
         );
     };
     await openUpTo(FIRST);
-    const { rss: before } = await ask<{ rss: number }>(child);
+    const { rss: before } = await server.ask();
     await openUpTo(FIRST + COUNT);
-    const { rss: after } = await ask<{ rss: number }>(child);
+    const { rss: after } = await server.ask();
     const lost = sockets.filter((socket) => socket.readableEnded || socket.destroyed).length;
     for (const socket of sockets) socket.destroy();
     if (lost > 0) throw new Error(`${lost} idle connections were closed by ${kind}`);
     return { costMb: (after - before) / 1_048_576, totalMb: after / 1_048_576 };
   } finally {
-    child.kill();
-    await once(child, 'exit');
+    await server.kill();
   }
 }
-
-const median = (values: readonly number[]): number =>
-  values.toSorted((left, right) => left - right)[values.length >> 1]!;
 
 type Samples = Readonly<Record<'bare' | 'svc', { costMb: number; totalMb: number }[]>>;
 const KINDS = ['bare', 'svc'] as const;
@@ -144,7 +121,7 @@ const middle = (samples: Samples, kind: keyof Samples, what: 'costMb' | 'totalMb
 const ratioOf = (samples: Samples, what: 'costMb' | 'totalMb'): number =>
   middle(samples, 'svc', what) / middle(samples, 'bare', what);
 
-async function main(): Promise<void> {
+async function main(): Promise<readonly string[]> {
   console.log(
     `idle connections: ${COUNT}, medians of ${ROUNDS} fresh processes each, of ${ROUNDS + MORE_ROUNDS} where those are above the bound`,
   );
@@ -160,7 +137,7 @@ async function main(): Promise<void> {
     );
   const ratio = ratioOf(samples, 'costMb');
   console.log(`ratio ${ratio.toFixed(3)} (in all ${ratioOf(samples, 'totalMb').toFixed(3)}), bound ${BOUND}`);
-  if (!(ratio <= BOUND)) process.exitCode = 1;
+  return ratio <= BOUND ? [] : [`idle connections cost ${ratio.toFixed(3)} × bare`];
 }
 
-await (process.argv[2] === 'serve' ? serve(process.argv[3]!) : main());
+await soak(main, async (kind) => serve(kind!));

@@ -15,7 +15,6 @@
  * than the smallest object that could be left behind. The server keeps its bytecode: V8 lets go of 5 MiB of it at a moment
  * of its own, which would hide as much.
  */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -38,24 +37,22 @@ import {
 } from 'svc';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
+import { held, mib, resources, SECONDS, SEED, serving, soak, SoakServer } from '../support/soak.ts';
 import type { ChildProcess } from 'node:child_process';
+import type { Held } from '../support/soak.ts';
 import type { RawAnswer } from '../support/raw-http.ts';
 
 const TOTAL = 200_000;
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
-const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
 const CONNECTIONS = 48;
 const STEPS = 16;
 const SLACK_BYTES = 1_048_576;
-/** How long a complete request may wait for its answer, and the server for its last socket to close. */
+/** How long a complete request may wait for its answer. */
 const ANSWER_MS = 10_000;
-const SETTLE_MS = 15_000;
 const MOST_FAILURES = 20;
 
 // ── the server ──
 
-/** What the server tells about itself. */
-interface Inside {
+interface Inside extends Held {
   readonly entered: number;
   readonly left: number;
   readonly streamsBegun: number;
@@ -63,9 +60,6 @@ interface Inside {
   readonly tasksAdded: number;
   readonly tasksRun: number;
   readonly wrongTasks: number;
-  readonly heapUsed: number;
-  readonly external: number;
-  readonly rss: number;
   /** Open handles by kind. */
   readonly resources: Readonly<Record<string, number>>;
 }
@@ -225,24 +219,8 @@ async function serve(): Promise<void> {
     tasks.add(() => void counts.wrongTasks++);
     throw new BadRequest('planned');
   });
-  app.get('/_soak', async () => {
-    for (let round = 0; round < 3; round++) {
-      // what finalizers let go is collected by the next one
-      globalThis.gc!();
-      await sleep(1);
-    }
-    const { heapUsed, external, rss } = process.memoryUsage();
-    const resources = Object.fromEntries(
-      [...Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind)].map(([kind, { length }]) => [
-        kind,
-        length,
-      ]),
-    );
-    return { ...counts, heapUsed, external, rss, resources } satisfies Inside;
-  });
-  setTimeout(() => process.exit(9), (SECONDS + 120) * 1_000).unref(); // whoever started it has gone
   const { port } = await app.run({ port: 0 });
-  process.stdout.write(`${port}\n`);
+  serving(port, async (): Promise<Inside> => ({ ...counts, ...(await held()), resources: resources() }));
 }
 
 // ── the clients ──
@@ -426,6 +404,16 @@ const MISSING = [
   '/a/b/c/d/e/f/g',
   `/${'long'.repeat(500)}`,
 ];
+const INVALID_FORMS = ['', 'name=a', 'name=a&price=x', 'price=%zz&name=', 'name=a&price=1&isNew=maybe'];
+const INVALID_QUERIES = [
+  '',
+  'x=1',
+  'q=a&page=0',
+  'q=a&page=x',
+  'q=a&size=101',
+  `q=${'a'.repeat(21)}`,
+  'q=a&page=1.5',
+];
 const BAD_ESCAPES = ['/items/%', '/items/%zz', '/%c3%28', '/items/%e2%82', '/%ff', '/a%0', '/items/1%'];
 const BAD_HEADS = [
   'GET / HTTP/1.1\r\nHost: a\r\nBad Field: x\r\n\r\n',
@@ -448,77 +436,89 @@ interface Kind {
   run(line: Line): Promise<number | void>;
 }
 
+interface Sent {
+  readonly fields?: string;
+  readonly body?: string | Uint8Array;
+}
+/** What one request asks, and what its answer must be besides its status. */
+type Exchange = readonly [
+  head: string,
+  status: number,
+  sent?: Sent,
+  isRight?: (answer: RawAnswer) => boolean,
+];
+
+/** A kind of one request. */
+function one(weight: number, exchange: (line: Line) => Exchange): Kind {
+  return {
+    weight,
+    run: async (line) => {
+      const [head, status, sent, isRight] = exchange(line);
+      const answer = await line.ask(head, status, sent);
+      if (isRight !== undefined)
+        assertThat(isRight(answer), `another answer: ${answer.text().slice(0, 200)}`);
+    },
+  };
+}
+
+/** Eight requests in a row of one kind. */
+function storm(weight: number, exchange: (line: Line) => Exchange): Kind {
+  const { run } = one(weight, exchange);
+  return {
+    weight,
+    run: async (line) => {
+      for (let n = 0; n < 8; n++) await run(line);
+      return 8;
+    },
+  };
+}
+
+const json = (body: string | Uint8Array): Sent => ({ fields: JSON_FIELD, body });
+const form = (body: string): Sent => ({ fields: FORM_FIELD, body });
+
 const KINDS: Readonly<Record<string, Kind>> = {
-  plain: {
-    weight: 120,
-    run: async (line) => assertThat((await line.ask('GET /', 200)).text() === 'hello', 'another body'),
-  },
-  'path parameter, generator': {
-    weight: 110,
-    run: async (line) => {
-      const id = line.random(1_000);
-      assertThat((await line.ask(`GET /items/${id}`, 200)).json()['id'] === id, 'another item');
-    },
-  },
-  'query, nested dependency': {
-    weight: 60,
-    run: async (line) => {
-      const page = 1 + line.random(50);
-      assertThat(
-        (await line.ask(`GET /search?q=a%20b&page=${page}&size=10`, 200)).json()['offset'] ===
-          (page - 1) * 10,
-        'another page',
-      );
-    },
-  },
-  'validated body, dependencies, task': {
-    weight: 100,
-    run: async (line) =>
-      assertThat(
-        (await line.ask('POST /items', 201, { fields: JSON_FIELD, body: ITEM })).json()['name'] ===
-          'Teacup ☕',
-        'another item',
-      ),
-  },
-  form: {
-    weight: 30,
-    run: async (line) =>
-      assertThat(
-        (
-          await line.ask('POST /form', 200, {
-            fields: FORM_FIELD,
-            body: 'name=a%20b&price=2.5&isNew=false&tags=x&tags=y',
-          })
-        ).json()['price'] === 2.5,
-        'another form',
-      ),
-  },
-  'json()': {
-    weight: 30,
-    run: async (line) => {
-      const given = { n: line.random(1_000), list: Array.from({ length: line.random(100) }, (_, n) => n) };
-      assertThat(
-        JSON.stringify(
-          (await line.ask('POST /json', 200, { fields: JSON_FIELD, body: JSON.stringify(given) })).json()[
-            'got'
-          ],
-        ) === JSON.stringify(given),
-        'another value',
-      );
-    },
-  },
-  upload: {
-    weight: 30,
-    run: async (line) => {
-      const length = line.random(line.random(8) === 0 ? 200_000 : 4_000);
-      assertThat(
-        (
-          await line.ask(`POST ${line.pick(['/bytes', '/chunks'])}`, 200, { body: Buffer.alloc(length, 'u') })
-        ).json()['length'] === length,
-        'another length',
-      );
-    },
-  },
+  plain: one(120, () => ['GET /', 200, {}, (answer) => answer.text() === 'hello']),
+  'path parameter, generator': one(110, (line) => {
+    const id = line.random(1_000);
+    return [`GET /items/${id}`, 200, {}, (answer) => answer.json()['id'] === id];
+  }),
+  'query, nested dependency': one(60, (line) => {
+    const page = 1 + line.random(50);
+    const offset = (page - 1) * 10;
+    return [
+      `GET /search?q=a%20b&page=${page}&size=10`,
+      200,
+      {},
+      (answer) => answer.json()['offset'] === offset,
+    ];
+  }),
+  'validated body, dependencies, task': one(100, () => [
+    'POST /items',
+    201,
+    json(ITEM),
+    (answer) => answer.json()['name'] === 'Teacup ☕',
+  ]),
+  form: one(30, () => [
+    'POST /form',
+    200,
+    form('name=a%20b&price=2.5&isNew=false&tags=x&tags=y'),
+    (answer) => answer.json()['price'] === 2.5,
+  ]),
+  'json()': one(30, (line) => {
+    const given = { n: line.random(1_000), list: Array.from({ length: line.random(100) }, (_, n) => n) };
+    const text = JSON.stringify(given);
+    return ['POST /json', 200, json(text), (answer) => JSON.stringify(answer.json()['got']) === text];
+  }),
+  upload: one(30, (line) => {
+    const length = line.random(line.random(8) === 0 ? 200_000 : 4_000);
+    const path = line.pick(['/bytes', '/chunks']);
+    return [
+      `POST ${path}`,
+      200,
+      { body: Buffer.alloc(length, 'u') },
+      (answer) => answer.json()['length'] === length,
+    ];
+  }),
   'upload after 100 Continue': {
     weight: 5,
     run: async (line) => {
@@ -529,27 +529,13 @@ const KINDS: Readonly<Record<string, Kind>> = {
       assertThat(checked(await line.answer(), 200).json()['length'] === 5, 'another length');
     },
   },
-  'streamed answer': {
-    weight: 30,
-    run: async (line) => {
-      const count = line.random(60);
-      assertThat(
-        (await line.ask(`GET /stream/${count}`, 200)).text() ===
-          Array.from({ length: count }, (_, n) => `line ${n}\n`).join(''),
-        'another stream',
-      );
-    },
-  },
-  HEAD: {
-    weight: 20,
-    run: async (line) =>
-      void (await line.ask(`HEAD ${line.pick(['/', '/items/1', '/stream/3', '/big'])}`, 200)),
-  },
-  OPTIONS: {
-    weight: 5,
-    run: async (line) =>
-      assertThat((await line.ask('OPTIONS /items/1', 204)).field('allow')!.includes('GET'), 'no Allow'),
-  },
+  'streamed answer': one(30, (line) => {
+    const count = line.random(60);
+    const text = Array.from({ length: count }, (_, n) => `line ${n}\n`).join('');
+    return [`GET /stream/${count}`, 200, {}, (answer) => answer.text() === text];
+  }),
+  HEAD: one(20, (line) => [`HEAD ${line.pick(['/', '/items/1', '/stream/3', '/big'])}`, 200]),
+  OPTIONS: one(5, () => ['OPTIONS /items/1', 204, {}, (answer) => answer.field('allow')!.includes('GET')]),
   pipelined: {
     weight: 20,
     run: async (line) => {
@@ -569,16 +555,18 @@ const KINDS: Readonly<Record<string, Kind>> = {
       return ids.length;
     },
   },
-  'slow handler': {
-    weight: 8,
-    run: async (line) =>
-      assertThat((await line.ask(`GET /slow/${line.random(20)}`, 200)).text() === 'at last', 'another body'),
-  },
-  'exception handler': {
-    weight: 8,
-    run: async (line) =>
-      assertThat((await line.ask('GET /teapot', 418)).text() === 'short and stout', 'another body'),
-  },
+  'slow handler': one(8, (line) => [
+    `GET /slow/${line.random(20)}`,
+    200,
+    {},
+    (answer) => answer.text() === 'at last',
+  ]),
+  'exception handler': one(8, () => [
+    'GET /teapot',
+    418,
+    {},
+    (answer) => answer.text() === 'short and stout',
+  ]),
   'Connection: close': {
     weight: 8,
     run: async (line) => {
@@ -597,90 +585,33 @@ const KINDS: Readonly<Record<string, Kind>> = {
       await line.closed();
     },
   },
-  '404 storm': {
-    weight: 20,
-    run: async (line) => {
-      for (let n = 0; n < 8; n++) await line.ask(`GET ${line.pick(MISSING)}`, 404);
-      return 8;
-    },
-  },
-  '405 storm': {
-    weight: 20,
-    run: async (line) => {
-      for (let n = 0; n < 8; n++) {
-        const method = line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE']);
-        assertThat(
-          (
-            await line.ask(`${method} ${line.pick(['/', '/items', '/items/3', '/bytes', '/search'])}`, 405)
-          ).field('allow') !== undefined,
-          'no Allow',
-        );
-      }
-      return 8;
-    },
-  },
-  '404 of a handler': { weight: 15, run: async (line) => void (await line.ask('GET /items/5000', 404)) },
-  'malformed JSON': {
-    weight: 50,
-    run: async (line) => {
-      const text = ITEM.replace('☕', 'c');
-      await line.ask(`POST ${line.pick(['/items', '/json'])}`, 400, {
-        fields: JSON_FIELD,
-        body: text.slice(0, line.random(text.length)),
-      });
-    },
-  },
-  'wrong types': {
-    weight: 60,
-    run: async (line) =>
-      assertThat(
-        Array.isArray(
-          (await line.ask('POST /items', 400, { fields: JSON_FIELD, body: line.pick(INVALID_ITEMS) })).json()[
-            'errors'
-          ],
-        ),
-        'no list of errors',
-      ),
-  },
-  'wrong form': {
-    weight: 10,
-    run: async (line) =>
-      void (await line.ask('POST /form', 400, {
-        fields: FORM_FIELD,
-        body: line.pick(['', 'name=a', 'name=a&price=x', 'price=%zz&name=', 'name=a&price=1&isNew=maybe']),
-      })),
-  },
-  'wrong query': {
-    weight: 30,
-    run: async (line) =>
-      void (await line.ask(
-        `GET /search?${line.pick(['', 'q=', 'q=a&page=0', 'q=a&page=x', 'q=a&size=101', `q=${'a'.repeat(21)}`, 'q=a&page=1.5']).replace('q=&', '')}`.replace(
-          /q=$/,
-          'x=1',
-        ),
-        400,
-      )),
-  },
-  'bad escape': {
-    weight: 30,
-    run: async (line) => void (await line.ask(`GET ${line.pick(BAD_ESCAPES)}`, 400)),
-  },
-  'invalid UTF-8': {
-    weight: 8,
-    run: async (line) =>
-      void (await line.ask('POST /json', 400, {
-        fields: JSON_FIELD,
-        body: Buffer.from([0x22, 0xff, 0xfe, 0x22]),
-      })),
-  },
-  'wrong media type': {
-    weight: 8,
-    run: async (line) =>
-      void (await line.ask(`POST ${line.pick(['/json', '/items', '/form'])}`, 415, {
-        fields: 'Content-Type: text/csv\r\n',
-        body: 'a,b',
-      })),
-  },
+  '404 storm': storm(20, (line) => [`GET ${line.pick(MISSING)}`, 404]),
+  '405 storm': storm(20, (line) => [
+    `${line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE'])} ${line.pick(['/', '/items', '/items/3', '/bytes', '/search'])}`,
+    405,
+    {},
+    (answer) => answer.field('allow') !== undefined,
+  ]),
+  '404 of a handler': one(15, () => ['GET /items/5000', 404]),
+  'malformed JSON': one(50, (line) => {
+    const text = ITEM.replace('☕', 'c');
+    return [`POST ${line.pick(['/items', '/json'])}`, 400, json(text.slice(0, line.random(text.length)))];
+  }),
+  'wrong types': one(60, (line) => [
+    'POST /items',
+    400,
+    json(line.pick(INVALID_ITEMS)),
+    (answer) => Array.isArray(answer.json()['errors']),
+  ]),
+  'wrong form': one(10, (line) => ['POST /form', 400, form(line.pick(INVALID_FORMS))]),
+  'wrong query': one(30, (line) => [`GET /search?${line.pick(INVALID_QUERIES)}`, 400]),
+  'bad escape': one(30, (line) => [`GET ${line.pick(BAD_ESCAPES)}`, 400]),
+  'invalid UTF-8': one(8, () => ['POST /json', 400, json(Buffer.of(0x22, 0xff, 0xfe, 0x22))]),
+  'wrong media type': one(8, (line) => [
+    `POST ${line.pick(['/json', '/items', '/form'])}`,
+    415,
+    { fields: 'Content-Type: text/csv\r\n', body: 'a,b' },
+  ]),
   'no Host, or two': {
     weight: 8,
     run: async (line) => {
@@ -689,12 +620,9 @@ const KINDS: Readonly<Record<string, Kind>> = {
       await line.leave();
     },
   },
-  'planned 500': { weight: 10, run: async (line) => void (await line.ask('GET /boom', 500)) },
-  'planned 503': { weight: 5, run: async (line) => void (await line.ask('GET /down', 503)) },
-  'handler that fails after adding a task': {
-    weight: 8,
-    run: async (line) => void (await line.ask('POST /fails', 400, { body: '' })),
-  },
+  'planned 500': one(10, () => ['GET /boom', 500]),
+  'planned 503': one(5, () => ['GET /down', 503]),
+  'handler that fails after adding a task': one(8, () => ['POST /fails', 400, { body: '' }]),
   'unknown expectation': {
     weight: 4,
     run: async (line) => {
@@ -830,8 +758,7 @@ interface Tally {
   failures: number;
 }
 
-class Soak {
-  readonly #port: number;
+class Run {
   readonly #lines: Line[];
   readonly #names: readonly string[];
   readonly #upTo: readonly number[];
@@ -842,7 +769,6 @@ class Soak {
   sent = 0;
 
   constructor(port: number) {
-    this.#port = port;
     this.#lines = Array.from({ length: CONNECTIONS }, (_, n) => new Line(port, SEED + n));
     this.#names = Object.keys(KINDS);
     let sum = 0;
@@ -882,37 +808,16 @@ class Soak {
       await line.leave();
     }
   }
-
-  /** How the server is once everything has come to rest. */
-  async settled(): Promise<Inside> {
-    await using client = await RawClient.open(this.#port);
-    const endMs = performance.now() + SETTLE_MS;
-    for (;;) {
-      const inside = (
-        await within(client.get('/_soak').answer(), 'what the server says of itself')
-      ).json() as unknown as Inside; // as its handler says
-      const isAtRest =
-        inside.entered === inside.left &&
-        inside.streamsBegun === inside.streamsEnded &&
-        inside.tasksAdded === inside.tasksRun &&
-        (inside.resources['TCPSocketWrap'] ?? 0) === 1;
-      if (isAtRest || performance.now() > endMs) return inside;
-      await sleep(50);
-    }
-  }
 }
 
 /** What the server has logged, by event and route, and what it printed besides. */
-function watch(child: ChildProcess): {
+interface Log {
   readonly events: Map<string, number>;
   readonly others: string[];
   drainedWith: unknown;
-} {
-  const seen = {
-    events: new Map<string, number>(),
-    others: [] as string[],
-    drainedWith: undefined as unknown,
-  };
+}
+
+function watch(child: ChildProcess, seen: Log): void {
   createInterface({ input: child.stderr! }).on('line', (text) => {
     try {
       const { level, event, route, in_flight } = JSON.parse(text) as Record<string, unknown>;
@@ -926,34 +831,26 @@ function watch(child: ChildProcess): {
       if (seen.others.length < MOST_FAILURES) seen.others.push(text);
     }
   });
-  return seen;
 }
 
-const mebi = (bytes: number): string => `${(bytes / 1_048_576).toFixed(2)} MiB`;
+const isAtRest = (inside: Inside): boolean =>
+  inside.entered === inside.left &&
+  inside.streamsBegun === inside.streamsEnded &&
+  inside.tasksAdded === inside.tasksRun &&
+  inside.sockets === 0;
 
-async function main(): Promise<void> {
+async function main(): Promise<readonly string[]> {
   console.log(`mixed: up to ${TOTAL} requests in ${SECONDS} s over ${CONNECTIONS} connections, seed ${SEED}`);
-  const child = spawn(
-    process.execPath,
-    ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  process.on('exit', () => child.kill('SIGKILL'));
-  const exited = once(child, 'exit');
-  const log = watch(child);
-  const port = await Promise.race([
-    once(createInterface({ input: child.stdout! }), 'line').then(([line]) => Number(line)),
-    exited.then(() => {
-      throw new Error(`The server did not start:\n${log.others.join('\n')}`);
-    }),
-  ]);
-  const soak = new Soak(port);
+  const log: Log = { events: new Map(), others: [], drainedWith: undefined };
+  const server = await SoakServer.start<Inside>(import.meta.filename, [], (child) => watch(child, log));
+  const { child, port } = server;
+  const run = new Run(port);
   const startMs = performance.now();
-  const before = await soak.settled();
+  const before = await server.settled(isAtRest);
   const samples: Inside[] = [];
-  for (let step = 1; step <= STEPS && !soak.isOver && child.exitCode === null; step++) {
-    await soak.sendUntil((TOTAL * step) / STEPS, startMs + (SECONDS * 1_000 * step) / STEPS);
-    if (child.exitCode === null) samples.push(await soak.settled());
+  for (let step = 1; step <= STEPS && !run.isOver && child.exitCode === null; step++) {
+    await run.sendUntil((TOTAL * step) / STEPS, startMs + (SECONDS * 1_000 * step) / STEPS);
+    if (child.exitCode === null) samples.push(await server.settled(isAtRest));
   }
   const seconds = (performance.now() - startMs) / 1_000;
 
@@ -963,10 +860,10 @@ async function main(): Promise<void> {
     ['streamsBegun', 'streamsEnded'],
     ['tasksAdded', 'tasksRun'],
   ] as const) {
-    if (after[one] !== after[other]) soak.fail(`${one} ${after[one]}, ${other} ${after[other]}`);
+    if (after[one] !== after[other]) run.fail(`${one} ${after[one]}, ${other} ${after[other]}`);
   }
   if (after.wrongTasks !== 0)
-    soak.fail(`${after.wrongTasks} background tasks of handlers that had failed ran`);
+    run.fail(`${after.wrongTasks} background tasks of handlers that had failed ran`);
   const handles = (inside: Inside): string =>
     Object.entries(inside.resources)
       .filter(([kind]) => kind !== 'Timeout' && kind !== 'Immediate')
@@ -974,48 +871,41 @@ async function main(): Promise<void> {
       .map(([kind, count]) => `${kind} ${count}`)
       .join(', '); // timers come and go with the one connection that asks
   if (handles(after) !== handles(before))
-    soak.fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
+    run.fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
   const least = (from: number, to: number): number =>
     Math.min(...samples.slice((STEPS * from) / 4, (STEPS * to) / 4).map(({ heapUsed }) => heapUsed));
   const growth = samples.length < STEPS ? Number.NaN : least(3, 4) - least(1, 2);
   if (growth > SLACK_BYTES)
-    soak.fail(`the heap has grown by ${mebi(growth)} between the second and the last quarter`);
+    run.fail(`the heap has grown by ${mib(growth)} between the second and the last quarter`);
 
-  child.kill('SIGTERM');
-  const killed = setTimeout(() => child.kill('SIGKILL'), SETTLE_MS);
-  const [status, signal] = (await exited) as [number | null, string | null];
-  clearTimeout(killed);
-  if (status !== 0) soak.fail(`SIGTERM ended the server with ${String(status ?? signal)}`);
-  if (log.drainedWith !== 0) soak.fail(`${String(log.drainedWith)} requests were in flight at the end`);
+  for (const what of await server.terminated()) run.fail(what);
+  if (log.drainedWith !== 0) run.fail(`${String(log.drainedWith)} requests were in flight at the end`);
   const planned = new Map([
     ['unhandled_error /boom', 'planned 500'],
     ['unhandled_error /down', 'planned 503'],
   ]);
   for (const [key, kind] of planned) {
-    const { requests } = soak.tallies.get(kind)!;
+    const { requests } = run.tallies.get(kind)!;
     if ((log.events.get(key) ?? 0) !== requests)
-      soak.fail(`${requests} × ${kind}, and ${log.events.get(key) ?? 0} lines ${key} in the log`);
+      run.fail(`${requests} × ${kind}, and ${log.events.get(key) ?? 0} lines ${key} in the log`);
   }
   for (const [key, count] of log.events)
     if (!planned.has(key) && !['listening', 'signal', 'draining', 'stopped'].includes(key))
-      soak.fail(`${count} × "${key}" in the log`);
-  for (const line of log.others) soak.fail(`printed by the server: ${line}`);
+      run.fail(`${count} × "${key}" in the log`);
+  for (const line of log.others) run.fail(`printed by the server: ${line}`);
 
-  for (const [name, { requests, failures }] of soak.tallies)
+  for (const [name, { requests, failures }] of run.tallies)
     console.log(`${String(requests).padStart(8)}  ${name}${failures === 0 ? '' : `  ${failures} FAILED`}`);
   console.log(
-    `${soak.sent} requests in ${seconds.toFixed(1)} s; ${after.entered} dependencies entered, ${after.tasksRun} tasks run, ${after.streamsEnded} streams`,
+    `${run.sent} requests in ${seconds.toFixed(1)} s; ${after.entered} dependencies entered, ${after.tasksRun} tasks run, ${after.streamsEnded} streams`,
   );
   console.log(
     `heap after gc, MiB: ${samples.map(({ heapUsed }) => (heapUsed / 1_048_576).toFixed(2)).join(' ')}`,
   );
   console.log(
-    `growth second to last quarter ${mebi(growth)} (slack ${mebi(SLACK_BYTES)}); external ${mebi(before.external)} → ${mebi(after.external)}; rss ${mebi(before.rss)} → ${mebi(after.rss)}`,
+    `growth second to last quarter ${mib(growth)} (slack ${mib(SLACK_BYTES)}); external ${mib(before.external)} → ${mib(after.external)}; rss ${mib(before.rss)} → ${mib(after.rss)}`,
   );
-  if (soak.failures.length > 0) {
-    console.error(`\nFAILED, seed ${SEED}:\n  ${soak.failures.join('\n  ')}`);
-    process.exitCode = 1;
-  } else console.log('passed');
+  return run.failures;
 }
 
-await (process.argv[2] === 'serve' ? serve() : main());
+await soak(main, serve);

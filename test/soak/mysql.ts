@@ -12,28 +12,21 @@
 import { MYSQL_KINDS } from '../support/mysql-chaos.ts';
 import { MariaDbServer, mariadbProblem } from '../support/mariadb-server.ts';
 import { soakServer } from '../support/server-soak.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
 
-const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
 const { MYSQL_URL, MARIADB_URL } = process.env;
 const ENDING = 'KILL CONNECTION';
 
-if (MYSQL_URL !== undefined) await soakServer(MYSQL_URL, MYSQL_KINDS.mysql, ENDING, undefined, seconds);
+if (MYSQL_URL !== undefined) await soakServer(MYSQL_URL, MYSQL_KINDS.mysql, ENDING, undefined, SECONDS);
 else if (MARIADB_URL !== undefined)
-  await soakServer(MARIADB_URL, MYSQL_KINDS.mariadb, ENDING, undefined, seconds);
+  await soakServer(MARIADB_URL, MYSQL_KINDS.mariadb, ENDING, undefined, SECONDS);
 else {
   const problem = mariadbProblem();
-  if (problem === undefined) await soakOurs();
-  else console.log(`SKIPPED: ${problem}`);
-}
-
-async function soakOurs(): Promise<void> {
-  const ends: (() => void | Promise<void>)[] = [];
-  try {
-    const server = await MariaDbServer.start({ after: (end) => void ends.push(end) }, [
-      '--innodb-flush-log-at-trx-commit=2',
-    ]); // what was answered survives a kill
-    await soakServer(server.url, MYSQL_KINDS.mariadb, ENDING, server, seconds);
-  } finally {
-    for (const end of ends.reverse()) await end();
-  }
+  if (problem !== undefined) console.log(`SKIPPED: ${problem}`);
+  else
+    await scoped(async (scope) => {
+      const flags = ['--innodb-flush-log-at-trx-commit=2']; // a kill keeps what was answered
+      const server = await MariaDbServer.start(scope, flags);
+      await soakServer(server.url, MYSQL_KINDS.mariadb, ENDING, server, SECONDS);
+    });
 }

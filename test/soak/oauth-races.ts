@@ -28,14 +28,11 @@ import {
   takenOnce,
 } from '../support/oauth-races.ts';
 import { seeded } from '../support/random.ts';
-import type { Scope } from '../support/run.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
 
-const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
 const ROUNDS = 2;
-const LEAST_CYCLES = seconds < 60 ? 1 : 25;
+const LEAST_CYCLES = SECONDS < 60 ? 1 : 25;
 const COUNTS: readonly number[] = [2, 5, 20, 100];
-const cleanUps: (() => void | Promise<void>)[] = [];
-const scope: Scope = { after: (fn) => void cleanUps.unshift(fn) };
 const totals = new Map<string, number>();
 const add = (what: string, count: number): void => void totals.set(what, (totals.get(what) ?? 0) + count);
 
@@ -49,7 +46,7 @@ async function http(name: string, sites: Sites, counts: readonly number[], round
   }
 }
 
-try {
+await scoped(async (scope) => {
   const startedMs = performance.now();
   const [one, six] = [await Fleet.start(scope, 1), await Fleet.start(scope, 6)];
   const sites = {
@@ -57,7 +54,7 @@ try {
     'http, 6 processes': await Sites.start(scope, 6, 'unlimited'),
     'http, default limits': await Sites.start(scope, 1, 'limited'),
   };
-  for (let cycle = 0; cycle < LEAST_CYCLES || performance.now() - startedMs < seconds * 1_000; cycle++) {
+  for (let cycle = 0; cycle < LEAST_CYCLES || performance.now() - startedMs < SECONDS * 1_000; cycle++) {
     const random = seeded(cycle);
     for (const count of COUNTS) {
       add(
@@ -100,7 +97,5 @@ try {
     'too many logins ended although their refreshes overlapped',
   );
   console.log('ok');
-} finally {
-  for (const end of cleanUps) await end();
-}
+});
 process.exit(0);

@@ -16,9 +16,8 @@ import { RefreshTokenCodec } from '../../src/oauth/tokens/refresh-codec.ts';
 import { OAUTH_SECRET } from '../support/oauth-tokens.ts';
 import { Sites } from '../support/oauth-races.ts';
 import { seeded } from '../support/random.ts';
-import type { Scope } from '../support/run.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
 
-const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
 const LEAST = 10_000;
 const LEAST_PARSED = 50_000;
 const BOUND = 4.5;
@@ -83,9 +82,7 @@ async function measured(
 let sites: Sites;
 const isRefused = async (text: string): Promise<void> =>
   assert.equal(await sites.refresh(text), '400 invalid_grant');
-const ends: (() => void | Promise<void>)[] = [];
-const scope: Scope = { after: (fn) => void ends.unshift(fn) };
-try {
+await scoped(async (scope) => {
   sites = await Sites.start(scope, 1, 'no limits');
   const known = (await sites.own.issue('alice')).refreshToken;
   const startedMs = performance.now();
@@ -97,7 +94,7 @@ try {
   );
   const answers = await measured(
     LEAST,
-    startedMs + 800 * seconds,
+    startedMs + 800 * SECONDS,
     (kind) => forged(known, kind === 1),
     isRefused,
   );
@@ -124,7 +121,5 @@ try {
     'a difference that is there was not found: this measures nothing',
   );
   console.log('ok');
-} finally {
-  for (const end of ends) await end();
-}
+});
 process.exit(0);

@@ -2,7 +2,7 @@
  * Three times as many requests as a server can answer, for half of the time: what it takes on is answered in time, the rest is
  * refused at once, its probes answer throughout, and afterwards it is as before.
  *
- *   node --conditions=svc-source test/soak/overload.ts          SOAK_SECONDS in all, default 30
+ *   node --conditions=svc-source test/soak/overload.ts          SOAK_SECONDS in all, default 60
  *
  *   calm        one request after another: what the server can do
  *   overload    a request every so often, whether the earlier ones are answered or not
@@ -16,16 +16,12 @@
  * makes each answer later than the one before it: CONTROL_SECONDS of it are run for comparison, and must be later. What is too
  * late is measured once more, and must be so again to count.
  */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { ConcurrencyLimitMiddleware, Svc, createLogger } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
-import type { ChildProcess } from 'node:child_process';
+import { SECONDS, serving, soak, SoakServer } from '../support/soak.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 30);
 const CONTROL_SECONDS = Math.max(2, SECONDS / 6);
 const WORK_MS = 4;
 const FACTOR = 3;
@@ -44,9 +40,8 @@ async function serve(isLimited: boolean): Promise<void> {
     for (const until = performance.now() + WORK_MS; performance.now() < until;);
     return 'x';
   });
-  process.on('disconnect', () => process.exit()); // whoever started it has gone
   const { port } = await app.run({ port: 0 });
-  process.send!(port);
+  serving(port, () => ({}));
 }
 
 interface Answer {
@@ -56,19 +51,14 @@ interface Answer {
 
 /** The port of the server, and the agent that keeps its connections. */
 interface Target {
-  readonly child: ChildProcess;
-  readonly port: number;
+  readonly server: SoakServer<object>;
   readonly agent: Agent;
 }
 
 async function start(isLimited: boolean): Promise<Target> {
-  const child = fork(fileURLToPath(import.meta.url), [isLimited ? 'limited' : 'open'], {
-    execArgv: ['--conditions=svc-source'],
-  });
-  const [port] = (await once(child, 'message')) as [number];
+  const server = await SoakServer.start(import.meta.filename, [isLimited ? 'limited' : 'open']);
   const target: Target = {
-    child,
-    port,
+    server,
     agent: new Agent({ keepAlive: true, maxSockets: 2_000, maxFreeSockets: 2_000 }),
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, () => request(target, '/healthz')));
@@ -77,9 +67,9 @@ async function start(isLimited: boolean): Promise<Target> {
 
 /** As proper clients do, it asks again when a connection was closed for its silence just when it was used. */
 function request(target: Target, path = '/', startedMs = performance.now()): Promise<Answer> {
-  const { port, agent } = target;
+  const { server, agent } = target;
   return new Promise((resolve, reject) => {
-    const sent = get({ port, path, agent }, (response) => {
+    const sent = get({ port: server.port, path, agent }, (response) => {
       response
         .resume()
         .on('end', () => resolve({ status: response.statusCode!, ms: performance.now() - startedMs }))
@@ -124,10 +114,9 @@ function percentile(answers: readonly Answer[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? NaN;
 }
 
-async function stop({ child, agent }: Target): Promise<void> {
+async function stop({ server, agent }: Target): Promise<void> {
   agent.destroy();
-  child.kill('SIGKILL');
-  await once(child, 'close');
+  await server.kill();
 }
 
 /** What must hold at any speed goes to `failures`; answered is what was too late. */
@@ -182,12 +171,10 @@ async function measured(failures: string[]): Promise<readonly string[]> {
   return late;
 }
 
-async function main(): Promise<number> {
+async function main(): Promise<readonly string[]> {
   const failures: string[] = [];
   failures.push(...(await confirmed(() => measured(failures))));
-  for (const failure of failures) console.error(`FAILED: ${failure}`);
-  return failures.length === 0 ? 0 : 1;
+  return failures;
 }
 
-if (process.argv[2] === undefined) process.exitCode = await main();
-else await serve(process.argv[2] === 'limited');
+await soak(main, (kind) => serve(kind === 'limited'));

@@ -9,29 +9,15 @@
 import { POSTGRES } from '../support/postgres-chaos.ts';
 import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
 import { soakServer } from '../support/server-soak.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
 
 const problem = postgresProblem();
 const isOurs = process.env['POSTGRES_URL'] === undefined; // nobody else's server is killed
 if (problem !== undefined || !isOurs) {
   console.log(`SKIPPED: ${problem ?? 'POSTGRES_URL names a server that is not ours to kill'}`);
 } else {
-  await soak();
-}
-
-async function soak(): Promise<void> {
-  const ends: (() => void | Promise<void>)[] = [];
-  try {
-    const server = await PostgresServer.start({ after: (end) => void ends.push(end) }, [
-      'synchronous_commit = on',
-    ]); // what was answered survives a kill
-    await soakServer(
-      server.url,
-      POSTGRES,
-      'pg_terminate_backend',
-      server,
-      Number(process.env['SOAK_SECONDS'] ?? 60),
-    );
-  } finally {
-    for (const end of ends.reverse()) await end();
-  }
+  await scoped(async (scope) => {
+    const server = await PostgresServer.start(scope, ['synchronous_commit = on']); // a kill keeps what was answered
+    await soakServer(server.url, POSTGRES, 'pg_terminate_backend', server, SECONDS);
+  });
 }

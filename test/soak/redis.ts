@@ -18,13 +18,11 @@ import {
 } from '../../src/db/index.ts';
 import { seeded } from '../support/random.ts';
 import { RedisServer } from '../support/redis-server.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 const ABANDONED = 100_000;
 const CALLERS = 100;
 const random = seeded(1);
-const ends: (() => void | Promise<void>)[] = [];
-const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
 
 /** Commands whose reply names them, given up by a signal or by time, until so many have been. */
 async function abandoned(
@@ -132,11 +130,11 @@ async function restarted(
   return { backMs, failed, served };
 }
 
-try {
+await scoped(async (scope) => {
   const endMs = systemClock.monotonicMs() + SECONDS * 1_000;
   const server = await RedisServer.start(scope);
   const redis = await new Redis(server.url, { maxPending: 50_000 }).open();
-  ends.push(() => redis.close());
+  scope.after(() => redis.close());
   const totals = { given: 0, answered: 0 };
   do {
     const counts = await abandoned(redis, ABANDONED);
@@ -152,6 +150,4 @@ try {
     `back within ${Math.round(outage.backMs)} ms, ${outage.served} served, ${outage.failed} failed`,
   );
   assert.ok(outage.backMs < 2_000, 'back too late');
-} finally {
-  for (const end of ends.reverse()) await end();
-}
+});

@@ -15,8 +15,9 @@ import { join } from 'node:path';
 import { Load, ask } from '../support/load.ts';
 import { BIN, build } from '../support/build.ts';
 import { project, start } from '../support/run.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
+import type { Scope } from '../support/run.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 const CLIENTS = 12;
 const SAVES = 20;
 const WORST_MS = 5_000;
@@ -29,10 +30,7 @@ export const app = new Svc();
 app.get('/', async () => { await new Promise((resolve) => setTimeout(resolve, 2)); return '${version} ' + part; });
 `;
 
-const endings: (() => void | Promise<void>)[] = [];
-const scope = { after: (fn: () => void | Promise<void>): void => void endings.unshift(fn) };
-
-async function soak(): Promise<void> {
+async function soak(scope: Scope): Promise<void> {
   build();
   const cwd = project(scope, { 'app.ts': APP('v0'), 'part.ts': "export const part: string = 'p0';\n" });
   const server = start(scope, process.execPath, [BIN, 'run', 'app.ts', '--reload', '--port', '0'], { cwd });
@@ -99,9 +97,5 @@ async function soak(): Promise<void> {
   );
 }
 
-try {
-  await soak();
-} finally {
-  for (const end of endings) await end();
-}
+await scoped(soak);
 process.exit(0);

@@ -10,18 +10,16 @@
  * cut (with 408 where they can be told), nothing of any of them is left a while later, and the heap is what it was before. Where an honest client was late, or told 408, the
  * attack is made once more, and none may be then.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { connect } from 'node:net';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StreamingResponse, Svc } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
 import { Load } from '../support/load.ts';
 import { seeded } from '../support/random.ts';
+import { held, mib, SECONDS, serving, soak, SoakServer } from '../support/soak.ts';
 import type { Socket } from 'node:net';
+import type { Held } from '../support/soak.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 /** Of each kind, at any time. */
 const ATTACKERS = 60;
 /** Each fills some 10 MB of the kernel's buffers; more of them would measure how it fares without any. */
@@ -42,11 +40,8 @@ const SLACK_BYTES = 4 * 1_048_576;
 /** A machine that does other work besides is allowed for. */
 const WORST_MS = 10_000;
 
-/** What the server tells about itself. */
-interface Inside {
-  readonly heapUsed: number;
-  readonly external: number;
-  readonly sockets: number;
+interface Inside extends Held {
+  /** Handlers that have not ended. */
   readonly unfinished: number;
 }
 
@@ -90,21 +85,8 @@ async function serve(): Promise<void> {
   });
   app.get('/endless', () => new StreamingResponse(endless()));
   app.get('/large', () => 'x'.repeat(4_000_000));
-  app.get('/_inside', async () => {
-    for (let round = 0; round < 4; round++) {
-      globalThis.gc!();
-      await sleep(10);
-    }
-    const { heapUsed, external } = process.memoryUsage();
-    return {
-      heapUsed,
-      external,
-      unfinished,
-      sockets: process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length,
-    } satisfies Inside;
-  });
-  setTimeout(() => process.exit(9), (2 * SECONDS + 120) * 1_000).unref(); // whoever started it has gone
-  process.stdout.write(`${(await app.run({ port: 0 })).port}\n`);
+  const { port } = await app.run({ port: 0 });
+  serving(port, async (): Promise<Inside> => ({ ...(await held()), unfinished }));
 }
 
 // ── attackers ──
@@ -201,22 +183,6 @@ async function line(kind: string, port: number, random: (below: number) => numbe
 
 // ── the run ──
 
-async function inside(port: number): Promise<Inside> {
-  return (
-    await fetch(`http://127.0.0.1:${port}/_inside`, { headers: { connection: 'close' } })
-  ).json() as Promise<Inside>;
-}
-
-/** What is inside once nothing but the question is, or after a while. */
-async function settled(port: number): Promise<Inside> {
-  const endMs = performance.now() + SETTLE_MS;
-  for (;;) {
-    const now = await inside(port);
-    if ((now.sockets <= 1 && now.unfinished === 0) || performance.now() > endMs) return now;
-    await sleep(200);
-  }
-}
-
 /** Honest clients, for a while. Answers what failed. */
 async function honest(
   url: string,
@@ -228,18 +194,14 @@ async function honest(
   return { answered: load.answered, worstMs: load.worstMs, failures: load.failures.map(({ what }) => what) };
 }
 
-async function main(): Promise<void> {
+async function main(): Promise<readonly string[]> {
   console.log(
     `slowloris: ${SECONDS} s, ${ATTACKERS} attackers of each of ${tallies.size} kinds, ${READERS} of readers, ${HONEST} honest clients`,
   );
-  const child = spawn(
-    process.execPath,
-    ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  );
-  process.on('exit', () => child.kill('SIGKILL'));
-  const [text] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
-  const port = Number(text);
+  const server = await SoakServer.start<Inside>(import.meta.filename);
+  const { port } = server;
+  const settled = (): Promise<Inside> =>
+    server.settled(({ sockets, unfinished }) => sockets === 0 && unfinished === 0, SETTLE_MS);
   const url = `http://127.0.0.1:${port}/`;
   const attack = async (seconds: number): Promise<Awaited<ReturnType<typeof honest>>> => {
     isOver = false;
@@ -266,31 +228,24 @@ async function main(): Promise<void> {
     ];
   };
   failures.push(...(await confirmed(() => late(Math.max(4, SECONDS / 5))))); // compiles what is compiled, and fills what is kept
-  const before = await settled(port);
+  const before = await settled();
   failures.push(...(await confirmed(() => late(SECONDS))));
-  const after = await settled(port);
+  const after = await settled();
   console.log(
     `cut: ${[...tallies].map(([kind, { ended, told: reported }]) => `${kind} ${ended}${reported === 0 ? '' : ` (${reported} with 408)`}`).join(', ')}`,
   );
   console.log(
-    `heap ${(before.heapUsed / 1_048_576).toFixed(1)} → ${(after.heapUsed / 1_048_576).toFixed(1)} MB, external ${(before.external / 1_048_576).toFixed(1)} → ${(after.external / 1_048_576).toFixed(1)} MB`,
+    `heap ${mib(before.heapUsed)} → ${mib(after.heapUsed)}, external ${mib(before.external)} → ${mib(after.external)}`,
   );
   for (const [kind, { ended }] of tallies) if (ended === 0) failures.push(`no ${kind} was ever cut`);
   for (const kind of ['head', 'body', 'chunks'])
     if (tallies.get(kind)!.told === 0) failures.push(`no ${kind} was told 408`);
-  if (after.sockets > 1 || after.unfinished > 0)
-    failures.push(`left behind: ${after.sockets - 1} sockets, ${after.unfinished} handlers`);
+  if (after.sockets > 0 || after.unfinished > 0)
+    failures.push(`left behind: ${after.sockets} sockets, ${after.unfinished} handlers`);
   if (after.heapUsed - before.heapUsed > SLACK_BYTES || after.external - before.external > SLACK_BYTES)
     failures.push('the heap has grown');
-  child.kill('SIGTERM');
-  const [status] = await once(child, 'exit');
-  if (status !== 0) failures.push(`the server ended with ${String(status)}`);
-  if (failures.length > 0) {
-    console.error(
-      `\nFAILED:\n  ${[...new Set(failures)].slice(0, 20).join('\n  ')}${failures.length > 20 ? `\n  … ${failures.length} in all` : ''}`,
-    );
-    process.exitCode = 1;
-  } else console.log('passed');
+  failures.push(...(await server.terminated()));
+  return failures;
 }
 
-await (process.argv[2] === 'serve' ? serve() : main());
+await soak(main, serve);

@@ -5,20 +5,16 @@
  */
 import { join } from 'node:path';
 import { openDatabase } from '../../src/db/index.ts';
-import { folder, type Scope } from '../support/run.ts';
 import { seeded } from '../support/random.ts';
+import { folder } from '../support/run.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
 import { copies, interleaved, killed, sixWriters } from '../support/sqlite-durability.ts';
 
-const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
-const endMs = performance.now() + seconds * 1_000;
-const cleanUps: (() => void | Promise<void>)[] = [];
-const scope: Scope = { after: (fn) => void cleanUps.push(fn) };
+const endMs = performance.now() + SECONDS * 1_000;
 let rounds = 0;
-let kills = 0;
-try {
-  for (; rounds === 0 || performance.now() < endMs; rounds++) {
+for (; rounds === 0 || performance.now() < endMs; rounds++)
+  await scoped(async (scope) => {
     await killed(scope, 25, seeded(rounds));
-    kills += 25;
     await sixWriters(scope, 100);
     await copies(scope, 100, seeded(1_000 + rounds));
     await using db = await openDatabase(`sqlite:${join(folder(scope), 'data.db')}`, {
@@ -26,11 +22,7 @@ try {
       pool: { acquireTimeoutMs: 60_000 },
     });
     await interleaved(db, 10_000, seeded(2_000 + rounds));
-    while (cleanUps.length > 0) await cleanUps.pop()!();
-  }
-  console.log(
-    `ok: ${rounds} rounds, ${kills} kills, ${600 * rounds} transactions of six processes, ${10_000 * rounds} interleaved`,
-  );
-} finally {
-  while (cleanUps.length > 0) await cleanUps.pop()!();
-}
+  });
+console.log(
+  `ok: ${rounds} rounds, ${25 * rounds} kills, ${600 * rounds} transactions of six processes, ${10_000 * rounds} interleaved`,
+);

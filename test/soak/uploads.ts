@@ -9,37 +9,29 @@
  * sent. When all is over the folder is empty, no descriptor of it is open, and heap and buffers are what they were: resident are
  * then pages, too, that malloc keeps of buffers that were freed, some 100 MB after some thousands of uploads, and no more after more.
  */
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Svc } from 'svc';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
+import { held, SECONDS, SEED, serving, soak, SoakServer } from '../support/soak.ts';
+import type { Held } from '../support/soak.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 const BODY_BYTES = SECONDS < 60 ? 64_000_000 : 2_000_000_000;
 const MAX_ADDED_BYTES = 64_000_000;
 const MAX_HELD_BYTES = 8_000_000;
 const WARM_UP_BYTES = 100_000_000;
 const MAX_BODY_BYTES = 2_100_000_000;
-const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
-const SETTLE_MS = 15_000;
 
 // ── the server ──
 
-/** What the server tells about itself. Bytes. */
-interface Inside {
-  readonly rss: number;
+interface Inside extends Held {
   /** The most that was resident since it was last asked. */
   readonly peak: number;
-  /** In the heap, and in buffers outside of it. */
-  readonly held: number;
   /** What there is in the folder for uploads, by name or by descriptor. */
   readonly left: readonly string[];
 }
@@ -62,18 +54,6 @@ async function serve(uploadDirectory: string): Promise<void> {
             }
           })
           .filter((path) => path.startsWith(uploadDirectory));
-  app.get('/inside', () => {
-    globalThis.gc!();
-    const { rss, heapUsed, external } = process.memoryUsage();
-    const inside: Inside = {
-      rss,
-      peak,
-      held: heapUsed + external,
-      left: [...readdirSync(uploadDirectory), ...openFiles()],
-    };
-    peak = inside.rss;
-    return { ...inside };
-  });
   app.post('/form', { maxBodyBytes: MAX_BODY_BYTES, requestTimeoutMs: 600_000 }, async ({ req }) => {
     const file = (await req.form()).file('file')!;
     const hash = createHash('sha1');
@@ -91,9 +71,13 @@ async function serve(uploadDirectory: string): Promise<void> {
     }
     return { size, hash: hash.digest('hex') };
   });
-  setTimeout(() => process.exit(9), (SECONDS + 300) * 1_000).unref(); // whoever started it has gone
   const { port } = await app.run({ port: 0 });
-  process.stdout.write(`${port}\n`);
+  serving(port, async (): Promise<Inside> => {
+    const now = await held();
+    const inside = { ...now, peak, left: [...readdirSync(uploadDirectory), ...openFiles()] };
+    peak = now.rss;
+    return inside;
+  });
 }
 
 // ── the client ──
@@ -155,51 +139,35 @@ async function brokenOff(port: number, path: string, bytes: number, hasReset: bo
   if (!socket.closed) await once(socket, 'close');
 }
 
-async function inside(port: number): Promise<Inside> {
-  await using client = await RawClient.open(port);
-  return (await client.get('/inside').answer()).json() as unknown as Inside;
-}
-
-/** The same once nothing more is collected: buffers go a while after what held them. */
-async function atRest(port: number): Promise<Inside> {
-  for (let last = await inside(port); ;) {
-    await sleep(100);
-    const now = await inside(port);
-    if (now.held > last.held - 500_000) return now;
-    last = now;
-  }
-}
-
+const heldBy = ({ heapUsed, external }: Inside): number => heapUsed + external;
 const mega = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
-async function main(): Promise<void> {
+async function main(): Promise<readonly string[]> {
   console.log(
     `uploads: ${mega(BODY_BYTES)} each, then ones that break off for ${SECONDS} s in all, seed ${SEED}`,
   );
   const directory = mkdtempSync(join(tmpdir(), 'svc-uploads-'));
   process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
-  const child = spawn(
-    process.execPath,
-    ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', directory],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  );
-  process.on('exit', () => child.kill('SIGKILL'));
-  const exited = once(child, 'exit');
-  const port = await Promise.race([
-    once(createInterface({ input: child.stdout }), 'line').then(([line]) => Number(line)),
-    exited.then(() => {
-      throw new Error('The server did not start');
-    }),
-  ]);
+  const server = await SoakServer.start<Inside>(import.meta.filename, [directory]);
+  const { port } = server;
+  /** What it holds once nothing more is collected: buffers go a while after what held them. */
+  const atRest = async (): Promise<Inside> => {
+    let last = Infinity;
+    return server.settled((now) => {
+      const isAtRest = heldBy(now) > last - 500_000;
+      last = heldBy(now);
+      return isAtRest;
+    });
+  };
   const failures: string[] = [];
   const endMs = performance.now() + SECONDS * 1_000;
   for (const path of ['/form', '/parts']) {
     for (let round = 0; round < 2; round++) await upload(port, path, WARM_UP_BYTES);
-    const before = (await inside(port)).rss;
+    const before = (await server.ask()).rss;
     const startMs = performance.now();
     const { answered, sent } = await upload(port, path, BODY_BYTES);
     const seconds = (performance.now() - startMs) / 1_000;
-    const { peak } = await inside(port);
+    const { peak } = await server.ask();
     console.log(
       `${path}: ${seconds.toFixed(1)} s, ${mega(BODY_BYTES / seconds)}/s, resident ${mega(before)} → ${mega(peak)} at most`,
     );
@@ -219,29 +187,20 @@ async function main(): Promise<void> {
     broken += 8;
   };
   while (broken < 200) await breakOff(); // eight at once have not been there before
-  const before = await atRest(port);
+  const before = await atRest();
   while (performance.now() < endMs || broken < 400) await breakOff();
-  const settledMs = performance.now() + SETTLE_MS;
-  let after = await atRest(port);
   // on a machine that is busy a file may go, and what was received be let go of, a while after the client has left
-  while (
-    (after.left.length > 0 || after.held - before.held > MAX_HELD_BYTES) &&
-    performance.now() < settledMs
-  )
-    after = await atRest(port);
+  const after = await server.settled(
+    (now) => now.left.length === 0 && heldBy(now) - heldBy(before) <= MAX_HELD_BYTES,
+  );
+  const grown = heldBy(after) - heldBy(before);
   console.log(
-    `${broken} uploads broken off; held ${mega(before.held)} → ${mega(after.held)}, resident ${mega(before.rss)} → ${mega(after.rss)}`,
+    `${broken} uploads broken off; held ${mega(heldBy(before))} → ${mega(heldBy(after))}, resident ${mega(before.rss)} → ${mega(after.rss)}`,
   );
   if (after.left.length > 0) failures.push(`left behind: ${after.left.join(', ')}`);
-  if (after.held - before.held > MAX_HELD_BYTES)
-    failures.push(`${mega(after.held - before.held)} more are held after uploads that broke off`);
-  child.kill('SIGTERM');
-  const [status] = (await exited) as [number | null];
-  if (status !== 0) failures.push(`SIGTERM ended the server with ${String(status)}`);
-  if (failures.length > 0) {
-    console.error(`\nFAILED, seed ${SEED}:\n  ${failures.join('\n  ')}`);
-    process.exitCode = 1;
-  } else console.log('passed');
+  if (grown > MAX_HELD_BYTES) failures.push(`${mega(grown)} more are held after uploads that broke off`);
+  failures.push(...(await server.terminated()));
+  return failures;
 }
 
-await (process.argv[2] === 'serve' ? serve(process.argv[3]!) : main());
+await soak(main, serve);

@@ -3,7 +3,7 @@
  *
  *   node --conditions=svc-source test/soak/websocket.ts         exits 1 when a bound is missed
  *
- *   SOAK_SECONDS       default 20; a quarter of it for each of the policies for slow readers
+ *   SOAK_SECONDS       default 60; a quarter of it for each of the policies for slow readers
  *   SOAK_CONNECTIONS   default 10,000, or what the limit of open files allows
  *
  * The server is a process of its own. Asserted: every socket that answers stays open over several heartbeats, and every one that
@@ -11,31 +11,22 @@
  * those that read lose nothing, in order; afterwards nobody is left.
  */
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeMaskedFrame } from '../../src/http/websocket/encode.ts';
 import { FrameReader } from '../../src/http/websocket/frames.ts';
 import { confirmed } from '../support/confirmed.ts';
+import { held, mib, openFiles, SECONDS, serving, soak, SoakServer } from '../support/soak.ts';
 import type { Socket } from 'node:net';
 import type { Socket as WebSocketOfServer } from 'svc';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 20);
 const HEARTBEAT_MS = 2_500;
 const SLOW = 50;
 const BUFFERED_BYTES = 262_144;
 const OTHER_FILES = 200;
 const KEY = Buffer.of(1, 2, 3, 4);
 const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), openFiles() - OTHER_FILES);
-
-function openFiles(): number {
-  const { userLimits } = process.report.getReport() as unknown as {
-    userLimits: Record<string, { soft: number | 'unlimited' }>;
-  };
-  const soft = userLimits['open_files']?.soft ?? 'unlimited';
-  return soft === 'unlimited' ? Infinity : soft;
-}
 
 type Answers = Readonly<Record<string, number>>;
 
@@ -60,33 +51,30 @@ async function serve(): Promise<void> {
   const { port } = await app.run({ port: 0, handleSignals: false });
   let sending: string | undefined;
   let sent = 0;
-  process.on('message', (what: string) => {
+  serving(port, (what) => {
     if (what === 'stop') sending = undefined;
     else if (what !== 'numbers') {
       sending = what;
       sent = 0;
       void send(what);
     }
-    process.send!(numbers());
+    return numbers();
   });
-  process.on('disconnect', () => process.exit());
-  process.send!({ port });
 
-  function numbers(): Answers {
-    for (let round = 0; round < 2; round++) globalThis.gc!();
+  async function numbers(): Promise<Answers> {
     const value = (name: string): number =>
       app.metrics
         .snapshot()
         .find((metric) => metric.name === name)
         ?.series.reduce((sum, [, [first]]) => sum + first!, 0) ?? 0;
-    const { rss, heapUsed, arrayBuffers, external } = process.memoryUsage();
+    const { rss, heapUsed, external } = await held();
     const { user, system } = process.cpuUsage();
     return {
       open: value('svc_websockets'),
       dropped: value('svc_websocket_dropped_total'),
       sent,
       rss,
-      memory: heapUsed + arrayBuffers + external,
+      memory: heapUsed + external + process.memoryUsage().arrayBuffers,
       cpuMs: (user + system) / 1_000,
     };
   }
@@ -163,17 +151,10 @@ async function untilAll(clients: readonly Client[], newest: number): Promise<voi
   while (performance.now() < endMs && clients.some(({ got }) => got.at(-1) !== newest)) await sleep(50);
 }
 
-async function soak(): Promise<void> {
-  const child = fork(import.meta.filename, ['serve'], {
-    execArgv: ['--conditions=svc-source', '--expose-gc'],
-    env: { ...process.env, NODE_V8_COVERAGE: '' },
-  });
-  const [{ port }] = (await once(child, 'message')) as [{ port: number }];
-  const ask = async (what: string): Promise<Answers> => {
-    child.send(what);
-    return ((await once(child, 'message')) as [Answers])[0];
-  };
-  const mb = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MiB`;
+async function main(): Promise<readonly string[]> {
+  const server = await SoakServer.start<Answers>(import.meta.filename);
+  const { port } = server;
+  const ask = (what: string): Promise<Answers> => server.ask(what);
   /** Every socket that answers stays, which one may not do where this process stands still for a heartbeat; whoever is silent goes. */
   const heartbeats = async (): Promise<readonly string[]> => {
     const silent = await Promise.all(Array.from({ length: 100 }, () => Client.open(port, '/beat', false)));
@@ -195,7 +176,7 @@ async function soak(): Promise<void> {
       silent.filter(({ isClosed }) => !isClosed).length,
     ];
     console.log(
-      `${clients.length} sockets with a heartbeat of ${HEARTBEAT_MS} ms: ${mb(after['rss']!)} resident, ${((after['cpuMs']! - before['cpuMs']!) / (waitMs / 1_000)).toFixed(0)} ms of CPU a second`,
+      `${clients.length} sockets with a heartbeat of ${HEARTBEAT_MS} ms: ${mib(after['rss']!)} resident, ${((after['cpuMs']! - before['cpuMs']!) / (waitMs / 1_000)).toFixed(0)} ms of CPU a second`,
     );
     for (const { socket } of [...clients, ...silent]) socket.destroy();
     while ((await ask('numbers'))['open']! > 0) await sleep(100);
@@ -237,9 +218,9 @@ async function soak(): Promise<void> {
         open = (await ask('numbers'))['open']!;
       }
       console.log(
-        `${policy}: ${sent} messages of 40 KB, ${dropped! - start['dropped']!} left out, at most ${mb(most)} more memory (bound ${mb(bound)}, unbounded ${mb(SLOW * sent! * 40_000)}), ${open} open`,
+        `${policy}: ${sent} messages of 40 KB, ${dropped! - start['dropped']!} left out, at most ${mib(most)} more memory (bound ${mib(bound)}, unbounded ${mib(SLOW * sent! * 40_000)}), ${open} open`,
       );
-      assert.ok(most < bound, `${policy}: ${mb(most)} more memory`);
+      assert.ok(most < bound, `${policy}: ${mib(most)} more memory`);
       assert.ok(SLOW * sent! * 40_000 > 2 * bound, 'enough was sent to tell');
       if (policy === 'disconnect') assert.equal(open, readers.length, 'slow readers were parted with');
       else {
@@ -268,9 +249,9 @@ async function soak(): Promise<void> {
       while ((await ask('numbers'))['open']! > 0) await sleep(100);
     }
   } finally {
-    child.disconnect();
+    await server.kill();
   }
+  return [];
 }
 
-if (process.argv[2] === 'serve') await serve();
-else await soak();
+await soak(main, serve);

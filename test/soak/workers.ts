@@ -13,8 +13,9 @@ import assert from 'node:assert/strict';
 import { Load, ask } from '../support/load.ts';
 import { BIN, build } from '../support/build.ts';
 import { project, start } from '../support/run.ts';
+import { scoped, SECONDS } from '../support/soak.ts';
+import type { Scope } from '../support/run.ts';
 
-const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 const CLIENTS = 16;
 const WORST_MS = 5_000;
 
@@ -22,9 +23,6 @@ const APP = `import { Svc } from 'svc';
 export const app = new Svc();
 app.get('/', async () => { await new Promise((resolve) => setTimeout(resolve, 2)); return String(process.pid); });
 `;
-
-const endings: (() => void | Promise<void>)[] = [];
-const scope = { after: (fn: () => void | Promise<void>): void => void endings.unshift(fn) };
 
 const READY = /"event":"worker_ready"/g;
 const RENEWED = /"event":"rolling_restart_done"/g;
@@ -36,7 +34,7 @@ function requestsIn(metrics: string): number {
   );
 }
 
-async function soak(): Promise<void> {
+async function soak(scope: Scope): Promise<void> {
   build();
   const server = start(scope, process.execPath, [BIN, 'run', 'app.ts', '--workers', '2', '--port', '0'], {
     cwd: project(scope, { 'app.ts': APP }),
@@ -97,9 +95,5 @@ async function soak(): Promise<void> {
   );
 }
 
-try {
-  await soak();
-} finally {
-  for (const end of endings) await end();
-}
+await scoped(soak);
 process.exit(0);

@@ -73,6 +73,8 @@ export const LIBRARY: object = {
         operationId: 'addBook',
         tags: ['books'],
         summary: 'Add a book',
+        description:
+          '## Before\n\n1. Look for it with [a search](#listBooks).\n2. *Nothing* found? **Add** it.\n\n| Field | | Bytes |\n|---|:-:|--:|\n| `title` | ~~no~~ yes | 200 |\n\n> Kept for ever.\n\n---\n\n```json\n{ "title": "Dune" }\n```',
         security: [{ bearerAuth: ['books:write'] }, { apiKey: [] }],
         requestBody: {
           required: true,

@@ -9,6 +9,8 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exclusively } from './build.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo } from 'node:net';
 
 /** Whom a program runs as: nobody in particular, or a user of fewer rights than root. */
@@ -76,4 +78,14 @@ export async function isListening(port: number): Promise<boolean> {
   } finally {
     socket.destroy();
   }
+}
+
+/** Kills a server with its whole process group, and waits until its port is free. Does nothing when it has ended. */
+export async function killGroup(child: ChildProcess | undefined, port: number): Promise<void> {
+  if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  child.ref();
+  const ended = once(child, 'exit');
+  process.kill(-child.pid, 'SIGKILL');
+  await ended;
+  while (await isListening(port)) await systemClock.sleep(5);
 }

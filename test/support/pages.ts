@@ -9,12 +9,12 @@ import { join } from 'node:path';
 import { ROOT } from './build.ts';
 
 const FOLDER = join(ROOT, 'src/openapi/docs');
-export const SCRIPTS: readonly string[] = ['page', 'sample', 'auth', 'try', 'answer'].map((name) =>
-  join(FOLDER, `${name}.js`),
+export const SCRIPTS: readonly string[] = ['page', 'sample', 'pattern', 'auth', 'try', 'code', 'answer'].map(
+  (name) => join(FOLDER, `${name}.js`),
 );
 export const GENERATED: string = join(FOLDER, 'page.generated.ts');
 
-/** Returns the text of page.generated.ts. @throws Error when a style or script has text that looks like a slot */
+/** Returns the text of page.generated.ts. @throws Error for text that looks like a slot, and for templates of several lines */
 export function generatedPage(): string {
   const html = lean(read('page.html').replace(/<!-- [^]*? -->\n/, ''));
   const style = lean(read('page.css').replace(/\/\*[^]*?\*\/\n?/g, '')).replace(
@@ -22,6 +22,8 @@ export function generatedPage(): string {
     joined,
   );
   const script = SCRIPTS.map((path) => lean(withoutComments(readFileSync(path, 'utf8')))).join('');
+  if (script.split('\n').some((line) => line.split('`').length % 2 === 0))
+    throw new Error('A template of several lines would lose its indentation');
   if (/\{\{/.test(style + script)) throw new Error('Two opening braces in a row are for slots of page.html');
   const page = html
     .replace(/\s*\{\{style\}\}\s*/, () => style)

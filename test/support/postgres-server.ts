@@ -23,7 +23,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
-import { account, freePort, installed, isListening } from './own-server.ts';
+import { account, freePort, installed, isListening, killGroup } from './own-server.ts';
 import type { Account } from './own-server.ts';
 import type { Scope } from './run.ts';
 
@@ -114,12 +114,7 @@ export class PostgresServer {
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    const ended = once(child, 'exit');
-    process.kill(-child.pid, 'SIGKILL'); // a group of its own
-    await ended;
-    while (await isListening(this.port)) await systemClock.sleep(5);
+    await killGroup(child, this.port);
     rmSync(join(this.folder, 'data/postmaster.pid'), { force: true });
   }
 

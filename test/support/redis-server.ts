@@ -6,13 +6,12 @@
  */
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { accessSync, constants, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { freePort, isListening } from './own-server.ts';
+import { freePort, isListening, killGroup } from './own-server.ts';
 import type { Scope } from './run.ts';
 
 const PROGRAMS = ['redis-server', 'valkey-server'].flatMap((name) =>
@@ -137,12 +136,7 @@ export class RedisServer {
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    const ended = once(child, 'exit');
-    process.kill(-child.pid, 'SIGKILL'); // a group of its own
-    await ended;
-    while (await isListening(this.port)) await systemClock.sleep(5);
+    await killGroup(child, this.port);
   }
 
   /** Holds it up, as a machine does that is out of breath. */

@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { ROOT } from './build.ts';
+import { BIN, ROOT } from './build.ts';
 import type { ChildProcess } from 'node:child_process';
 
 /** What a test cleans up with: a `TestContext`, or the module's own hooks. */
@@ -117,6 +117,11 @@ export function start(scope: Scope, command: string, args: readonly string[], op
 /** Runs a process to its end. */
 export function run(command: string, args: readonly string[], options?: RunOptions): Promise<Ended> {
   return new Running(command, args, options).ended;
+}
+
+/** Runs the command `svc` to its end. */
+export function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
+  return run(process.execPath, [BIN, ...args], options);
 }
 
 function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {

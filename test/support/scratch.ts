@@ -23,7 +23,7 @@ export function npmEnvironment(): Record<string, string | undefined> {
  * REQUIRE_SCRATCH=1 turns into a failure; then the answer is undefined.
  */
 export function scratch(
-  t: TestContext,
+  t: Pick<TestContext, 'skip'>,
   name: string,
   packages: Readonly<Record<string, string>>,
 ): string | undefined {

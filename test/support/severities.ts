@@ -69,6 +69,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC502',
     'SVC612',
     'SVC613',
+    'SVC615',
     'SVC621',
     'SVC625',
     'SVC627',
@@ -78,7 +79,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC635',
     'SVC636',
   ],
-  info: ['SVC105', 'SVC123', 'SVC503'],
+  info: ['SVC105', 'SVC123', 'SVC219', 'SVC503'],
 };
 
 /** Messages that a rule tells with another severity than its own; undefined where more than the message decides. */
@@ -92,11 +93,11 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC121', /^what the layer |^the layer /, undefined],
-  ['SVC121', /^nothing says who sends it/, 'warning'],
+  ['SVC121', /^nothing identifies its sender/, 'warning'],
   ['SVC205', /^its secret is the authSecret of the application/, 'warning'],
   ['SVC206', /may read its answers: it comes without TLS/, 'warning'],
   ['SVC207', /is shared with every host below/, 'warning'],
-  ['SVC208', /^\/docs and \/openapi\.json tell everybody|^\/metrics is open to everybody/, 'warning'],
+  ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
   [
     'SVC212',
     /is as good as no limit|^pages of unknown sites may open it|^it takes bodies of \d+ bytes|may have any length$|^pages of every site may open it|^nothing ends it when its client is gone|^one message may take/,
@@ -104,10 +105,10 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ],
   ['SVC302', /^it replies with JSON that no schema describes/, 'warning'],
   ['SVC208', /^the environment is written into the source/, 'warning'],
-  ['SVC210', /^its key is a field|^its key is the field/, undefined],
+  ['SVC210', /^its key is a field|^the key of the limit is the header/, undefined],
   ['SVC212', /is switched off: what hangs/, 'warning'],
-  ['SVC305', /^the document says that invalid input/, 'warning'],
-  ['SVC305', /have to call it \w+$|^it is a tool that changes something, and does not say what/, 'warning'],
+  ['SVC305', /^the document (?:cannot describe|says that) /, 'warning'],
+  ['SVC305', /have to call it \w+$|^it is a tool that changes data, and has no description/, 'warning'],
   [
     'SVC305',
     /^OpenAPI cannot tell its path from that of |in the document: another one has that name$/,
@@ -115,8 +116,11 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ],
   ['SVC305', /^as a tool it would be called /, undefined],
   ['SVC611', /the answer goes out before it is done/, 'warning'],
+  ['SVC614', /is handed on inside of /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],
-  ['SVC401', /^it is set, and nothing reads it/, 'warning'],
+  ['SVC401', /^it is set, and no code reads it|^process\.env\.|^nothing sets /, 'warning'],
+  ['SVC205', /serves two purposes/, 'warning'],
+  ['SVC203', /no role may do both$/, 'info'],
 ];
 
 /** Errors whatever the rule: an allowance that does not count, and a rule that fails. */

@@ -3,11 +3,11 @@ import { describe, test } from 'node:test';
 import { Forbidden, InternalError, Svc, createLogger } from 'svc';
 import { TestClient } from 'svc/testing';
 import { LIMITED_SUITE, gateOf } from '../support/endings.ts';
+import { turn } from '../support/turn.ts';
 import type { TestContext } from 'node:test';
 
 const failure = new Error('on purpose');
 const isFailure = (error: unknown): boolean => error === failure;
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const fail = async (): Promise<never> => {
   await turn();
   throw failure;

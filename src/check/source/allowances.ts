@@ -7,7 +7,7 @@
  * settings too, but for mistakes that keep an application from starting.
  */
 import { pathToFileURL } from 'node:url';
-import { makeReport, problemOf } from '../check.ts';
+import { makeReport, issueOf } from '../check.ts';
 import { fileOfPlace } from '../../base/findings.ts';
 import type { Finding, Report } from '../../base/findings.ts';
 import type { RuleText } from '../check.ts';
@@ -45,7 +45,7 @@ export function allowInline(
       findings.push(finding);
       continue;
     }
-    const problem = problemOf({ rule, ...allowance }, nowMs);
+    const problem = issueOf({ rule, ...allowance }, nowMs);
     if (problem === undefined) suppressed.push(finding);
     else findings.push({ ...finding, severity: 'error', message: `${finding.message}; ${problem}` });
   }

@@ -3,14 +3,15 @@
  * handlers call.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
-import { meaningOfCall } from './sources.ts';
+import { makerOf, meaningOfCall } from './sources.ts';
+import { returnsOf } from './values.ts';
 import { isBlockingName } from './blocking.ts';
 import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { Call, Fn, Member, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findAsyncMistakes(sources: Sources, report: ReportNode): void {
+export function reportAsync(sources: Sources, report: ReportNode): void {
   findForgotten(sources, report);
   findAsyncCallbacks(sources, report);
   findPipes(sources, report);
@@ -22,31 +23,89 @@ export function findAsyncMistakes(sources: Sources, report: ReportNode): void {
 
 // -- SVC611 --
 
-const OURS = /^(?:svc\.)?(?:checkPassword|hashPassword)$/;
+const OURS = /^(?:svc\.)?(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
 const OF_DATABASE = /^(?:execute|executeMany|fetchOne|fetchAll|fetchArrays|scalar|script|transaction)$/;
 const LIMITER = /(?:^|\.)#?\w*limit(?:er)?s?$/i;
+const REQUEST = /(?:^|\.)(?:req|request)$/;
+/** Methods that give promises, by the class or function that has made their object. */
+const OF_CLASSES: Readonly<Record<string, RegExp>> = {
+  'svc/oauth.OAuthPlugin':
+    /^(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|logout|cleanUp)$/,
+  'svc.RateLimiter': /^take$/,
+  'svc/db.Redis': /^(?:get|set|del|incr|expire|hget|hset|publish)$/,
+};
+
+/** A call that gives a promise. `isOurs`: of this package or of Node.js, so that it always is one. */
+interface Promised {
+  readonly name: string;
+  readonly isOurs: boolean;
+  readonly fn?: Fn;
+}
 
 /** Returns what a call gives a promise of; undefined for calls that rules do not know. */
-function promiseOf(
-  call: Call,
-  module: SourceModule,
-  sources: Sources,
-): { readonly name: string; readonly isOurs: boolean } | undefined {
+function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
   if (call.isNew) return undefined;
   const meaning = meaningOfCall(call, module);
-  if (OURS.test(meaning)) return { name: meaning.replace('svc.', ''), isOurs: true };
+  if (OURS.test(meaning) && !/\.(?:constants|watch|opendir)$/.test(meaning))
+    return { name: meaning.replace(/^svc\./, ''), isOurs: true };
   const { callee } = call;
   if (callee.type === 'member' && callee.property !== undefined) {
     const owner = pathOf(callee.object) ?? '';
+    const made = makerOf(callee.object, module);
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property);
-    if (isDatabase || (LIMITER.test(owner) && callee.property === 'take'))
+    const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
+    const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
+    if (isDatabase || isKnown || isBody || (LIMITER.test(owner) && callee.property === 'take'))
       return { name: `${owner}.${callee.property}`, isOurs: true };
   }
   const fn = sources.handlers.resolve(callee, module);
-  return fn?.isAsync === true && !fn.isGenerator
-    ? { name: pathOf(callee) ?? 'the function', isOurs: false }
+  const isCertain = callee.type !== 'member' || isMethodOf(callee, fn, module);
+  const takesCallback = call.args.some(({ type }) => type === 'function');
+  return fn !== undefined && isCertain && !takesCallback && givesPromise(fn, sources, depth)
+    ? { name: pathOf(callee) ?? 'the function', isOurs: false, fn }
     : undefined;
+}
+
+/** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
+function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
+  const { object } = callee;
+  if (fn === undefined || object.type !== 'name') return false;
+  const owner = fn.parent?.parent;
+  if (object.name === 'this') return owner?.type === 'class';
+  const binding = module.lookup(object.name, object);
+  if (binding?.kind === 'module') return true;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
+  const { value } = binding.node;
+  if (value?.type === 'object') return value === owner;
+  if (value?.type !== 'call' || !value.isNew || value.callee.type !== 'name') return false;
+  const made = binding.module.lookup(value.callee.name, value.callee);
+  return made?.kind === 'declared' && made.node === owner;
+}
+
+/** Whether a function is asynchronous, or returns what another one promises. */
+function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
+  if (fn.isGenerator) return false;
+  if (fn.isAsync) return true;
+  if (depth > 1) return false;
+  const returned = fn.isExpression ? fn.body : returnsOf(fn);
+  const module = sources.handlers.homeOf(fn);
+  return (
+    returned.length > 0 &&
+    returned.every(
+      (value) => value.type === 'call' && promiseOf(value, module, sources, depth + 1) !== undefined,
+    )
+  );
+}
+
+/** Whether a function that is not waited for fails unseen: it waits for something, and does not catch what fails. */
+function mayFail(fn: Fn): boolean {
+  const { body, isExpression } = fn;
+  if (isExpression) return true;
+  const statements = body.filter(({ type }) => type !== 'declare');
+  const isCaught =
+    statements.length === 1 && statements[0]!.type === 'try' && statements[0]!.handler !== undefined;
+  return !isCaught && (!fn.isAsync || has(fn, 'await') || returnsOf(fn).some(({ type }) => type === 'call'));
 }
 
 function findForgotten(sources: Sources, report: ReportNode): void {
@@ -62,7 +121,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         call,
         `${promise.name}() is not awaited: its promise counts as true, whatever comes of it`,
       );
-    else if (use === 'statement' && promise.isOurs)
+    else if (use === 'statement' && isLost(promise, call, sources))
       report(
         'SVC611',
         module,
@@ -70,7 +129,14 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         `${promise.name}() is not awaited: the answer goes out before it is done, and its errors are lost`,
         { severity: 'warning' },
       );
-    else if (use === 'kept' && promise.isOurs) {
+    else if (use === 'value' && promise.isOurs)
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: its promise is used as if it were the value`,
+      );
+    else if (use === 'kept') {
       const kept = keptPromise(call);
       if (kept !== undefined)
         report(
@@ -83,8 +149,14 @@ function findForgotten(sources: Sources, report: ReportNode): void {
   }
 }
 
+/** Whether nothing learns of what becomes of a promise. Functions of the project count where requests reach the call. */
+function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
+  if (isOurs || fn === undefined) return true;
+  return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn);
+}
+
 /** Returns what becomes of a promise: nothing (`statement`), a test of whether it is there, or a name; undefined where it may be waited for. */
-function useOf(call: Call): 'statement' | 'condition' | 'kept' | undefined {
+function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
   switch (parent?.type) {
     case 'statement':
@@ -107,9 +179,24 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | undefined {
         : undefined;
     case 'declarator':
       return 'kept';
+    case 'template':
+      return 'value';
+    case 'list':
+      return isBound(parent) ? 'value' : undefined;
     default:
       return undefined;
   }
+}
+
+/** Whether a list is the values of a statement: `db.execute('…', [name, hashPassword(password)])`. */
+function isBound(list: Node): boolean {
+  const { parent } = list;
+  return (
+    parent?.type === 'call' &&
+    parent.callee.type === 'member' &&
+    (OF_DATABASE.test(parent.callee.property ?? '') || parent.callee.property === 'query') &&
+    parent.args[0] !== list
+  );
 }
 
 function isTest(node: Node): boolean {
@@ -201,7 +288,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
-    if (!STREAMS.test(text)) continue;
+    if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;
     const name = pathOf(object);
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
@@ -237,8 +324,17 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
     if (owner === undefined || work?.type !== 'function') continue;
     if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
     walk(work, (node) => {
-      if (node.type !== 'call' || node.callee.type !== 'member' || pathOf(node.callee.object) !== owner)
-        return;
+      if (node.type !== 'call') return;
+      const passed = node.args.find((arg) => pathOf(arg) === owner);
+      if (passed !== undefined && sources.handlers.resolve(node.callee, module) !== undefined)
+        report(
+          'SVC614',
+          module,
+          passed,
+          `${owner} is handed on inside of ${owner}.transaction(): statements over it are not part of the transaction`,
+          { severity: 'warning' },
+        );
+      if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
       if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
         report(
           'SVC614',
@@ -289,7 +385,12 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
 function findEndless(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
-    if (!/^(?:fetch|undici\.fetch|https?\.(?:get|request))$/.test(meaning)) continue;
+    if (
+      !/^(?:fetch|undici\.fetch|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/.test(
+        meaning,
+      )
+    )
+      continue;
     if (sources.reachedFrom(functionAround(call)) === undefined) continue;
     const options = call.args.slice(1).find(({ type }) => type === 'object');
     const isOther = call.args.slice(1).some(({ type }) => type !== 'object' && type !== 'function');
@@ -320,7 +421,8 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    if (from === undefined || isWithin(call, from) || isOnce(call)) continue; // the handler itself is read as it runs
+    if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue; // the handler itself is read as it runs
+    if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     report(
       'SVC501',
@@ -342,24 +444,44 @@ function nameOf(fn: Fn): string | undefined {
     : undefined;
 }
 
+/** `cache.get(path) ?? readFileSync(path)` */
+function readsCache(node: Node): boolean {
+  let found = false;
+  walk(node, (part) => {
+    if (part.type === 'call' && calledName(part) === 'get') found = true;
+  });
+  return found;
+}
+
 /** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
-function isOnce(call: Call): boolean {
+function isOnce(call: Call, { source }: SourceModule): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
-    if (at.type === 'if' && at.parent !== undefined) {
-      const { test } = at;
-      const name =
-        test.type === 'unary' && test.operator === '!'
-          ? pathOf(test.value!)
-          : test.type === 'binary'
-            ? pathOf(test.left)
-            : undefined;
-      let isSet = false;
-      walk(at.yes, (node) => {
-        if (node.type === 'assign' && name !== undefined && pathOf(node.target) === name) isSet = true;
-      });
-      if (isSet) return true;
-    }
+    if (at.type === 'binary' && /^(?:\?\?|\|\|)$/.test(at.operator) && readsCache(at.left)) return true;
+    if (at.type !== 'if' || at.parent === undefined) continue;
+    const { test } = at;
+    const tested =
+      test.type === 'unary' && test.operator === '!'
+        ? test.value
+        : test.type === 'binary'
+          ? test.left
+          : undefined;
+    const name = tested === undefined ? undefined : source.slice(tested.start, tested.end);
+    let isSet = false;
+    walk(at.yes, (node) => {
+      if (node.type === 'assign' && source.slice(node.target.start, node.target.end) === name) isSet = true;
+      if (node.type === 'call' && calledName(node) === 'set' && /\.(?:has|get)\(/.test(name ?? ''))
+        isSet = true;
+    });
+    if (isSet) return true;
   }
   return false;
+}
+
+/** Whether every call of a function is what is done the first time only. */
+function isCalledOnce(fn: Fn, sources: Sources): boolean {
+  const name = fn.name ?? nameOf(fn);
+  if (name === undefined) return false;
+  const calls = sources.all('call').filter(({ node }) => calledName(node) === name);
+  return calls.length > 0 && calls.every(({ node, module }) => isOnce(node, module));
 }

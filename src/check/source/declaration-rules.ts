@@ -1,60 +1,25 @@
 /**
- * Settings and guards as they are written: SVC201, SVC204, SVC207, SVC208, SVC210, SVC211, SVC212, SVC215 … SVC218 and SVC305, as far as the
- * application that was made of them no longer shows them, or not their line.
+ * Guards, routes and tools as they are written: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305, as far as the application that was made
+ * of them no longer shows them, or not their line.
  */
-import { calledName, entryOf, pathOf, walk } from './nodes.ts';
-import { isRouteCall, literal, specOf } from './routes.ts';
-import { meaningOfCall } from './sources.ts';
+import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
+import { meaningOf, meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findDeclaredMistakes(sources: Sources, report: ReportNode): void {
+export function reportDeclared(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
-    judgeApplication(call, meaning, module, report);
     judgeGuards(call, meaning, module, report);
-    judgeCookies(call, meaning, module, report);
-    judgePolicy(call, meaning, module, report);
-    judgeDatabases(call, meaning, module, report);
-    judgeHandlers(call, meaning, module, report);
+    judgeHandlers(call, module, sources, report);
     judgeTools(call, module, sources, report);
     if (isRouteCall(call)) judgeRoute(call, module, sources, report);
     if (meaning === 'svc.RateLimitMiddleware') judgeLimit(call, module, sources, report);
-    if (/^svc\.RateLimit(?:Middleware|er)$/.test(meaning)) judgeKey(call, module, report);
-    if (calledName(call) === 'loadDict') judgeSettings(call, module, report);
+    if (/^svc\.RateLimit(?:Middleware|er)$/.test(meaning)) judgeKey(call.args[0], module, sources, report);
   }
-  for (const { module, node } of sources.all('entry')) {
-    if (node.parent?.type !== 'object' || node.value === undefined) continue;
-    if (node.key === 'trustProxy') judgeProxies(node.value, module, report);
-    if (LIMITS.test(node.key ?? '') && isEndless(node.value) && isOption(node.parent))
-      report(
-        'SVC212',
-        module,
-        node,
-        `${node.key!} is switched off: what hangs holds its connection and its memory for ever`,
-        { severity: 'warning' },
-      );
-  }
-}
-
-/** SVC208 */
-function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  if (meaning !== 'svc.Svc') return;
-  const env = entryOf(call.args[0], 'env');
-  const value = env === undefined ? undefined : literal(env, module);
-  if (value?.type === 'text' && value.value !== 'production')
-    report(
-      'SVC208',
-      module,
-      env!,
-      `the environment is written into the source: production runs as "${value.value}", with traces and documents for every client`,
-      {
-        severity: 'warning',
-        remedy: 'Leave out env, and set SVC_ENV=development where you develop',
-      },
-    );
 }
 
 /** SVC201, SVC215 */
@@ -80,12 +45,14 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
       `${meaning.slice(4)}() names none: it lets every client through that is known`,
     );
   const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaning);
-  for (const arg of isToken ? call.args : []) {
+  for (const given of isToken ? call.args : []) {
+    const constant = constantOf(given, module);
+    const arg = constant?.node;
     const required = entryOf(arg, 'requireExp');
     if (required?.type === 'value' && required.raw === 'false')
       report(
         'SVC215',
-        module,
+        constant!.module, // it has the member
         required,
         'tokens without an end are accepted: one that leaks counts for ever',
       );
@@ -93,124 +60,72 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (seconds !== undefined && seconds > 366 * 86_400)
       report(
         'SVC215',
-        module,
+        constant!.module, // it has the member
         entryOf(arg, 'expiresInSeconds')!,
         'the token counts for more than a year: one that leaks does, too',
       );
   }
 }
 
-function isAlwaysTrue({ isExpression, body }: Fn): boolean {
+/** `() => true`, also as a promise, and `(claims) => !!claims`: claims are always there. */
+function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
   const [only] = body;
   const value = isExpression ? only : body.length === 1 && only?.type === 'leave' ? only.value : undefined;
-  return value?.type === 'value' && value.raw === 'true';
-}
-
-const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
-
-/** SVC207 */
-function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  const [name] = call.args;
-  const isSet =
-    /^(?:setCookie|cookie)$/.test(calledName(call) ?? '') &&
-    name?.type === 'text' &&
-    SESSION_COOKIE.test(name.value) &&
-    !/csrf|xsrf/i.test(name.value);
-  const options = isSet
-    ? call.args.at(-1)
-    : meaning === 'svc.SessionMiddleware'
-      ? entryOf(call.args[0], 'cookie')
-      : undefined;
-  for (const key of isSet ? ['httpOnly', 'secure'] : ['httpOnly']) {
-    const value = entryOf(options, key);
-    if (value?.type === 'value' && value.raw === 'false')
-      report(
-        'SVC207',
-        module,
-        value,
-        key === 'httpOnly'
-          ? 'scripts can read the cookie that says who a client is: one that gets into a page takes it along'
-          : 'the cookie that says who a client is goes over connections without TLS',
+  const [claims] = params;
+  const isClaims = (node: Node | undefined): boolean =>
+    node?.type === 'name' && claims?.type === 'name' && node.name === claims.name;
+  switch (value?.type) {
+    case 'value':
+      return value.raw === 'true' || value.raw === '1';
+    case 'call':
+      return (
+        (pathOf(value.callee) === 'Promise.resolve' &&
+          value.args[0]?.type === 'value' &&
+          value.args[0].raw === 'true') ||
+        (pathOf(value.callee) === 'Boolean' && isClaims(value.args[0]))
       );
+    case 'unary':
+      return value.operator === '!' && value.value?.type === 'unary' && isClaims(value.value.value);
+    case 'binary':
+      return (
+        /^!==?$/.test(value.operator) &&
+        isClaims(value.left) &&
+        (pathOf(value.right) === 'undefined' || (value.right.type === 'value' && value.right.raw === 'null'))
+      );
+    default:
+      return false;
   }
 }
 
-/** SVC211 */
-function judgePolicy(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  if (meaning !== 'svc.SecurityHeadersMiddleware') return;
-  const given = entryOf(call.args[0], 'contentSecurityPolicy');
-  const policy = given === undefined ? undefined : literal(given, module);
-  if (policy === undefined) return;
-  for (const [sources, node] of scriptSources(policy)) {
-    const found = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/.exec(
-      sources,
-    )?.[0];
-    if (found === undefined || (found === "'unsafe-inline'" && /'nonce-|'strict-dynamic'/.test(sources)))
-      continue;
-    report(
-      'SVC211',
-      module,
-      node,
-      `the policy allows scripts from ${found}: a script that gets into a page runs`,
-      {
-        remedy: "Name the files: script-src 'self'; for a script in the page use cspNonce()",
-      },
-    );
-  }
-}
-
-function scriptSources(policy: Node): (readonly [sources: string, node: Node])[] {
-  if (policy.type === 'text') {
-    const directives = policy.value.split(';').map((each) => each.trim());
-    const found =
-      directives.find((each) => /^script-src\s/.test(each)) ??
-      directives.find((each) => /^default-src\s/.test(each));
-    return found === undefined ? [] : [[found, policy]];
-  }
-  const node = entryOf(policy, 'scriptSrc') ?? entryOf(policy, 'script-src') ?? entryOf(policy, 'defaultSrc');
-  if (node === undefined) return [];
-  const items = node.type === 'list' ? node.items : [node];
-  return [[items.map((item) => (item.type === 'text' ? item.value : '')).join(' '), node]];
-}
-
-/** SVC218 */
-function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
-    return;
-  const given = call.args[0].type === 'binary' ? call.args[0].right : call.args[0];
-  const value = literal(given, module);
-  if (value?.type !== 'text') return;
-  const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
-  if (host === undefined || /^(?:localhost|127\.|\[::1\])/.test(host)) return;
-  if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
-    report(
-      'SVC218',
-      module,
-      given,
-      `the connection to ${host} has no TLS: passwords and rows can be read on the way`,
-    );
-}
-
-/** SVC305 */
-function judgeHandlers(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  const [error, handler] = call.args;
-  if (calledName(call) !== 'exceptionHandler' || error?.type !== 'name' || handler?.type !== 'function')
-    return;
-  if (error.name !== 'ValidationError' || meaning === '') return;
-  const text = module.source.slice(handler.start, handler.end);
+/** SVC305: handlers of exceptions whose replies are others than the document says. */
+function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+  const [error, given] = call.args;
+  if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
+  const [, name] =
+    /^(?:svc\.)?(ValidationError|HTTPException|BadRequest)$/.exec(meaningOf(error, module) ?? '') ?? [];
+  const handler = sources.handlers.resolve(given, module);
+  if (name === undefined || handler === undefined) return;
+  const text = sources.handlers.homeOf(handler).source.slice(handler.start, handler.end);
   const status = /\bstatus\s*:\s*(\d{3})|,\s*(\d{3})\s*[,)\]]/.exec(text);
   const code = status?.[1] ?? status?.[2];
-  if (code !== undefined && code !== '400')
-    report(
-      'SVC305',
-      module,
-      call,
-      `the document cannot say what invalid input is answered with: this answers ${code}, and declares no response`,
-      {
-        severity: 'warning',
-        remedy: `Declare it: app.exceptionHandler(ValidationError, { response: { ${code}: Failure } }, (error) => …)`,
-      },
-    );
+  const isOther =
+    name === 'HTTPException' &&
+    !/problem\+json|throw\b|Problem/.test(text) &&
+    /JSONResponse|return\s*\{|=>\s*\(?\s*[[{(]/.test(text);
+  if (name !== 'HTTPException' && (code === undefined || code === '400')) return;
+  if (name === 'HTTPException' && !isOther) return;
+  report(
+    'SVC305',
+    module,
+    call,
+    code === undefined || code === '400'
+      ? 'the document cannot describe refusals: this handler answers with a form of its own, and declares no response'
+      : `the document cannot describe the answer to invalid input: this answers ${code}, and declares no response`,
+    {
+      severity: 'warning',
+      remedy: `Declare it: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+    },
+  );
 }
 
 const WRITES =
@@ -219,10 +134,14 @@ const WRITES =
 /** SVC201 for tools of MCP and messages of WebSockets, which SVC201 of routes does not see. */
 function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const name = calledName(call);
-  const handler = call.args.at(-1);
-  if (handler?.type !== 'function' || call.callee.type !== 'member' || !callsAny(handler, WRITES)) return;
+  if ((name !== 'tool' && name !== 'onMessage') || call.callee.type !== 'member') return;
+  const last = call.args.at(-1);
+  const handler = last === undefined ? undefined : sources.handlers.resolve(last, module);
+  if (handler === undefined) return;
+  const isWriting = writesIn(handler, sources) || (name === 'tool' && changesModule(handler, sources));
+  if (!isWriting) return;
   if (name === 'tool' && call.args[0]?.type === 'text') {
-    const mounts = [...sources.all('call')].filter(({ node }) => calledName(node) === 'mountMcp');
+    const mounts = sources.all('call').filter(({ node }) => calledName(node) === 'mountMcp');
     const isOpen = mounts.some(({ node }) => entryOf(node.args[1], 'deps') === undefined);
     if (isOpen && !hasGuard(call, module))
       report(
@@ -243,6 +162,33 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
       at,
       'messages of this WebSocket change something, and every client may send them',
     );
+}
+
+/** Whether a function, or one of the project that it calls, writes to a database or a file. */
+function writesIn(handler: Fn, sources: Sources, depth = 0): boolean {
+  if (callsAny(handler, WRITES)) return true;
+  if (depth > 1) return false;
+  let found = false;
+  const module = sources.handlers.homeOf(handler);
+  walk(handler, (node) => {
+    if (node.type !== 'call' || found) return;
+    const called = sources.handlers.resolve(node.callee, module);
+    if (called !== undefined && called !== handler) found = writesIn(called, sources, depth + 1);
+  });
+  return found;
+}
+
+/** Whether a function changes a collection of its module: `stock.set(id, count)`. */
+function changesModule(handler: Fn, sources: Sources): boolean {
+  const module = sources.handlers.homeOf(handler);
+  let found = false;
+  walk(handler, (node) => {
+    if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
+    if (!/^(?:set|delete|clear|push|splice|unshift)$/.test(node.callee.property ?? '')) return;
+    const binding = module.lookup(node.callee.object.name, node);
+    if (binding?.kind === 'declared' && functionAround(binding.node) === undefined) found = true;
+  });
+  return found;
 }
 
 /** Whether the declaration of a route or a tool asks who is there, or says that it is public. */
@@ -266,13 +212,15 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   const last = call.args.at(-1)!; // there is a path at least
   const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
   if (path?.type !== 'text' || handler === undefined) return;
-  const tries = entryOf(entryOf(specOf({ call, module }), 'rateLimit'), 'perMinute');
+  const limit = entryOf(specOf({ call, module }), 'rateLimit');
+  judgeKey(limit, module, sources, report);
+  const tries = entryOf(limit, 'perMinute');
   const perMinute = numberOf(tries);
   if (method === 'post' && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
     report('SVC204', module, tries!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
   if (method === 'get') {
     const change =
-      changeIn(handler) ??
+      changeIn(handler, module, sources) ??
       (CHANGING.test(path.value) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
         ? 'changes something'
         : undefined);
@@ -286,7 +234,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   }
   if (
     method === 'post' &&
-    LOGIN.test(path.value) &&
+    (LOGIN.test(path.value) || callsAny(handler, /^checkPassword$/)) &&
     setsSession(handler) &&
     !callsAny(handler, /^(?:regenerate|login|logIn|startSession)$/)
   )
@@ -298,10 +246,11 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
-function changeIn(handler: Fn): string | undefined {
+/** Returns the name of a module variable that a handler, or a project function that it calls, changes. */
+function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0): string | undefined {
   let found: string | undefined;
   walk(handler, (node) => {
-    if (node.type !== 'call' || node.callee.type !== 'member') return;
+    if (node.type !== 'call' || found !== undefined) return;
     const path = pathOf(node.callee) ?? '';
     if (/(?:^|\.)session\.destroy$/.test(path)) found = 'ends the session';
     const [statement] = node.args;
@@ -311,8 +260,14 @@ function changeIn(handler: Fn): string | undefined {
         : statement?.type === 'template'
           ? statement.texts.join('?')
           : '';
-    if (/^\s*delete\s+from\b/i.test(text) && /^(?:execute|query|run)$/.test(node.callee.property ?? ''))
+    if (/^\s*delete\s+from\b/i.test(text) && /^(?:execute|query|run)$/.test(calledName(node) ?? ''))
       found = 'deletes rows';
+    const isRemoval =
+      /delete|remove|destroy|revoke|log-?out|sign-?out|endSession/i.test(path) &&
+      !/expired|stale|old|outdated/i.test(path);
+    const called = depth < 2 && isRemoval ? sources.handlers.resolve(node.callee, module) : undefined;
+    if (called !== undefined && called !== handler)
+      found ??= changeIn(called, sources.handlers.homeOf(called), sources, depth + 1);
   });
   return found;
 }
@@ -356,76 +311,27 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
   }
 }
 
-/** SVC210 */
-function judgeKey(call: Call, module: SourceModule, report: ReportNode): void {
-  const key = entryOf(call.args[0], 'key');
-  if (key?.type !== 'function') return;
+/** SVC210: the key of a rate limit, out of what every client can write. */
+function judgeKey(
+  options: Node | undefined,
+  module: SourceModule,
+  sources: Sources,
+  report: ReportNode,
+): void {
+  const given = entryOf(options, 'key');
+  const key = given === undefined ? undefined : sources.handlers.resolve(given, module);
+  if (key === undefined) return;
+  const home = sources.handlers.homeOf(key);
   walk(key, (node) => {
     if (node.type !== 'member' || !/(?:^|\.)headers$/.test(pathOf(node.object) ?? '')) return;
     const name = node.property ?? (node.index?.type === 'text' ? node.index.value : '');
     if (name !== '' && !/^(?:authorization|cookie|x-forwarded-for|x-real-ip)$/i.test(name))
       report(
         'SVC210',
-        module,
+        home,
         node,
-        `its key is the field "${name}", which every client can write: a new text is a new client`,
+        `the key of the limit is the header "${name}", which every client can write: each new text is a new client`,
         { severity: 'warning', remedy: 'Count by req.ip, or by the user that a guard has found' },
       );
   });
-}
-
-/** SVC208 for settings that are loaded. */
-function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
-  for (const [key, what] of [
-    ['debug', 'answers show stack traces to every client'],
-    ['enableDocs', '/docs and /openapi.json show every route to every client'],
-  ] as const) {
-    const value = entryOf(call.args[0], key);
-    if (value?.type === 'value' && value.raw === 'true')
-      report('SVC208', module, value, what, {
-        severity: key === 'debug' ? 'error' : 'warning',
-        remedy: `Leave ${key} out of the source, and set it where you develop`,
-      });
-  }
-}
-
-function numberOf(node: Node | undefined): number | undefined {
-  if (node?.type === 'value')
-    return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
-  if (node?.type === 'name' && node.name === 'Infinity') return Infinity;
-  if (node?.type !== 'binary' || node.operator !== '*') return undefined;
-  const [left, right] = [numberOf(node.left), numberOf(node.right)];
-  return left === undefined || right === undefined ? undefined : left * right;
-}
-
-/** SVC210: halves of all addresses, which no "all" among the words shows. */
-function judgeProxies(value: Node, module: SourceModule, report: ReportNode): void {
-  for (const item of value.type === 'list' ? value.items : []) {
-    const prefix = item.type === 'text' ? /^([\d.]+|[\da-f:]+)\/(\d+)$/i.exec(item.value) : null;
-    if (prefix === null || Number(prefix[2]) >= 8) continue;
-    report(
-      'SVC210',
-      module,
-      item,
-      `"${prefix[0]}" is so large a part of all addresses that clients are in it`,
-    );
-  }
-}
-
-const LIMITS =
-  /^(?:statementTimeoutMs|connectTimeoutMs|requestTimeoutMs|headersTimeoutMs|sendTimeoutMs|timeoutMs)$/;
-
-function isEndless(value: Node): boolean {
-  return (
-    (value.type === 'value' && (value.raw === 'false' || value.raw === '0')) ||
-    (value.type === 'name' && value.name === 'Infinity')
-  );
-}
-
-/** Whether an object is an argument, or an option inside of one. */
-function isOption(node: Node): boolean {
-  return (
-    node.parent?.type === 'call' ||
-    (node.parent?.type === 'entry' && node.parent.parent !== undefined && isOption(node.parent.parent))
-  );
 }

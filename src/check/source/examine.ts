@@ -4,17 +4,21 @@
  *   entries -> modules -> calls, functions, handlers -> rules -> findings, each at its line and column
  */
 import { basename } from 'node:path';
-import { findAsyncMistakes } from './async-rules.ts';
-import { findDeclaredMistakes } from './declaration-rules.ts';
+import { reportAsync } from './async-rules.ts';
+import { reportDeclared } from './declaration-rules.ts';
+import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
-import { findLoggedRequests, findSecretMistakes } from './secret-rules.ts';
+import { findLoggedRequests, findRevealing } from './reveal-rules.ts';
+import { reportRows } from './row-rules.ts';
+import { reportSecrets } from './secret-rules.ts';
+import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
-import { findMerged, findStateMistakes } from './state-rules.ts';
+import { findKeptRequests, findMerged, reportState } from './state-rules.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
@@ -41,16 +45,24 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };
-  findAsyncMistakes(sources, report);
-  findSecretMistakes(sources, report);
+  reportAsync(sources, report);
+  reportSecrets(sources, report);
+  findRevealing(sources, report);
+  reportRows(sources, report);
   findWrittenSecrets(sources, report);
-  findStateMistakes(sources, report);
-  findDeclaredMistakes(sources, report);
-  new Flow(sources.handlers, (visit) => {
-    findInjection(visit, report);
-    findLoggedRequests(visit, report);
-    findMerged(visit, report);
-  }).run(project);
+  reportState(sources, report);
+  reportDeclared(sources, report);
+  findWrittenSettings(sources, report);
+  findVariables(sources, report);
+  new Flow(
+    sources.handlers,
+    (visit) => {
+      findInjection(visit, report);
+      findLoggedRequests(visit, report);
+      findMerged(visit, report);
+    },
+    (kept) => findKeptRequests(kept, sources, report),
+  ).run(project);
   return { findings: [...findings.values()], project };
 }
 

@@ -5,7 +5,7 @@ import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
 /** Text that could not be read, with where. */
-export class Unreadable extends Error {
+class Unreadable extends Error {
   readonly offset: number;
 
   constructor(message: string, offset: number) {

@@ -4,11 +4,31 @@
  * made safe. So a mistake may be missed, and what is found is one.
  */
 import { boundIn } from './modules.ts';
+import {
+  ASSERTING,
+  KEEPING,
+  PASSING,
+  PASSING_FUNCTIONS,
+  READERS,
+  isWeakTest,
+  WEAK_MEMBERS,
+  memberOf,
+} from './request-parts.ts';
 import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
-import { isHarmless } from './routes.ts';
-import { assigns, endsFunction, isPresence, leadOf, Names, OWN, returnsOf } from './values.ts';
+import {
+  assigns,
+  endsFunction,
+  isDenial,
+  isOneCharacter,
+  isPresence,
+  leadOf,
+  Names,
+  outsideOf,
+  OWN,
+  returnsOf,
+} from './values.ts';
 import type { Project, SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
@@ -19,36 +39,30 @@ export interface Visit {
   given(node: Node | undefined): Given | undefined;
 }
 
-const PARTS =
-  /^(?:params|pathParams|query|body|form|headers|cookies|args|rawBody|files|searchParams|rawHeaders)$/;
-const READERS =
-  /^(?:json|text|form|body|parts|stream|formData|param|queries|header|get|query|leadingFields)$/;
-/** Members that cannot carry anything. */
-const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
-/** Harmless members of headers; below, of addresses. */
-const HARMLESS_HEADERS = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
-const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
-/** Methods whose result holds what they were called on. */
-const PASSING =
-  /^(?:toString|valueOf|trim|trimStart|trimEnd|toLowerCase|toUpperCase|normalize|slice|substring|substr|split|join|concat|padStart|padEnd|at|get|getAll|charAt|repeat|map|filter|flatMap|find|reverse|sort|flat|values|entries|keys|pop|shift|then|json|text|toSorted|with|first|last|bytes)$/;
-/** Functions whose result holds their arguments. */
-const PASSING_FUNCTIONS =
-  /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
-const KEEPING = /^(?:push|unshift|append|add|concat)$/;
-const ASSERTING = /(?:assert|check|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
 const MAX_DEPTH = 2;
+/** Names of conditions. */
+const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
-/** Follows the requests of a project and shows every call to `visit`. */
+/** An assignment of a value of a request. */
+export interface Kept {
+  readonly assign: Assign;
+  readonly module: SourceModule;
+  readonly value: Given;
+}
+
+/** Follows the requests of a project and shows every call to `visit`, and every assignment of a value of a request to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
+  readonly #onKept: (kept: Kept) => void;
   #module!: SourceModule; // set before anything is read
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 
-  constructor(handlers: Handlers, visit: (visit: Visit) => void) {
+  constructor(handlers: Handlers, visit: (visit: Visit) => void, onKept: (kept: Kept) => void) {
     this.#handlers = handlers;
     this.#visit = visit;
+    this.#onKept = onKept;
   }
 
   run({ modules }: Project): void {
@@ -131,7 +145,7 @@ export class Flow {
   #bind(target: Node, value: Given | undefined, names: Names): void {
     for (const { local, path } of boundIn(target)) {
       let given = value;
-      for (const key of path) given = given === undefined ? undefined : this.#member(given, key);
+      for (const key of path) given = given === undefined ? undefined : memberOf(given, key);
       names.set(local, given);
     }
   }
@@ -229,11 +243,15 @@ export class Flow {
     };
     const visit = (node: Node, negated: boolean): void => {
       if (node.type === 'function') return;
+      const condition = node.type === 'name' ? this.#conditionOf(node) : undefined;
+      if (condition !== undefined) return visit(condition, negated);
       if (node.type === 'unary' && node.operator === '!' && node.value !== undefined)
         return visit(node.value, !negated);
+      if (node.type === 'member' && WEAK_MEMBERS.test(node.property ?? '')) return;
       if (node.type === 'call') {
+        if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        const isIn = negated ? 'no' : 'both'; // a value that failed its test is not known
+        const isIn = negated && !isDenial(node) ? 'no' : 'both'; // a value that failed its test is not known
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
         return;
@@ -253,9 +271,22 @@ export class Flow {
     return { yes, no };
   }
 
+  /** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
+  #conditionOf(name: Extract<Node, { type: 'name' }>): Node | undefined {
+    const binding = this.#module.lookup(name.name, name);
+    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+    const { target, value } = binding.node;
+    const isCondition =
+      value?.type === 'unary' ||
+      (value?.type === 'call' && !value.isNew) ||
+      (value?.type === 'binary' && /^(?:&&|\|\||[!=]==?|in)$/.test(value.operator));
+    return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
+  }
+
   #pathsWithin(node: Node, names: Names): string[] {
     const found: string[] = [];
     walk(node, (part) => {
+      if (part.type === 'member' && WEAK_MEMBERS.test(part.property ?? '')) return false;
       found.push(...this.#pathsOf(part, names));
       return part.type !== 'function';
     });
@@ -293,6 +324,7 @@ export class Flow {
         this.#scan(node.value, names);
         const path = pathOf(node.target);
         const value = this.#value(node.value, names);
+        if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
         return;
@@ -385,7 +417,7 @@ export class Flow {
           ? object.kind === 'outside'
             ? { ...object, part: undefined }
             : undefined
-          : this.#member(object, property);
+          : memberOf(object, property);
       }
       case 'call':
         return this.#valueOfCall(node, names);
@@ -414,35 +446,28 @@ export class Flow {
       case 'sequence':
         return node.items.length === 0 ? undefined : this.#value(node.items.at(-1)!, names);
       case 'list':
-        return first(node.items, (item) => this.#value(item, names));
+        return first(node.items, (item) => this.#outside(item, names));
       case 'object':
-        return first(node.entries, (entry) =>
-          entry.type === 'spread' ? this.#value(entry, names) : undefined,
+        return (
+          first(node.entries, (entry) => (entry.type === 'spread' ? this.#value(entry, names) : undefined)) ??
+          this.#members(node, names)
         );
       default:
         return undefined;
     }
   }
 
-  #member(object: Given, property: string): Given | undefined {
-    const made = (what: string, more: Partial<Given> = {}): Given => ({
-      kind: 'outside',
-      what,
-      route: object.route,
-      isRaw: object.isRaw,
-      lead: '',
-      text: '',
-      ...more,
-    });
-    if (object.kind === 'request') {
-      if (property === 'req' || property === 'request') return object;
-      return PARTS.test(property) ? made(property, { part: property }) : undefined;
+  /** `{ db, text: query.q }` */
+  #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
+    const members = new Map<string, Given>();
+    for (const entry of entries) {
+      if (entry.type !== 'entry' || entry.key === undefined || entry.value === undefined) continue;
+      const value = this.#value(entry.value, names);
+      if (value !== undefined) members.set(entry.key, value);
     }
-    if (HARMLESS_MEMBERS.test(property)) return undefined;
-    if (object.part === 'headers' && HARMLESS_HEADERS.test(property)) return undefined;
-    if (object.part === undefined && HARMLESS_OF_ADDRESS.test(property)) return undefined;
-    if (object.part !== undefined && isHarmless(object.route, object.part, property)) return undefined;
-    return made(`${object.what}.${property}`);
+    return members.size === 0
+      ? undefined
+      : { kind: 'members', what: 'an object', members, lead: '', text: '' };
   }
 
   #valueOfCall(call: Call, names: Names): Given | undefined {
@@ -463,10 +488,10 @@ export class Flow {
         };
       }
       if (receiver?.kind === 'outside') {
-        if (!PASSING.test(callee.property)) return undefined;
+        if (!PASSING.test(callee.property) || isOneCharacter(call)) return undefined;
         const [name] = args;
         if (/^(?:get|getAll)$/.test(callee.property) && name?.type === 'text')
-          return this.#member(receiver, name.value);
+          return memberOf(receiver, name.value);
         const [fn] = args;
         if (/^(?:map|flatMap)$/.test(callee.property) && fn?.type === 'function')
           return this.#mapped(fn, receiver, names);
@@ -474,7 +499,7 @@ export class Flow {
       }
     }
     if (path !== undefined && PASSING_FUNCTIONS.test(path)) {
-      const value = first(args, (arg) => this.#value(arg, names));
+      const value = first(args, (arg) => outsideOf(this.#value(arg, names)));
       return value?.kind === 'outside'
         ? { ...value, part: path === 'JSON.parse' ? value.part : undefined }
         : undefined;

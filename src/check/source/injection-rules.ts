@@ -127,29 +127,38 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /** SVC605 */
-function findRedirects(
-  { call, module, given }: Visit,
-  meaning: string,
-  name: string | undefined,
-  report: ReportNode,
-): void {
-  const target = redirectTarget(call, meaning, name);
-  const value = given(target);
+function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
+  const { module } = visit;
+  const target = redirectTarget(visit, meaning, name);
+  const value = visit.given(target);
   if (value === undefined || isAnchored(value)) return;
   report('SVC605', module, target!, `it sends browsers to ${value.what}, which may be any other site`);
 }
 
-function redirectTarget(call: Visit['call'], meaning: string, name: string | undefined): Node | undefined {
+function redirectTarget(
+  { call, module }: Visit,
+  meaning: string,
+  name: string | undefined,
+): Node | undefined {
   if (/(?:^|\.)RedirectResponse$/.test(meaning) || meaning === 'Response.redirect') return call.args[0];
   if (name === 'redirect' && call.callee.type === 'member')
     return call.args.find(({ type }) => type !== 'value');
+  const location = locationIn(call, name);
+  const isOfCreated =
+    location !== undefined &&
+    /\bstatus(?:Code)?\s*[(:=]\s*2\d\d\b|^[^(]*\(\s*2\d\d\b/.test(module.source.slice(call.start, call.end));
+  return isOfCreated ? undefined : location; // with 201 it names what was made
+}
+
+function locationIn({ args }: Visit['call'], name: string | undefined): Node | undefined {
+  const [first, second] = args;
   if (
     /^(?:setHeader|header|set)$/.test(name ?? '') &&
-    call.args[0]?.type === 'text' &&
-    /^location$/i.test(call.args[0].value)
+    first?.type === 'text' &&
+    /^location$/i.test(first.value)
   )
-    return call.args[1];
-  for (const arg of call.args) {
+    return second;
+  for (const arg of args) {
     const headers = entryOf(arg, 'headers') ?? arg;
     const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
     if (location !== undefined) return location;

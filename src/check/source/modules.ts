@@ -9,6 +9,7 @@ import { SourceMap, findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'nod
 import { basename, dirname, extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ownFolders } from '../../base/package-root.ts';
+import { mayHoldJsx, withoutJsx } from './jsx.ts';
 import { walk } from './nodes.ts';
 import { parse } from './syntax.ts';
 import type { Place } from '../../base/findings.ts';
@@ -19,7 +20,7 @@ import type { Token } from './tokens.ts';
 const MAX_FILES = 5_000;
 /** A longer file is generated, and not read. */
 const MAX_FILE_BYTES = 2_000_000;
-const EXTENSIONS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];
+const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs', '.jsx'];
 
 /** The meaning of a name. */
 export type Binding =
@@ -54,10 +55,13 @@ export class SourceModule {
   #lines: number[] | undefined;
 
   readonly #map: SourceMap | undefined;
+  /** The text with its types, where every character stands where it does in the source. */
+  readonly text: string | undefined;
 
-  constructor(file: string, { source, map }: Readable) {
+  constructor(file: string, { source, map, text }: Readable) {
     this.file = file;
     this.source = source;
+    this.text = text;
     this.#map = map;
     const { body, comments } = parse(source);
     this.body = body;
@@ -158,6 +162,7 @@ export function readProject(entries: readonly string[]): Project {
   const modules = new Map<string, SourceModule>();
   const unread: { file: string; why: string }[] = [];
   const own = ownFolders();
+  const locator = new Locator();
   const read = (file: string): SourceModule | undefined => {
     const known = modules.get(file);
     if (known !== undefined || modules.size + unread.length >= MAX_FILES) return known;
@@ -171,11 +176,11 @@ export function readProject(entries: readonly string[]): Project {
       return undefined;
     }
   };
-  for (const entry of entries) read(realpathSync(entry));
+  for (const entry of entries) read(realpathSync.native(entry));
   for (const module of modules.values()) {
     // grows while it is read
     for (const specifier of module.specifiers) {
-      const file = locate(specifier, module.file);
+      const file = locator.locate(specifier, module.file);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
       const found = read(file);
       if (found !== undefined) module.resolved.set(specifier, found);
@@ -188,17 +193,19 @@ export function readProject(entries: readonly string[]): Project {
 interface Readable {
   readonly source: string;
   readonly map?: SourceMap | undefined;
+  readonly text?: string | undefined;
 }
 
-/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for JSX */
+/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for text that is neither */
 function sourceOf(file: string): Readable {
   if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes`);
-  const text = readFileSync(file, 'utf8');
-  if (!/\.[mc]?ts$/.test(file)) return { source: text };
+  const read = readFileSync(file, 'utf8');
+  const text = mayHoldJsx(file) ? withoutJsx(read) : read;
+  if (!/\.(?:[mc]?ts|tsx)$/.test(file)) return { source: text };
   const { emitWarning } = process;
   process.emitWarning = () => undefined; // that the function is experimental
   try {
-    return { source: stripTypeScriptTypes(text) };
+    return { source: stripTypeScriptTypes(text), text };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
     const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true }); // enums, parameter properties
@@ -215,14 +222,25 @@ function sourceOf(file: string): Readable {
   }
 }
 
-/** The file that an import means; undefined for packages, Node.js, and what is not JavaScript. */
+/** Finds the files of imports: those of one name from one folder once. */
+class Locator {
+  readonly #known = new Map<string, string | undefined>();
+
+  /** The file that an import means; undefined for packages, Node.js, and what is not JavaScript. */
+  locate(specifier: string, from: string): string | undefined {
+    const key = `${dirname(from)}\0${specifier}`;
+    if (!this.#known.has(key)) this.#known.set(key, locate(specifier, from));
+    return this.#known.get(key);
+  }
+}
+
 function locate(specifier: string, from: string): string | undefined {
   if (isBuiltin(specifier)) return undefined;
   const path = /^\.{0,2}\//.test(specifier)
     ? onDisk(resolve(dirname(from), specifier.replace(/[?#].*$/, '')))
     : throughPackage(specifier, from);
   if (path === undefined || !EXTENSIONS.includes(extname(path))) return undefined;
-  const file = realpathSync(path);
+  const file = realpathSync.native(path);
   return file.includes('/node_modules/') ||
     file.includes('\\node_modules\\') ||
     basename(file).endsWith('.d.ts')
@@ -236,6 +254,7 @@ function onDisk(path: string): string | undefined {
     ...EXTENSIONS.map((extension) => path + extension),
     ...EXTENSIONS.map((extension) => resolve(path, `index${extension}`)),
     path.replace(/js$/, 'ts'),
+    path.replace(/\.jsx?$/, '.tsx'),
   ];
   return candidates.find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile() === true);
 }

@@ -10,29 +10,31 @@ interface Placed {
   readonly end: number;
   /** Undefined for the module. Set once the whole module is read. */
   parent?: Node | undefined;
+  /** The nodes that it is made of, in the order of the text. Set with the parent: rules walk over every node many times. */
+  parts?: readonly Node[] | undefined;
 }
 
-export interface Name extends Placed {
+interface Name extends Placed {
   readonly type: 'name';
   readonly name: string;
 }
 /** A string literal, by its value. */
-export interface Text extends Placed {
+interface Text extends Placed {
   readonly type: 'text';
   readonly value: string;
 }
 /** A number, `true`, `false` or `null`, as it is written. */
-export interface Value extends Placed {
+interface Value extends Placed {
   readonly type: 'value';
   readonly raw: string;
 }
 /** A regular expression literal. */
-export interface Pattern extends Placed {
+interface Pattern extends Placed {
   readonly type: 'pattern';
   readonly source: string;
   readonly flags: string;
 }
-export interface Template extends Placed {
+interface Template extends Placed {
   readonly type: 'template';
   readonly tag: Node | undefined;
   /** One more than there are values. */
@@ -79,11 +81,11 @@ export interface Entry extends Placed {
   readonly isShorthand: boolean;
   readonly isStatic: boolean;
 }
-export interface ObjectNode extends Placed {
+interface ObjectNode extends Placed {
   readonly type: 'object';
   readonly entries: readonly (Entry | Spread)[];
 }
-export interface List extends Placed {
+interface List extends Placed {
   readonly type: 'list';
   readonly items: readonly Node[];
 }
@@ -91,17 +93,17 @@ export interface Spread extends Placed {
   readonly type: 'spread';
   readonly value: Node;
 }
-export interface Await extends Placed {
+interface Await extends Placed {
   readonly type: 'await';
   readonly value: Node;
 }
 /** One operand: `!a`, `typeof a`, `a++`, `yield a`. */
-export interface Unary extends Placed {
+interface Unary extends Placed {
   readonly type: 'unary';
   readonly operator: string;
   readonly value: Node | undefined;
 }
-export interface Binary extends Placed {
+interface Binary extends Placed {
   readonly type: 'binary';
   readonly operator: string;
   readonly left: Node;
@@ -113,13 +115,13 @@ export interface Assign extends Placed {
   readonly target: Node;
   readonly value: Node;
 }
-export interface Choice extends Placed {
+interface Choice extends Placed {
   readonly type: 'choice';
   readonly test: Node;
   readonly yes: Node;
   readonly no: Node;
 }
-export interface Sequence extends Placed {
+interface Sequence extends Placed {
   readonly type: 'sequence';
   readonly items: readonly Node[];
 }
@@ -128,11 +130,11 @@ export interface Block extends Placed {
   readonly body: readonly Node[];
 }
 /** An expression as a statement. */
-export interface Statement extends Placed {
+interface Statement extends Placed {
   readonly type: 'statement';
   readonly value: Node;
 }
-export interface Declare extends Placed {
+interface Declare extends Placed {
   readonly type: 'declare';
   readonly kind: string;
   readonly items: readonly Declarator[];
@@ -142,32 +144,32 @@ export interface Declarator extends Placed {
   readonly target: Node;
   readonly value: Node | undefined;
 }
-export interface Leave extends Placed {
+interface Leave extends Placed {
   readonly type: 'leave';
   readonly how: 'return' | 'throw' | 'break' | 'continue';
   readonly value: Node | undefined;
 }
-export interface If extends Placed {
+interface If extends Placed {
   readonly type: 'if';
   readonly test: Node;
   readonly yes: Node;
   readonly no: Node | undefined;
 }
-export interface Loop extends Placed {
+interface Loop extends Placed {
   readonly type: 'loop';
   readonly kind: 'for' | 'of' | 'in' | 'while' | 'do';
   /** For `of` and `in`, the target and what is looped over; else the parts of the head. */
   readonly head: readonly Node[];
   readonly body: Node;
 }
-export interface Try extends Placed {
+interface Try extends Placed {
   readonly type: 'try';
   readonly block: Node;
   readonly param: Node | undefined;
   readonly handler: Node | undefined;
   readonly finalizer: Node | undefined;
 }
-export interface Switch extends Placed {
+interface Switch extends Placed {
   readonly type: 'switch';
   readonly value: Node;
   readonly cases: readonly Case[];
@@ -177,13 +179,13 @@ export interface Case extends Placed {
   readonly test: Node | undefined;
   readonly body: readonly Node[];
 }
-export interface Import extends Placed {
+interface Import extends Placed {
   readonly type: 'import';
   readonly from: string;
   /** `*` is the whole module. */
   readonly names: readonly { readonly imported: string; readonly local: string }[];
 }
-export interface Export extends Placed {
+interface Export extends Placed {
   readonly type: 'export';
   readonly from: string | undefined;
   readonly names: readonly { readonly local: string; readonly exported: string }[];
@@ -225,10 +227,14 @@ export type Node =
   | Export;
 
 /** The nodes that a node is made of, in the order of the text. */
-export function childrenOf(node: Node): Node[] {
+export function childrenOf(node: Node): readonly Node[] {
+  return node.parts ?? collectParts(node);
+}
+
+function collectParts(node: Node): readonly Node[] {
   const children: Node[] = [];
   for (const key in node) {
-    if (key === 'parent') continue;
+    if (key === 'parent' || key === 'parts') continue;
     const part = (node as unknown as Record<string, unknown>)[key];
     if (typeof part !== 'object' || part === null) continue;
     if (Array.isArray(part)) {
@@ -245,7 +251,8 @@ function isNode(value: unknown): value is Node {
 /** Every node inside of one, itself first; `visit` returns false to leave out what is inside. */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
   if (visit(node) === false) return;
-  for (const child of childrenOf(node)) walk(child, visit);
+  const parts = childrenOf(node);
+  for (let index = 0; index < parts.length; index++) walk(parts[index]!, visit);
 }
 
 /** `req.query.name` of a chain of names, `this` included; undefined for anything else. */

@@ -4,7 +4,7 @@
  */
 import { entryOf, pathOf } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
-import type { Project, SourceModule } from './modules.ts';
+import type { Binding, Project, SourceModule } from './modules.ts';
 
 /** The declaration of a route. */
 export interface RouteCall {
@@ -186,11 +186,56 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
 
 /** An expression, or what the constant holds that it names. */
 export function literal(node: Node, module: SourceModule): Node | undefined {
-  if (node.type !== 'name') return node;
-  const binding = module.lookup(node.name, node);
-  if (binding?.kind !== 'declared') return undefined;
-  if (binding.node.type !== 'declarator') return binding.node;
-  return binding.node.target.type === 'name' ? binding.node.value : undefined;
+  return constantOf(node, module)?.node;
+}
+
+/**
+ * An expression with its module: of a name, what its constant holds; of `config.key`, what that member of a constant object holds.
+ * Undefined for names that hold something else.
+ */
+export function constantOf(
+  node: Node,
+  module: SourceModule,
+  depth = 0,
+): { readonly node: Node; readonly module: SourceModule } | undefined {
+  if (node.type === 'name') {
+    const binding = module.lookup(node.name, node);
+    return binding?.kind === 'declared' ? constantOfBinding(binding) : undefined;
+  }
+  if (node.type !== 'member' || node.property === undefined || depth > 3) return { node, module };
+  const around = node.object.type === 'name' ? module.lookup(node.object.name, node.object) : undefined;
+  if (around?.kind === 'module') {
+    const exported = around.module.exported(node.property);
+    return exported?.kind === 'declared' ? constantOfBinding(exported) : { node, module };
+  }
+  if (around?.kind !== 'declared' && node.object.type !== 'member') return { node, module };
+  const object = constantOf(node.object, module, depth + 1);
+  const inner = object?.node.type === 'call' ? object.node.args[0] : object?.node; // Object.freeze({ … })
+  const value = entryOf(inner, node.property);
+  return value === undefined || value.type === 'function' || object === undefined
+    ? { node, module }
+    : value.type === 'name'
+      ? (constantOf(value, object.module, depth + 1) ?? { node: value, module: object.module })
+      : { node: value, module: object.module };
+}
+
+function constantOfBinding({
+  node,
+  module,
+}: Extract<Binding, { kind: 'declared' }>):
+  { readonly node: Node; readonly module: SourceModule } | undefined {
+  if (node.type !== 'declarator') return { node, module };
+  return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
+}
+
+/** A number as it is written: `100_000`, `10 * 60`, `Infinity`. */
+export function numberOf(node: Node | undefined): number | undefined {
+  if (node?.type === 'value')
+    return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
+  if (node?.type === 'name' && node.name === 'Infinity') return Infinity;
+  if (node?.type !== 'binary' || node.operator !== '*') return undefined;
+  const [left, right] = [numberOf(node.left), numberOf(node.right)];
+  return left === undefined || right === undefined ? undefined : left * right;
 }
 
 /** Types whose values cannot carry code, a path or an address. */

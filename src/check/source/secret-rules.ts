@@ -1,39 +1,21 @@
 /**
- * Secrets and identities: how they are compared, made, kept, decoded, logged and sent (SVC621 … SVC627).
+ * Secrets and identities: how they are compared, made, kept and decoded (SVC621 … SVC624).
  */
-import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
-import { meaningOfCall } from './sources.ts';
-import { literal, specOf } from './routes.ts';
+import { calledName, functionAround, pathOf, walk } from './nodes.ts';
+import { makerOf, meaningOfCall } from './sources.ts';
+import { literal } from './routes.ts';
+import { assigns } from './values.ts';
+import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
-import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs every rule of this file but those that follow requests. */
-export function findSecretMistakes(sources: Sources, report: ReportNode): void {
+/** Runs every rule of this file. */
+export function reportSecrets(sources: Sources, report: ReportNode): void {
   findComparisons(sources, report);
   findRandom(sources, report);
   findBareHashes(sources, report);
   findUnverified(sources, report);
-  findLogged(sources, report);
-  findRevealed(sources, report);
-  findUnverifiedMail(sources, report);
-}
-
-/** The last name of an expression: `apiKey` of `req.headers['x-api-key']`, in small letters without marks. */
-function wordOf(node: Node): string {
-  if (node.type === 'await') return wordOf(node.value);
-  if (node.type === 'call') {
-    const [first] = node.args;
-    const isRead = /^(?:get|header|field)$/.test(calledName(node) ?? '') && first?.type === 'text';
-    return isRead ? bare(first.value) : '';
-  }
-  const path = pathOf(node);
-  return path === undefined ? '' : bare(path.slice(path.lastIndexOf('.') + 1));
-}
-
-function bare(name: string): string {
-  return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
 }
 
 // -- SVC621 --
@@ -57,13 +39,32 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const isCheck =
       words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
     if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
+    if (sides.some((side) => isStored(side, module)) || isChangeTest(node, sides)) continue;
     report(
       'SVC621',
       module,
       node,
-      `"${node.operator}" ends at the first difference: how long it takes tells how much of the secret was right`,
+      `"${node.operator}" stops at the first difference, so its duration shows how much of the secret was right`,
     );
   }
+}
+
+/** `if (user.token !== token) user.token = token`: what is stored is brought up to date. */
+function isChangeTest(node: Node, sides: readonly Node[]): boolean {
+  let at: Node | undefined = node;
+  while (at?.parent !== undefined && at.type !== 'if' && at.type !== 'function') at = at.parent;
+  if (at?.type !== 'if') return false;
+  return sides.some((side) => {
+    const path = pathOf(side);
+    return path !== undefined && assigns(at.yes, path);
+  });
+}
+
+/** Whether a value was read from a store: what is compared with it was not sent by a client. */
+function isStored(side: Node, module: SourceModule): boolean {
+  if (side.type !== 'member' || side.object.type !== 'name') return false;
+  const maker = makerOf(side.object, module);
+  return maker !== undefined && /(?:^|\.)(?:db|store|cache|storage)\.get$/i.test(maker);
 }
 
 /** Two fields of one form: a password typed twice. */
@@ -92,7 +93,8 @@ const SECRET_NAME =
 function findRandom(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
-    const name = secretNameAround(call);
+    if (usesBetterChance(call, module)) continue;
+    const name = secretNameAround(call) ?? secretMaker(call);
     if (name !== undefined)
       report(
         'SVC622',
@@ -122,9 +124,22 @@ function secretNameAround(node: Node): string | undefined {
   return undefined;
 }
 
-function wordOfTarget(target: Node): string | undefined {
-  const path = pathOf(target);
-  return path?.slice(path.lastIndexOf('.') + 1);
+/** Functions that make what must not be guessed: `newInviteCode`, `generateOtp`. */
+const MAKES_SECRET =
+  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|salt|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
+
+/** The function around, where its name says that it makes a secret. */
+function secretMaker(call: Call): string | undefined {
+  const fn = functionAround(call);
+  const name = fn === undefined ? undefined : nameOfCallback(fn);
+  return name !== undefined && MAKES_SECRET.test(bare(name)) ? name : undefined;
+}
+
+/** Whether the function around takes the secret itself out of a better source: Math.random() then decides something else, as a length. */
+function usesBetterChance(call: Call, module: SourceModule): boolean {
+  const fn = functionAround(call);
+  const code = module.source.slice(fn?.start ?? 0, fn?.end ?? 0);
+  return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
 }
 
 // -- SVC623 --
@@ -132,8 +147,14 @@ function wordOfTarget(target: Node): string | undefined {
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
 function findBareHashes(sources: Sources, report: ReportNode): void {
+  const hashers = hashersOf(sources);
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
+    const called = hashers.size === 0 ? undefined : sources.handlers.resolve(call.callee, module);
+    const index = called === undefined ? undefined : hashers.get(called);
+    const given = index === undefined ? undefined : call.args[index];
+    if (given !== undefined && isTypedPassword(given) && !isHashedAgain(module))
+      tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
     const isHash = made !== undefined && /^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module));
@@ -142,17 +163,51 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
       : /^crypto\.hash$|^(?:md5|sha1|sha256)$/.test(meaning)
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
-    if (text === undefined || /pwnedpasswords|haveibeenpwned/i.test(module.source)) continue;
-    if (/bcrypt|argon2|scrypt|pbkdf2/i.test(module.source)) continue; // it is hashed once more
+    if (text === undefined || isHashedAgain(module)) continue;
     if (replaces(call, text)) continue; // it goes on under its name, to a slower hash
-    if (mentions(text, (word) => PASSWORD.test(word)))
-      report(
-        'SVC623',
-        module,
-        call,
-        'the password is hashed by a function that is made to be fast: a thief of the table tries billions a second',
-      );
+    if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
   }
+}
+
+/** Whether an expression is a password as a person has typed it: a name, or a field of a form; `user.password` may be a hash already. */
+function isTypedPassword(node: Node): boolean {
+  const path = pathOf(node) ?? '';
+  return (
+    PASSWORD.test(wordOf(node)) &&
+    (!path.includes('.') || /^(?:\w+\.)?(?:form|body|input|data|query|credentials)\./.test(path))
+  );
+}
+
+function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
+  report(
+    'SVC623',
+    module,
+    call,
+    'the password is hashed by a fast function: an attacker with a copy of the table tries billions of passwords a second',
+  );
+}
+
+/** Whether the hash goes on to a slower one, or asks a list of leaked passwords. */
+function isHashedAgain({ source }: SourceModule): boolean {
+  return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
+}
+
+/** Functions that return a fast hash of one of their parameters, with its index: `digest(text)`. */
+function hashersOf(sources: Sources): Map<Fn, number> {
+  const found = new Map<Fn, number>();
+  for (const { module, node: call } of sources.all('call')) {
+    const fn = functionAround(call);
+    if (fn === undefined || call.callee.type !== 'member' || call.callee.property !== 'update') continue;
+    const made = innermostCall(call);
+    if (made === undefined || !/^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module))) continue;
+    const [text] = call.args;
+    const index = fn.params.findIndex(
+      (param) =>
+        param.type === 'name' && text !== undefined && mentions(text, (word) => word === bare(param.name)),
+    );
+    if (index !== -1) found.set(fn, index);
+  }
+  return found;
 }
 
 /** `password = createHash(…).update(password).digest()` */
@@ -170,15 +225,6 @@ function innermostCall(call: Call): Call | undefined {
   return at.type === 'call' && at !== call ? at : undefined;
 }
 
-function mentions(node: Node, test: (word: string) => boolean): boolean {
-  let found = false;
-  walk(node, (part) => {
-    if ((part.type === 'name' || part.type === 'member') && test(wordOf(part))) found = true;
-    return !found && part.type !== 'function';
-  });
-  return found;
-}
-
 // -- SVC624 --
 
 function findUnverified(sources: Sources, report: ReportNode): void {
@@ -193,6 +239,8 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
     if (/\b\w*(?:verif|timingSafeEqual)\w*\s*\(/i.test(code) || isClearlyOwn(code)) continue;
+    if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
+      continue;
     report(
       'SVC624',
       module,
@@ -200,6 +248,42 @@ function findUnverified(sources: Sources, report: ReportNode): void {
       'the token is read without its signature being verified: any client can write one',
     );
   }
+}
+
+/** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */
+function isBehindGuard(call: Call, module: SourceModule): boolean {
+  for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
+    if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))
+      return true;
+  return false;
+}
+
+/** Whether the functions that call a helper verify the token behind it. */
+function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
+  const name = fn === undefined ? undefined : nameOfCallback(fn);
+  if (name === undefined) return false;
+  return sources.all('call').some(({ module, node }) => {
+    const caller = calledName(node) === name ? functionAround(node) : undefined;
+    return caller !== undefined && /\bverif\w*\s*\(/i.test(module.source.slice(caller.start, caller.end));
+  });
+}
+
+/** Whether the token is what another server has answered: TLS has proved who sent it. */
+function isOfProvider(call: Call, module: SourceModule): boolean {
+  let found = false;
+  for (const arg of call.args)
+    walk(arg, (node) => {
+      const value = node.type === 'name' ? literal(node, module) : undefined;
+      const made = value?.type === 'await' ? value.value : value;
+      if (made?.type !== 'call' || made.callee.type !== 'member') return;
+      const owner = pathOf(made.callee.object) ?? '';
+      if (
+        /^(?:text|json)$/.test(made.callee.property ?? '') &&
+        /^(?:res|resp|response|answer|reply)$/i.test(owner)
+      )
+        found = true;
+    });
+  return found;
 }
 
 /** Whether a token is read that the program itself has just asked for. */
@@ -227,221 +311,4 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
       found = true;
   });
   return found;
-}
-
-// -- SVC625 --
-
-const LOGGED =
-  /^(?:password|passwd|pwd|passphrase|secret|clientsecret|apikey|accesstoken|refreshtoken|idtoken|authtoken|bearertoken|resettoken|privatekey|token|sessiontoken|otp|authorization|cookie|creditcard|cardnumber|cvv|cvc)$/;
-
-function isLog(call: Call): boolean {
-  const path = pathOf(call.callee) ?? '';
-  return /^console\.(?:log|info|warn|error|debug|trace)$/.test(path) || isLogger(path);
-}
-
-function isLogger(path: string): boolean {
-  return /(?:^|\.)#?(?:log|logger)\.(?:info|warn|error|debug|trace|fatal|log)$/.test(path);
-}
-
-function findLogged(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (!isLog(call)) continue;
-    const isConsole = pathOf(call.callee)!.startsWith('console.');
-    for (const arg of call.args) {
-      const name = loggedName(arg, isConsole);
-      if (name === undefined) continue;
-      report('SVC625', module, arg, `"${name}" goes into the log, where everybody who reads logs can use it`);
-      break;
-    }
-  }
-}
-
-/** A secret among what is logged. The logger of this package leaves out members that are called as secrets are. */
-function loggedName(node: Node, isConsole: boolean): string | undefined {
-  switch (node.type) {
-    case 'name':
-    case 'member':
-      return LOGGED.test(wordOf(node)) ? (wordOfTarget(node) ?? undefined) : undefined;
-    case 'template':
-      return firstOf(node.values, (value) => loggedName(value, isConsole));
-    case 'binary':
-      return node.operator === '+' || node.operator === '??' || node.operator === '||'
-        ? (loggedName(node.left, isConsole) ?? loggedName(node.right, isConsole))
-        : undefined;
-    case 'object':
-      return firstOf(node.entries, (entry) => {
-        if (entry.type === 'spread' || entry.value === undefined) return undefined;
-        if (!isConsole && LOGGED.test(bare(entry.key ?? ''))) return undefined;
-        return loggedName(entry.value, isConsole);
-      });
-    case 'call':
-      return pathOf(node.callee) === 'JSON.stringify' && node.args[0] !== undefined
-        ? loggedName(node.args[0], true)
-        : undefined;
-    default:
-      return undefined;
-  }
-}
-
-function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | undefined): R | undefined {
-  for (const node of nodes) {
-    const found = find(node);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-/** SVC625 for whole bodies of logins, and the fields and cookies of a request. */
-export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
-  if (!isLog(call)) return;
-  const isConsole = pathOf(call.callee)!.startsWith('console.');
-  for (const arg of call.args) {
-    const parts =
-      arg.type === 'object'
-        ? arg.entries.flatMap((entry) =>
-            entry.type === 'entry' && entry.value !== undefined ? [entry.value] : [],
-          )
-        : [arg];
-    for (const part of parts) {
-      const inner = part.type === 'call' && pathOf(part.callee) === 'JSON.stringify' ? part.args[0] : part;
-      const value = given(inner);
-      const whole = value?.part;
-      const hasSecrets =
-        (isConsole && (whole === 'headers' || whole === 'cookies')) ||
-        ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
-      if (hasSecrets)
-        return report('SVC625', module, part, `all of "${whole!}" goes into the log, with the secrets in it`);
-    }
-  }
-}
-
-function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean {
-  if (route === undefined) return false;
-  const spec = specOf(route);
-  const input = entryOf(spec, 'form') ?? entryOf(spec, 'body');
-  const type = input === undefined ? undefined : (literal(input, route.module) ?? input);
-  const text = type === undefined ? '' : route.module.source.slice(type.start, type.end);
-  const path = route.call.args[0]?.type === 'text' ? route.call.args[0].value : '';
-  return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
-}
-
-// -- SVC626 --
-
-const REVEALED =
-  /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
-const SENDS = /^(?:json|send|end|write|html|text)$/;
-
-function findRevealed(sources: Sources, report: ReportNode): void {
-  for (const { module, node } of sources.all('member')) {
-    if (
-      node.property !== 'stack' ||
-      !/^(?:\w*[eE]rr(?:or)?|e|ex|cause|reason|exception)$/.test(pathOf(node.object) ?? '')
-    )
-      continue;
-    if (isSent(node, sources, module))
-      report('SVC626', module, node, 'the answer shows the stack: paths, packages and their versions');
-  }
-  for (const { module, node } of sources.all('entry')) {
-    if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
-      continue;
-    if (
-      node.value.type === 'text' ||
-      node.value.type === 'value' ||
-      (node.value.type === 'name' && node.value.name === 'undefined')
-    )
-      continue;
-    if (isReturned(node.parent, sources))
-      report('SVC626', module, node, `the answer has "${node.key!}": every client gets it`);
-  }
-  for (const { module, node } of sources.all('member')) {
-    if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
-    if (isReturned(node, sources) || isSent(node, sources, module))
-      report('SVC626', module, node, 'the answer has the environment, with every secret in it');
-  }
-}
-
-/** Whether a value is part of an answer: returned by a handler, or handed to what makes or sends one. */
-function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
-  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
-    if (at.type === 'call') {
-      const name = calledName(at) ?? '';
-      if (isLog(at)) return false;
-      if (
-        /(?:^|\.)(?:\w*Response|reply|HTTPException|BadRequest|InternalError)$/.test(
-          meaningOfCall(at, module),
-        )
-      )
-        return true;
-      if (
-        SENDS.test(name) &&
-        at.callee.type === 'member' &&
-        /(?:^|\.)(?:res|response|reply|ctx|c)\b/.test(
-          pathOf(at.callee.object) ??
-            (at.callee.object.type === 'call' ? (pathOf(at.callee.object.callee) ?? '') : ''),
-        )
-      )
-        return true;
-      if (!/^(?:String|split|join|slice|trim|map|toString|stringify)$/.test(name)) return false;
-    }
-  }
-  return isReturned(node, sources);
-}
-
-/** Whether a handler returns it as it stands there, with no schema of the reply that would leave it out. */
-function isReturned(node: Node, sources: Sources): boolean {
-  const fn = functionAround(node);
-  if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
-  const [role] = sources.handlers.rolesOf(fn).filter((each) => each !== undefined);
-  if (role?.route !== undefined && entryOf(specOf(role.route), 'response') !== undefined) return false;
-  let at: Node = node;
-  for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
-    if (up.type === 'leave') return up.how === 'return';
-    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? '')) return false;
-    if (up.type === 'statement' || up.type === 'declarator' || up.type === 'if' || up.type === 'binary')
-      return false;
-  }
-  return fn.isExpression && fn.body[0] === at;
-}
-
-// -- SVC627 --
-
-function findUnverifiedMail(sources: Sources, report: ReportNode): void {
-  for (const { module, node: fn } of sources.all('function')) {
-    if (nameOfCallback(fn) !== 'onUser') continue;
-    const code = module.source.slice(fn.start, fn.end);
-    if (/verified/i.test(code)) continue;
-    walk(fn, (node) => {
-      if (node.type !== 'call' || node.isNew || !isLookup(node, module)) return;
-      const mail = node.args.find((arg) => mentions(arg, (word) => word === 'email'));
-      if (mail !== undefined)
-        report(
-          'SVC627',
-          module,
-          node,
-          'the account is found by an e-mail address that may not be verified: a person who enters it at the provider gets the account',
-        );
-      return;
-    });
-  }
-}
-
-function nameOfCallback(fn: Fn): string | undefined {
-  return (
-    fn.name ??
-    (fn.parent?.type === 'entry'
-      ? fn.parent.key
-      : fn.parent?.type === 'declarator'
-        ? wordOfTarget(fn.parent.target)
-        : undefined)
-  );
-}
-
-function isLookup(call: Call, module: SourceModule): boolean {
-  const name = calledName(call) ?? '';
-  const [statement] = call.args;
-  const text = statement === undefined ? '' : module.source.slice(statement.start, statement.end);
-  return /^(?:find|get|lookup|load|userBy|accountBy|select|by)\w*$/i.test(name) ||
-    /^(?:fetchOne|fetchAll|scalar)$/.test(name)
-    ? !/\binsert\b/i.test(text)
-    : false;
 }

@@ -8,7 +8,7 @@ import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Severity } from '../../base/findings.ts';
 
-/** How a rule tells of a mistake at a node. */
+/** Reports a mistake at a node. */
 export type ReportNode = (
   rule: `SVC${number}`,
   module: SourceModule,
@@ -17,13 +17,17 @@ export type ReportNode = (
   more?: { readonly severity?: Severity; readonly remedy?: string },
 ) => void;
 
-type ByType = { readonly [T in Node['type']]?: Extract<Node, { type: T }>[] };
+/** A node with its module. */
+interface Located<T extends Node['type']> {
+  readonly module: SourceModule;
+  readonly node: Extract<Node, { type: T }>;
+}
 
 /** A project, ready for rules. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;
-  readonly #nodes = new Map<SourceModule, ByType>();
+  readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
   #reached: Map<Fn, Fn> | undefined;
 
   constructor(project: Project) {
@@ -31,24 +35,25 @@ export class Sources {
     const calls = new Map<SourceModule, readonly Call[]>();
     const functions = new Map<SourceModule, readonly Fn[]>();
     for (const module of project.modules) {
-      const byType: Record<string, Node[]> = {};
+      const ownCalls: Call[] = [];
+      const ownFunctions: Fn[] = [];
       walk(module.body, (node) => {
-        (byType[node.type] ??= []).push(node);
+        const located = { module, node };
+        const same = this.#nodes.get(node.type);
+        if (same === undefined) this.#nodes.set(node.type, [located]);
+        else same.push(located);
+        if (node.type === 'call') ownCalls.push(node);
+        else if (node.type === 'function') ownFunctions.push(node);
       });
-      this.#nodes.set(module, byType as ByType); // filled by type
-      calls.set(module, (byType['call'] ?? []) as Call[]);
-      functions.set(module, (byType['function'] ?? []) as Fn[]);
+      calls.set(module, ownCalls);
+      functions.set(module, ownFunctions);
     }
     this.handlers = new Handlers(project, calls, functions);
   }
 
   /** Every node of a kind, with its module. */
-  *all<T extends Node['type']>(
-    type: T,
-  ): Generator<{ module: SourceModule; node: Extract<Node, { type: T }> }> {
-    for (const module of this.project.modules)
-      for (const node of this.#nodes.get(module)?.[type] ?? [])
-        yield { module, node: node as Extract<Node, { type: T }> };
+  all<T extends Node['type']>(type: T): readonly Located<T>[] {
+    return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[]; // kept by type
   }
 
   /** The handler from which requests reach a function; undefined where none does. */
@@ -120,6 +125,16 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   if (meaning === undefined)
     meanings.set(call, (meaning = meaningOf(call.callee, module) ?? pathOf(call.callee) ?? ''));
   return meaning;
+}
+
+/** Returns the meaning of the class or function that an object was made by: `svc.RateLimiter` of `const limiter = new RateLimiter(…)`. */
+export function makerOf(node: Node, module: SourceModule): string | undefined {
+  if (node.type !== 'name') return undefined;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+  const { target, value } = binding.node;
+  const made = value?.type === 'await' ? value.value : value;
+  return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
 }
 
 /** The text of a node as it is written, on one line and not too long. */

@@ -9,11 +9,11 @@ import { hasDeclaredBody } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
-import type { Visit } from './flow.ts';
+import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file but those that follow requests. */
-export function findStateMistakes(sources: Sources, report: ReportNode): void {
+export function reportState(sources: Sources, report: ReportNode): void {
   findKept(sources, report);
   findSharedCaches(sources, report);
   findSlowPatterns(sources, report);
@@ -49,6 +49,41 @@ function findKept(sources: Sources, report: ReportNode): void {
         `"${path}" is one variable for all requests, and "${given}" belongs to one of them: another client may see it`,
       );
   }
+}
+
+/** SVC631: looks at one assignment of a value of a request to a variable of a module, or a member of one. */
+export function findKeptRequests(
+  { assign, module, value }: Kept,
+  sources: Sources,
+  report: ReportNode,
+): void {
+  const path = pathOf(assign.target);
+  const fn = functionAround(assign);
+  if (path === undefined || fn === undefined || assign.operator !== '=') return;
+  const [name] = path.split('.') as [string];
+  const binding = module.lookup(name, assign.target);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
+  if (functionAround(binding.node) !== undefined) return;
+  const isWritten = /^(?:body|form|json|text)\b/.test(value.what); // a write may set what is shared: then it is read elsewhere
+  if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
+  report(
+    'SVC631',
+    module,
+    assign,
+    `"${path}" is one variable for all requests, and it keeps ${value.what} of one of them: requests of other clients see or overwrite it`,
+  );
+}
+
+/** Whether another function, or another module, uses the variable. */
+function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: Sources): boolean {
+  const around = functionAround(assign);
+  if (declarator.parent?.parent?.type === 'export') return true;
+  for (const { module, node } of sources.all('name')) {
+    if (node.name !== name || node.parent === declarator || functionAround(node) === around) continue;
+    const binding = module.lookup(name, node);
+    if (binding?.kind === 'declared' && binding.node === declarator) return true;
+  }
+  return false;
 }
 
 /** A parameter of a function around a value that belongs to one client. */
@@ -128,7 +163,7 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   return found;
 }
 
-/** `cache.set('profile', …)`: one key for everybody. */
+/** `cache.set('profile', …)`: one key for all clients. */
 function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const [key, value] = call.args;
   const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
@@ -140,7 +175,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
       'SVC632',
       module,
       call,
-      `"${key.value}" is one key for everybody, and what is kept depends on "${given}"`,
+      `"${key.value}" is one key for all clients, but the value depends on "${given}"`,
     );
 }
 
@@ -211,21 +246,39 @@ export function findMerged({ call, module, given }: Visit, report: ReportNode): 
   }
   if (/h(?:mac|ash)/i.test(module.source.slice(call.callee.start, call.callee.end))) return;
   if (
-    !STORES.test(name) ||
+    (!STORES.test(name) && !/^(?:push|put|replace\w*)$/.test(name)) ||
     /^(?:headers|cookies|session|cache|map|Map|res|response|reply)$/i.test(path?.split('.').at(-2) ?? '')
   )
     return;
+  for (const arg of call.args) {
+    const merged = mergedBody(arg, given);
+    if (merged !== undefined && /^(?:set|save|update\w*|replace\w*|push|put)$/.test(name))
+      return tell(arg, merged);
+  }
   const owner =
     path
       ?.replace(/^this\./, '')
       .split('.')
       .slice(0, -1)
       .join('.') ?? '';
+  if (!STORES.test(name)) return;
   for (const arg of call.args) {
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue; // another function may pick what it needs
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }
+}
+
+/** `{ ...user, ...body }`: what a client sends wins over what was there. */
+function mergedBody(arg: Node, given: Visit['given']): string | undefined {
+  if (arg.type !== 'object') return undefined;
+  const spreads = arg.entries.filter((entry) => entry.type === 'spread');
+  if (spreads.length < 2) return undefined;
+  for (const { value } of spreads.slice(1)) {
+    const found = given(value);
+    if (found?.part === 'body' && !hasDeclaredBody(found.route)) return found.what;
+  }
+  return undefined;
 }
 
 function wholeBody(arg: Node, given: Visit['given']): string | undefined {

@@ -9,7 +9,7 @@ import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
 /** A module as it was read. */
-export interface Parsed {
+interface Parsed {
   readonly body: Block;
   readonly comments: readonly Token[];
 }
@@ -25,7 +25,8 @@ export function parse(source: string): Parsed {
 }
 
 function adopt(node: Node): void {
-  for (const child of childrenOf(node)) {
+  const parts = (node.parts = childrenOf(node));
+  for (const child of parts) {
     child.parent = node;
     adopt(child);
   }

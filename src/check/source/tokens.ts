@@ -7,8 +7,7 @@
  */
 
 /** The kind of a token. */
-export type TokenKind =
-  'name' | 'private' | 'number' | 'string' | 'template' | 'pattern' | 'punctuator' | 'comment';
+type TokenKind = 'name' | 'private' | 'number' | 'string' | 'template' | 'pattern' | 'punctuator' | 'comment';
 
 /** A token, with its place in the text. */
 export interface Token {
@@ -21,6 +20,7 @@ export interface Token {
   readonly isFirstOfLine: boolean;
 }
 
+const LINE = /[^\n\r\u2028\u2029]*/y;
 const SPACE = /[\s\uFEFF]+/y;
 const NAME = /(?:[A-Za-z_$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)(?:[\w$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)*/y;
 const NUMBER = /(?:0[xXoObB][\dA-Fa-f_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?[\d_]+)?)n?/y;
@@ -74,12 +74,7 @@ class Tokenizer {
 
   #next(): void {
     const source = this.#source;
-    const space = this.#match(SPACE);
-    if (space > this.#at) {
-      if (/[\n\r\u2028\u2029]/.test(source.slice(this.#at, space))) this.#isFirstOfLine = true;
-      this.#at = space;
-      return;
-    }
+    if (this.#skipSpace()) return;
     const char = source[this.#at]!;
     const following = source[this.#at + 1];
     if (char === '/' && following === '/') this.#add('comment', this.#lineEnd(this.#at));
@@ -99,6 +94,21 @@ class Tokenizer {
       if (name > this.#at) this.#add('name', name);
       else this.#punctuator();
     }
+  }
+
+  /** Whether there was space, which is passed over. */
+  #skipSpace(): boolean {
+    const source = this.#source;
+    const from = this.#at;
+    for (let code = source.charCodeAt(this.#at); code === 32 || (code >= 9 && code <= 13);) {
+      if (code === 10 || code === 13) this.#isFirstOfLine = true;
+      code = source.charCodeAt(++this.#at);
+    }
+    if (source.charCodeAt(this.#at) < 128 || this.#at >= source.length) return this.#at > from;
+    const space = this.#match(SPACE);
+    if (/[\n\r\u2028\u2029]/.test(source.slice(this.#at, space))) this.#isFirstOfLine = true;
+    this.#at = space;
+    return space > from;
   }
 
   #punctuator(): void {
@@ -150,7 +160,8 @@ class Tokenizer {
   }
 
   #lineEnd(from: number): number {
-    return from + /^[^\n\r\u2028\u2029]*/.exec(this.#source.slice(from))![0].length;
+    LINE.lastIndex = from;
+    return LINE.test(this.#source) ? LINE.lastIndex : from;
   }
 
   #quotedEnd(): number {

@@ -2,12 +2,12 @@
  * Values of a request on their way through a function: where each comes from, which name holds it, and whether code has judged it.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
-import type { Fn, Node } from './nodes.ts';
+import type { Call, Fn, Node } from './nodes.ts';
 import type { RouteCall } from './routes.ts';
 
-/** A value of a request, or the request itself. */
+/** A value of a request, the request itself, or an object with such members. */
 export interface Given {
-  readonly kind: 'request' | 'outside';
+  readonly kind: 'request' | 'outside' | 'members';
   /** Where it comes from: `query.name`. */
   readonly what: string;
   /** The input that it is the whole of: `query`, `body`. */
@@ -19,6 +19,8 @@ export interface Given {
   readonly text: string;
   /** Whether no schema has seen it. */
   readonly isRaw?: boolean | undefined;
+  /** Members of an object that the program made, by name. */
+  readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
 /** Stands for a value of the program at the beginning of a text. */
@@ -106,6 +108,35 @@ export function isPresence(node: Node): boolean {
   );
 }
 
-export function isTypeTest(node: Node): boolean {
+function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
+}
+
+/** A value of a request, or the first such member of an object. */
+export function outsideOf(value: Given | undefined): Given | undefined {
+  if (value?.kind !== 'members') return value;
+  return value.members!.values().find(({ kind }) => kind === 'outside'); // its kind has members
+}
+
+/** `name.charAt(0)`, `name.slice(0, 1)` */
+export function isOneCharacter({ callee, args }: Call): boolean {
+  if (callee.type !== 'member') return false;
+  if (callee.property === 'charAt') return true;
+  const [from, to] = args;
+  return (
+    /^(?:slice|substring|substr)$/.test(callee.property ?? '') &&
+    from?.type === 'value' &&
+    to?.type === 'value' &&
+    from.raw === '0' &&
+    to.raw === '1'
+  );
+}
+
+/** `!next.startsWith('//')`, `!name.includes('..')`: a test for what must not be there says something where it fails. */
+export function isDenial({ callee, args }: Call): boolean {
+  return (
+    callee.type === 'member' &&
+    /^(?:startsWith|includes|endsWith)$/.test(callee.property ?? '') &&
+    args[0]?.type === 'text'
+  );
 }

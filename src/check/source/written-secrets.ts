@@ -1,9 +1,10 @@
 /**
  * Secrets that stand in the sources: as arguments, in addresses of databases, and as the fallback of a variable (a part of SVC205).
  */
+import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf } from './nodes.ts';
-import { literal } from './routes.ts';
+import { constantOf, literal } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
@@ -11,59 +12,141 @@ import type { ReportNode, Sources } from './sources.ts';
 
 /** SVC205 in every module of the project. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
-  findWritten(sources, report);
+  const secrets = secretsOf(sources);
+  findWritten(sources, secrets, report);
+  findShared(secrets, report);
   findFallbacks(sources, report);
 }
 
-/** For each function that takes a secret, where: an argument, or a member of its options. */
-const TAKES_SECRET: readonly (readonly [function_: RegExp, argument: number | string, what: string])[] = [
-  [/^svc\.BearerAuth$/, 0, 'BearerAuth'],
-  [/^svc\.SessionMiddleware$/, 'secrets', 'SessionMiddleware'],
-  [/^svc\.CSRFMiddleware$/, 'secrets', 'CSRFMiddleware'],
-  [/^svc\.(?:createToken|verifyToken)$/, 1, 'the token'],
-  [
-    /^svc\/oauth\.(?:githubProvider|googleProvider|microsoftProvider|appleProvider|gitlabProvider)$/,
-    1,
-    'the provider',
-  ],
-  [/^svc\/oauth\.\w*[pP]rovider$/, 'clientSecret', 'the provider'],
-  [/^crypto\.createHmac$/, 1, 'the HMAC'],
-  [/^jsonwebtoken\.(?:sign|verify)$/, 1, 'the token'],
-];
+/** A function that takes a secret. */
+interface Taker {
+  readonly function: RegExp;
+  /** Where the secret is: an argument, or a member of the options. */
+  readonly where: number | string;
+  readonly what: string;
+  /** Purpose of the secret; the name of the function where each function is a purpose of its own. */
+  readonly purpose?: string;
+}
 
-function findWritten(sources: Sources, report: ReportNode): void {
+const TAKERS: readonly Taker[] = [
+  { function: /^svc\.BearerAuth$/, where: 0, what: 'BearerAuth', purpose: 'tokens' },
+  { function: /^svc\.SessionMiddleware$/, where: 'secrets', what: 'SessionMiddleware', purpose: 'sessions' },
+  { function: /^svc\.CSRFMiddleware$/, where: 'secrets', what: 'CSRFMiddleware', purpose: 'CSRF tokens' },
+  { function: /^svc\.(?:createToken|verifyToken)$/, where: 1, what: 'the token', purpose: 'tokens' },
+  {
+    function: /^svc\/oauth\.(?:keycloakProvider)$/,
+    where: 3,
+    what: 'the provider',
+  },
+  {
+    function: /^svc\/oauth\.(?!keycloak|oidc|auth0|cognito|okta)\w+Provider$/,
+    where: 1,
+    what: 'the provider',
+  },
+  { function: /^svc\/oauth\.(?:oidc|auth0|cognito|okta)Provider$/, where: 2, what: 'the provider' },
+  { function: /^svc\/oauth\.\w*[pP]rovider$/, where: 'clientSecret', what: 'the provider' },
+  { function: /^crypto\.createHmac$/, where: 1, what: 'the HMAC', purpose: 'signatures' },
+  { function: /^jsonwebtoken\.(?:sign|verify)$/, where: 1, what: 'the token', purpose: 'tokens' },
+];
+const MAY_TAKE =
+  /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
+
+/** A secret that a call takes. */
+interface Taken {
+  readonly module: SourceModule;
+  readonly meaning: string;
+  readonly taker: Taker;
+  readonly secret: Node;
+}
+
+/** Every secret that a call takes. */
+function secretsOf(sources: Sources): readonly Taken[] {
+  const found: Taken[] = [];
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
-    if (
-      !/^(?:svc|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/.test(
-        meaning,
-      )
-    )
-      continue;
-    for (const [pattern, where, what] of TAKES_SECRET) {
-      if (!pattern.test(meaning)) continue;
+    if (!MAY_TAKE.test(meaning)) continue;
+    for (const taker of TAKERS) {
+      const { where } = taker;
+      if (!taker.function.test(meaning)) continue;
       const arg =
         typeof where === 'number'
           ? call.args[where]
           : call.args.map((each) => entryOf(each, where)).find((each) => each !== undefined);
-      for (const each of arg?.type === 'list' ? arg.items : [arg]) tellWritten(each, what, module, report);
+      for (const secret of arg?.type === 'list' ? arg.items : [arg])
+        if (secret !== undefined) found.push({ module, meaning, taker, secret });
     }
+  }
+  return found;
+}
+
+function findWritten(sources: Sources, secrets: readonly Taken[], report: ReportNode): void {
+  for (const { module, taker, secret } of secrets) tellWritten(secret, taker.what, module, report);
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    if (!MAY_TAKE.test(meaning) && calledName(call) !== 'loadDict') continue;
     if (meaning === 'svc.APIKeyAuth') {
-      const keys = entryOf(call.args[0], 'keys');
-      if (keys?.type === 'object')
-        for (const entry of keys.entries)
-          if (entry.type === 'entry') tellWritten(entry.value, 'APIKeyAuth', module, report);
+      const given = entryOf(call.args[0], 'keys');
+      const keys = given === undefined ? undefined : constantOf(given, module);
+      if (keys?.node.type === 'object')
+        for (const entry of keys.node.entries)
+          if (entry.type === 'entry')
+            for (const key of entry.value?.type === 'list' ? entry.value.items : [entry.value])
+              tellWritten(key, 'APIKeyAuth', keys.module, report);
     }
+    if (meaning === 'svc.Svc') {
+      const ops = entryOf(call.args[0], 'ops');
+      for (const part of ['metrics', 'docs'])
+        tellWritten(entryOf(entryOf(ops, part), 'auth'), `/${part}`, module, report);
+      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+        tellWritten(entryOf(entryOf(call.args[0], 'config'), key), key, module, report);
+    }
+    if (calledName(call) === 'loadDict')
+      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+        tellWritten(entryOf(call.args[0], key), key, module, report);
     if (/(?:DatabasePlugin|RedisPlugin|openDatabase|createPool|createClient)$/.test(meaning))
       tellPassword(call.args[0], module, report);
   }
+}
+
+/** Reports one secret used for two purposes, at the later use: a leak through one exposes the other. */
+function findShared(secrets: readonly Taken[], report: ReportNode): void {
+  const first = new Map<string, { readonly purpose: string; readonly place: string }>();
+  for (const { module, meaning, taker, secret } of secrets) {
+    const key = keyOf(secret, module);
+    if (key === undefined) continue;
+    const purpose = taker.purpose ?? meaning.replace(/^svc\/oauth\./, '');
+    const earlier = first.get(key);
+    if (earlier === undefined) {
+      const { line } = module.placeAt(secret.start);
+      first.set(key, { purpose, place: `${basename(module.file)}:${line}` });
+    } else if (earlier.purpose !== purpose)
+      report(
+        'SVC205',
+        module,
+        secret,
+        `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} serves two purposes: ${earlier.purpose} at ${earlier.place}, and here ${purpose}`,
+        {
+          severity: 'warning',
+          remedy: 'Give each purpose a secret of its own, so that a leak of one opens nothing else',
+        },
+      );
+  }
+}
+
+/** Returns what two equal secrets have in common: the variable they are read from, or their text. */
+function keyOf(secret: Node, module: SourceModule): string | undefined {
+  const constant = constantOf(secret, module)?.node;
+  const value = constant?.type === 'binary' ? constant.left : constant;
+  if (value?.type === 'text') return value.value === '' ? undefined : value.value;
+  const path = value === undefined ? undefined : pathOf(value);
+  return path?.startsWith('process.env.') === true ? path : undefined;
 }
 
 function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportNode): void {
   if (node === undefined) return;
   const value = literal(node, module);
   if (value?.type !== 'text' || value.value === '') return;
-  const weakness = what === 'APIKeyAuth' ? undefined : weaknessOf(value.value);
+  const weakness = /^(?:APIKeyAuth|\/\w+)$/.test(what) ? undefined : weaknessOf(value.value);
   report(
     'SVC205',
     module,
@@ -83,6 +166,9 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
+/** Functions of a project that read a variable, with a fallback behind its name. */
+const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
+
 /** `process.env.TOKEN ?? 'dev'`: the fallback is what production runs with where the variable is forgotten. */
 function findFallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
@@ -92,12 +178,18 @@ function findFallbacks(sources: Sources, report: ReportNode): void {
   }
   for (const { module, node: call } of sources.all('call')) {
     const [key, fallback] = call.args;
-    if (calledName(call) !== 'get' || key?.type !== 'text' || fallback === undefined) continue;
-    if (
-      /(?:^|\.)config$/.test(call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '') &&
-      SECRET_VARIABLE.test(key.value)
-    )
+    if (key?.type !== 'text' || fallback === undefined || !SECRET_VARIABLE.test(key.value)) continue;
+    const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
+    const name = calledName(call) ?? '';
+    if ((name === 'get' && /(?:^|\.)(?:config|env|settings)$/.test(owner)) || READS_VARIABLE.test(name))
       tellFallback(fallback, key.value, module, report);
+  }
+  for (const { module, node } of sources.all('declarator')) {
+    if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
+      continue;
+    for (const entry of node.target.entries)
+      if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
+        tellFallback(entry.value.value, entry.key!, module, report); // its name has just been tested
   }
 }
 

@@ -27,7 +27,7 @@ export interface StarterDeps {
 }
 
 /** A file of the project. */
-export interface StarterFile {
+interface StarterFile {
   /** Relative, with slashes. */
   readonly path: string;
   readonly text: string;

@@ -1,12 +1,14 @@
 /**
  * What keeps processes from migrating one database at the same time.
  *
- *   SQLite       BEGIN IMMEDIATE: the transaction is the lock            PostgreSQL   an advisory lock inside the transaction
+ *   SQLite       BEGIN IMMEDIATE: the transaction is the lock; without one a lock on a file beside it (sqlite/runner-lock.ts)
+ *   PostgreSQL   an advisory lock inside the transaction; without one another, of the session
  *   MySQL, MariaDB   GET_LOCK, which is of the connection: statements that change tables commit by themselves, so a script that
  *                has any is noted as begun before it, and is unfinished when it fails after its first statement
  */
 import { LockTimeout } from '../errors.ts';
 import { createTable, readApplied, type Applied } from './state.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
@@ -31,15 +33,37 @@ const POSTGRES_RUNNER = '8319946623122237299';
 const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
-/** Takes what {@link isRunning} looks at, where the lock of a transaction would not last: until {@link runnerEnds}, or the end of the session. */
-export async function runnerBegins(connection: Connection, dialect: Dialect): Promise<void> {
-  if (dialect === 'postgres')
+/** How often the lock of a SQLite file is asked for: another process that looks at it has it for a moment. */
+const RUNNER_TRIES = 50;
+
+/**
+ * Takes what {@link isRunning} looks at, where the lock of a transaction would not last: until it is disposed of, or the end of the process.
+ * MySQL and MariaDB have GET_LOCK, which lasts.
+ *
+ * @throws LockTimeout when another process has it
+ */
+export async function beginRunning(
+  connection: Connection,
+  dialect: Dialect,
+  clock: Clock,
+): Promise<AsyncDisposable | undefined> {
+  if (dialect === 'postgres') {
     await connection.scalar(`select pg_try_advisory_lock(${POSTGRES_RUNNER})`, [], undefined);
+    return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
+  }
+  const path = dialect === 'sqlite' ? await fileOf(connection) : '';
+  if (path === '') return undefined; // a database in memory has one process
+  const { takeRunnerLock } = await import('../sqlite/runner-lock.ts');
+  for (let tries = 0; tries < RUNNER_TRIES; tries++) {
+    const lock = await takeRunnerLock(path);
+    if (lock !== undefined) return { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
+    await clock.sleep(1);
+  }
+  throw new LockTimeout('Another process is migrating this file', { sqlstate: '55P03' });
 }
 
 /** Gives it back: a pooler's session goes on. */
-export async function runnerEnds(connection: Connection, dialect: Dialect): Promise<void> {
-  if (dialect !== 'postgres') return;
+async function releasePostgresRunner(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
   } catch {
@@ -47,12 +71,24 @@ export async function runnerEnds(connection: Connection, dialect: Dialect): Prom
   }
 }
 
-/** Whether a process is running a migration, by its lock; undefined for SQLite, where nothing tells. */
-export async function isRunning(connection: Connection, dialect: Dialect): Promise<boolean | undefined> {
-  if (dialect === 'sqlite') return undefined;
-  return dialect === 'postgres'
-    ? Number(await connection.scalar(`${POSTGRES_RUNS}${POSTGRES_RUNNER}`, [], undefined)) > 0
-    : Number(await connection.scalar(`select is_free_lock(${MYSQL_NAME})`, [], undefined)) === 0;
+/** Whether a process is running a migration, by its lock. */
+export async function isRunning(connection: Connection, dialect: Dialect): Promise<boolean> {
+  if (dialect === 'postgres')
+    return Number(await connection.scalar(`${POSTGRES_RUNS}${POSTGRES_RUNNER}`, [], undefined)) > 0;
+  if (dialect !== 'sqlite')
+    return Number(await connection.scalar(`select is_free_lock(${MYSQL_NAME})`, [], undefined)) === 0;
+  const path = await fileOf(connection);
+  return path !== '' && (await import('../sqlite/runner-lock.ts')).hasRunner(path);
+}
+
+/** The file of a SQLite database; empty for one in memory. */
+async function fileOf(connection: Connection): Promise<string> {
+  const file = await connection.scalar(
+    "select file from pragma_database_list where name = 'main'",
+    [],
+    undefined,
+  );
+  return String(file ?? '');
 }
 
 /** Whether DDL ends the transaction around it. */

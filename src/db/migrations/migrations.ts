@@ -14,7 +14,7 @@ import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from '../errors.ts';
 import { limitOf } from '../limits.ts';
-import { commitsByItself, isRunning, isUndoneTogether, locked, runnerBegins, runnerEnds } from './lock.ts';
+import { beginRunning, commitsByItself, isRunning, isUndoneTogether, locked } from './lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './source.ts';
 import {
   isUnfinished,
@@ -54,7 +54,7 @@ export interface MigrationDone {
 export interface UnfinishedMigration {
   readonly id: string;
   readonly name: string;
-  /** Whether a process runs it still, as far as its lock tells: never of SQLite. */
+  /** Whether a process runs it still: it has the lock then. */
   readonly isRunning: boolean;
   /** Its statements on the way up, with the lines of its file; none when no source knows it. */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
@@ -172,7 +172,7 @@ export class Migrator {
         return {
           id,
           name,
-          isRunning: (await isRunning(connection, dialect)) === true,
+          isRunning: await isRunning(connection, dialect),
           statements: migrations.find((migration) => migration.id === id)?.up.statements ?? [],
         };
       },
@@ -206,8 +206,7 @@ export class Migrator {
   ): Promise<MigrationState | undefined> {
     const { dialect } = this.#database;
     const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!; // with a time there is a limit
-    if ((await isRunning(connection, dialect)) === true)
-      refuseUnfinished(await readApplied(connection, dialect));
+    if (await isRunning(connection, dialect)) refuseUnfinished(await readApplied(connection, dialect));
     let found: Applied | undefined;
     const isStill = (rows: readonly Applied[]): boolean => (found = rows.find(isUnfinished)) !== undefined;
     await locked(connection, dialect, limit, true, isStill, async () => {
@@ -273,7 +272,7 @@ export class Migrator {
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        isDead = (await isRunning(connection, dialect)) === false; // looked at once more: it may have ended in between
+        isDead = !(await isRunning(connection, dialect)); // looked at once more: it may have ended in between
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }
     }
@@ -317,7 +316,7 @@ export class Migrator {
           }),
         );
       } catch (error) {
-        throw isAtEnd ? endProblem(script, error, UNDONE) : error;
+        throw isAtEnd ? endFault(script, error, UNDONE) : error;
       }
     }
     const bare = async (): Promise<void> => {
@@ -327,7 +326,7 @@ export class Migrator {
         if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
         await end();
       } catch (error) {
-        throw endProblem(script, error, UNFINISHED);
+        throw endFault(script, error, UNFINISHED);
       }
     };
     if (commitsByItself(dialect))
@@ -336,17 +335,16 @@ export class Migrator {
         await bare();
       });
     return withoutForeignKeys(connection, dialect, script, async () => {
-      let isRunner = false;
+      let running: AsyncDisposable | undefined;
       try {
         const isMine = await locked(connection, dialect, limit, true, isStill, async () => {
-          await runnerBegins(connection, dialect);
-          isRunner = true;
+          running = await beginRunning(connection, dialect, this.#clock);
           await note(false);
         });
         if (isMine) await bare();
         return isMine;
       } finally {
-        if (isRunner) await runnerEnds(connection, dialect);
+        await running?.[Symbol.asyncDispose]();
       }
     });
   }
@@ -444,7 +442,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
 }
 
 /** What the database refuses behind the last statement, as the migration's. Of a connection that was lost it is not: nobody knows. */
-function endProblem({ origin }: Script, error: unknown, outcome: string): unknown {
+function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
     !(error instanceof DatabaseError) ||
     error instanceof ConnectionLost ||

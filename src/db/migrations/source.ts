@@ -3,7 +3,11 @@
  *
  *   migrations/0001_create_users.up.sql      applied in the order of their numbers, which have no gaps
  *   migrations/0001_create_users.down.sql    undoes it; may be missing
+ *   migrations/0002_search.postgres.up.sql   in place of 0002_search.up.sql on PostgreSQL; other engines: sqlite, mysql, mariadb
  *   host.migration('0001', { sqlite: [...] })   of a plugin "oauth": its id is "oauth/0001"
+ *
+ * A file of an engine wins over the plain one. On MariaDB a file of mariadb wins over one of mysql, and that over the plain one. A
+ * migration whose files are all of other engines does not exist for this one; its number is taken all the same.
  *
  * What plugins contribute comes first, in the order in which they contribute it: files of an application may refer to tables
  * of plugins, and plugins know no table of an application. Directives are comments before the first statement:
@@ -15,7 +19,7 @@ import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../../base/errors.ts';
-import { ScriptProblem, splitScript, type SplitScript, type Statement } from '../script.ts';
+import { ScriptIssue, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
 /** Statements of a plugin, by engine. */
@@ -56,7 +60,7 @@ export interface Migration {
   readonly down: (() => Script) | undefined;
 }
 
-const FILE = /^(\d{4})_([a-z0-9_]+)\.(up|down)\.sql$/;
+const FILE = /^(\d{4})_([a-z0-9_]+)(?:\.(sqlite|postgres|mysql|mariadb))?\.(up|down)\.sql$/;
 const CONTROL: ReadonlySet<string | undefined> = new Set([
   'begin',
   'commit',
@@ -80,6 +84,16 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
     ...readContributed(contributed ?? [], dialect),
     ...(directory === undefined ? [] : readDirectory(directory, dialect)),
   ];
+}
+
+/** The engines whose files an engine takes, the best first; undefined for the plain file. */
+export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
+  return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
+}
+
+/** The file of a migration that has a name already, in a folder; undefined where there is none. @throws SvcError `E_MIGRATION_FILES` */
+export function fileNamed(directory: string, name: string): string | undefined {
+  return listFiles(directory, true).find((file) => file.name === name && file.direction === 'up')?.file;
 }
 
 /** The number that comes next in a folder, as four digits; `0001` where there is no folder yet. @throws SvcError `E_MIGRATION_FILES` */
@@ -134,48 +148,80 @@ interface FileName {
   readonly file: string;
   readonly number: string;
   readonly name: string;
+  /** The engine that it is for; undefined for all. */
+  readonly dialect: Dialect | undefined;
   readonly direction: 'up' | 'down';
 }
 
 function readDirectory(directory: string, dialect: Dialect): Migration[] {
   const files = listFiles(directory, false);
-  const ups = files.filter(({ direction }) => direction === 'up');
-  const downs = new Map(
-    files.filter(({ direction }) => direction === 'down').map((down) => [down.number, down]),
-  );
-  const refuse = (problem: string): never => {
-    throw new SvcError('E_MIGRATION_FILES', [directory, problem]);
-  };
-  ups.forEach(({ file, number }, index) => {
-    const before = ups[index - 1];
-    if (before?.number === number) refuse(`${before.file} and ${file} have the same number`);
-    const expected = String(index + 1).padStart(4, '0');
-    if (number !== expected)
-      refuse(
-        before === undefined
-          ? `the first file is ${file}, and not 0001_….up.sql`
-          : `${expected} is missing between ${before.file} and ${file}`,
-      );
-  });
-  for (const [number, { file, name }] of downs) {
-    const up = ups.find((candidate) => candidate.number === number);
-    if (up?.name !== name) refuse(`${file} has no ${number}_${name}.up.sql beside it`);
-  }
-  return ups.map(({ file, number, name }) => {
-    const text = readText(directory, file);
-    const down = downs.get(number);
+  const numbers = Map.groupBy(files, ({ number }) => number);
+  checkNumbers(directory, files, numbers);
+  return [...numbers.values()].flatMap((group) => {
+    const up = fileFor(group, 'up', dialect);
+    if (up === undefined) return []; // all of its files are of other engines
+    const text = readText(directory, up.file);
+    const down = fileFor(group, 'down', dialect);
     return {
-      id: number,
-      name,
+      id: up.number,
+      name: up.name,
       checksum: checksumOf(unified(text)),
       isContributed: false,
-      up: scriptOf(directory, file, text, dialect),
+      up: scriptOf(directory, up.file, text, dialect),
       down:
         down === undefined
           ? undefined
           : () => scriptOf(directory, down.file, readText(directory, down.file), dialect),
     };
   });
+}
+
+/** Numbers have no gaps, and one name each; what undoes a migration stands beside what does it. */
+function checkNumbers(
+  directory: string,
+  files: readonly FileName[],
+  groups: ReadonlyMap<string, readonly FileName[]>,
+): void {
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_MIGRATION_FILES', [directory, problem]);
+  };
+  for (const { file, number, name, dialect, direction } of files) {
+    const beside = groups.get(number)!; // grouped by it
+    const twin = beside.find((other) => other.name !== name && other.direction === direction);
+    if (twin !== undefined) refuse(`${file} and ${twin.file} have the same number`);
+    const hasUp = beside.some(
+      (other) =>
+        other.direction === 'up' &&
+        other.name === name &&
+        (dialect === undefined || preferredFiles(dialect).includes(other.dialect)),
+    );
+    if (!hasUp) refuse(`${file} has no ${number}_${name}.up.sql beside it`);
+  }
+  const ordered = [...groups];
+  ordered.forEach(([number, [first]], index) => {
+    const expected = String(index + 1).padStart(4, '0');
+    if (number === expected) return;
+    const { file } = first!; // a group has files
+    const before = ordered[index - 1]?.[1].at(-1);
+    refuse(
+      before === undefined
+        ? `the first file is ${file}, and not 0001_….up.sql`
+        : `${expected} is missing between ${before.file} and ${file}`,
+    );
+  });
+}
+
+/** The file of a number that an engine takes; undefined where there is none. */
+function fileFor(
+  group: readonly FileName[],
+  direction: FileName['direction'],
+  dialect: Dialect,
+): FileName | undefined {
+  for (const engine of preferredFiles(dialect)) {
+    const found = group.find((file) => file.direction === direction && file.dialect === engine);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** The files in order. Hidden ones are nobody's; any other must be a migration, for a misspelt name would be left out silently. */
@@ -202,33 +248,58 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
     if (match === null)
       throw new SvcError('E_MIGRATION_FILES', [
         directory,
-        `"${file}" is no name of a migration: four digits, "_", small letters, digits and "_", then ".up.sql" or ".down.sql"`,
+        `"${file}" is no name of a migration: four digits, "_", small letters, digits and "_", perhaps an engine as in ".postgres", then ".up.sql" or ".down.sql"`,
       ]);
-    return { file, number: match[1]!, name: match[2]!, direction: match[3] as 'up' | 'down' };
+    const [, number, name, engine, direction] = match;
+    return {
+      file,
+      number: number!,
+      name: name!,
+      dialect: engine as Dialect | undefined,
+      direction: direction as 'up' | 'down',
+    }; // the pattern says so
   });
 }
 
-function readText(directory: string, file: string): string {
+/** What is wrong with a file, as an error. */
+type Refusal = (origin: string, problem: string, cause?: unknown) => SvcError;
+
+const ofMigrations: Refusal = (origin, problem, cause) =>
+  new SvcError('E_MIGRATION_FILES', [origin, problem], { cause });
+
+function readText(directory: string, file: string, refusal: Refusal = ofMigrations): string {
+  const path = join(directory, file);
+  let bytes: Buffer;
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(join(directory, file))); // a byte order mark is left out
+    bytes = readFileSync(path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new SvcError(
-      'E_MIGRATION_FILES',
-      [
-        join(directory, file),
-        code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
-          ? 'it is not UTF-8'
-          : `it cannot be read (${code ?? String(error)})`,
-      ],
-      { cause: error },
+    throw refusal(
+      path,
+      `it cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
+      error,
     );
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // a byte order mark is left out
+  } catch (error) {
+    throw refusal(path, 'it is not UTF-8', error);
   }
 }
 
-function scriptOf(directory: string, file: string, text: string, dialect: Dialect): Script {
+/** Reads the statements of a file, and its directives. */
+export function readScript(directory: string, file: string, dialect: Dialect, refusal: Refusal): Script {
+  return scriptOf(directory, file, readText(directory, file, refusal), dialect, refusal);
+}
+
+function scriptOf(
+  directory: string,
+  file: string,
+  text: string,
+  dialect: Dialect,
+  refusal: Refusal = ofMigrations,
+): Script {
   const origin = join(directory, file);
-  const refuse = (problem: string): SvcError => new SvcError('E_MIGRATION_FILES', [origin, problem]);
+  const refuse = (problem: string): SvcError => refusal(origin, problem);
   const { head, statements } = read(text, dialect, refuse);
   const directives = directivesOf(head, refuse);
   if (statements.length === 0)
@@ -286,7 +357,7 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
       );
     return script;
   } catch (error) {
-    throw error instanceof ScriptProblem ? refuse(`line ${error.line}: ${error.message}`) : error;
+    throw error instanceof ScriptIssue ? refuse(`line ${error.line}: ${error.message}`) : error;
   }
 }
 

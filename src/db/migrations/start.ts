@@ -11,6 +11,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Database } from '../database.ts';
 import type { MigrationSources } from './source.ts';
+import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
 
 /** What is done about pending migrations when an application starts. */
@@ -32,6 +33,8 @@ export interface Migratable {
 /** A migrator, and how to leave its database. */
 export interface OpenMigrator extends AsyncDisposable {
   readonly migrator: Migrator;
+  /** Fills the database with rows for development, where the plugin has seeds. */
+  readonly seeder?: Seeder | undefined;
 }
 
 /** Whether a plugin has migrations. */

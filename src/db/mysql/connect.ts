@@ -14,6 +14,7 @@ import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
 import { CAPABILITY, COMMAND } from './wire.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
+import { probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import {
   Opening,
@@ -137,6 +138,9 @@ async function openLink(
   const opening = new Opening(endpoint, limit, clock, options === undefined);
   try {
     await opening.until('connect');
+    using _silence = probeWhenSilent(endpoint, 'MySQL', clock, (kind) =>
+      opening.fail(opening.refusal(`it is ${kind}, not a MySQL or MariaDB server`)),
+    );
     const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
     const { socket, address } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;

@@ -5,6 +5,7 @@ import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached } from '../limits.ts';
+import { UNTIMED, type BatchTiming } from '../slow-statements.ts';
 import { isOfReadingServer } from './errors.ts';
 import { insertRows, runMany } from './many.ts';
 import { MySqlRunner, type Cursor } from './runner.ts';
@@ -104,7 +105,7 @@ export class MySqlConnection implements PooledConnection {
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     this.#checkTransaction(sql);
-    return runMany(this.#runner, sql, rows, limit);
+    return this.#many(sql, () => runMany(this.#runner, sql, rows, limit), limit);
   }
 
   async insertMany(
@@ -114,7 +115,11 @@ export class MySqlConnection implements PooledConnection {
     limit: Limit | undefined,
   ): Promise<number> {
     this.#checkTransaction('insert');
-    return insertRows(this.#runner, table, columns, rows, limit);
+    return this.#many(
+      `insert into ${table}`,
+      () => insertRows(this.#runner, table, columns, rows, limit),
+      limit,
+    );
   }
 
   /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
@@ -124,19 +129,22 @@ export class MySqlConnection implements PooledConnection {
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
     this.#checkTransaction(sql);
-    const cursor = await this.#runner.open(sql, params, limit);
+    const timing = this.#runner.timing?.batches(sql) ?? UNTIMED;
+    let cursor: Cursor | undefined;
     try {
+      cursor = await timing.wait(() => this.#runner.open(sql, params, limit));
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
-      if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit);
+      if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit, timing);
     } finally {
-      if (cursor.id !== 0) this.#runner.statements.closeHandles(cursor.id);
+      timing.end();
+      if (cursor !== undefined && cursor.id !== 0) this.#runner.statements.closeHandles(cursor.id);
     }
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, this.#options.dialect)) {
       this.#checkTransaction(text);
-      await this.#runner.query(text, limit);
+      await this.#timed(text, () => this.#runner.query(text, limit));
     }
   }
 
@@ -214,11 +222,15 @@ export class MySqlConnection implements PooledConnection {
     this.#conversation.destroy();
   }
 
-  async *#chunks(cursor: Cursor, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *#chunks(
+    cursor: Cursor,
+    limit: Limit | undefined,
+    timing: BatchTiming,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     for (;;) {
       const reached = limitReached(limit, this.#options.clock, cursor.sql);
       if (reached !== undefined) throw reached;
-      const chunk = await this.#runner.fetch(cursor, BATCH_ROWS, limit);
+      const chunk = await timing.wait(() => this.#runner.fetch(cursor, BATCH_ROWS, limit));
       if (chunk.rows.length > 0) yield chunk.rows as Row[];
       if (((chunk.status ?? 0) & STATUS.lastRowSent) !== 0) return;
     }
@@ -237,6 +249,19 @@ export class MySqlConnection implements PooledConnection {
       return Promise.reject(error);
     }
     return this.#runner.run(sql, params, limit, wanted, answer);
+  }
+
+  /** Work on many rows, whose error says what {@link MySqlRunner.explained} adds. */
+  async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
+    try {
+      return await this.#timed(sql, work);
+    } catch (error) {
+      throw await this.#runner.explained(error, limit);
+    }
+  }
+
+  #timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
+    return this.#runner.timing?.around(sql, work) ?? work();
   }
 
   /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */

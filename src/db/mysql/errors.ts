@@ -2,6 +2,7 @@
  * The numbers of MySQL and MariaDB -> our errors. Messages say what was wrong, never with which value: what the server quotes from
  * input is cut.
  */
+import { writtenTable } from '../dialects.ts';
 import {
   CheckViolation,
   ConnectionLost,
@@ -170,7 +171,7 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
     case 1048:
     case 1364:
     case 1263:
-      return { table: tableOf(sql), columns: one(/'((?:[^']|'')+)'/.exec(message)?.[1]) };
+      return { table: writtenTable(sql)?.table, columns: one(/'((?:[^']|'')+)'/.exec(message)?.[1]) };
     case 1216:
     case 1217:
     case 1451:
@@ -180,11 +181,11 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
       return { table, constraint, columns: columns?.split(', ').map((name) => name.replaceAll('`', '')) };
     }
     case 3819:
-      return { table: tableOf(sql), constraint: /'((?:[^']|'')+)'/.exec(message)?.[1] };
+      return { table: writtenTable(sql)?.table, constraint: /'((?:[^']|'')+)'/.exec(message)?.[1] };
     case 4025: {
       const [, constraint, table] =
         /CONSTRAINT `((?:[^`]|``)+)` failed for `[^`]*`\.`((?:[^`]|``)+)`/.exec(message) ?? [];
-      return { table: table ?? tableOf(sql), constraint };
+      return { table: table ?? writtenTable(sql)?.table, constraint };
     }
     default:
       return {};
@@ -196,15 +197,8 @@ function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
   return dot === -1
-    ? { table: tableOf(sql), constraint: key }
+    ? { table: writtenTable(sql)?.table, constraint: key }
     : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // there is a dot in it
-}
-
-/** The table that a statement writes to, where that is easily seen. */
-function tableOf(sql: string | undefined): string | undefined {
-  return /^\s*(?:insert(?:\s+(?:low_priority|delayed|high_priority))?(?:\s+ignore)?(?:\s+into)?|replace(?:\s+into)?|update(?:\s+ignore)?)\s+(?:`?\w+`?\.)?`?(\w+)`?/i.exec(
-    sql ?? '',
-  )?.[1];
 }
 
 function one(name: string | undefined): readonly string[] | undefined {

@@ -17,7 +17,7 @@ import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
 /** What is asked: a command that is answered by OK, a text, a statement to prepare, one that is prepared, rows of a cursor. */
-export type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
+type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
 /** How answers are read, by what both sides can do. */
 export interface Dialogue {

@@ -30,7 +30,7 @@ import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
 
 /** What a log-in gives. */
-export interface LoggedIn {
+interface LoggedIn {
   readonly greeting: Greeting;
   /** What both can do. */
   readonly capabilities: number;

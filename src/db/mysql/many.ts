@@ -5,7 +5,7 @@
  *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, where their values are of the same types
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *
- * By test/bench/db-mysql.ts 10,000 rows take a fifth of the time in the first way. All of them or none is the matter of the
+ * By shared/bench/db 10,000 rows take a fifth of the time in the first way. All of them or none is the matter of the
  * transaction that is open.
  */
 import { DatabaseError } from '../errors.ts';

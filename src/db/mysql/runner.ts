@@ -12,11 +12,12 @@ import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming } from '../slow-statements.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
+import { withKeyColumns } from './key-columns.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
-import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
+import { refuseCount, parameterIssue, refuseParameter, type Params } from '../values.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
@@ -60,7 +61,8 @@ export class MySqlRunner {
   /** `max_allowed_packet` of the server. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  readonly #timing: StatementTiming | undefined;
+  /** Times what is run here; statements of several requests are timed by the connection. */
+  readonly timing: StatementTiming | undefined;
   /** Whether a statement is for values of one kind: see types.ts. */
   readonly #pinsTypes: boolean;
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
@@ -70,7 +72,7 @@ export class MySqlRunner {
     this.conversation = conversation;
     this.#pinsTypes = pinsTypes;
     this.#options = options;
-    this.#timing = timingOf(options);
+    this.timing = timingOf(options);
     this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
@@ -110,6 +112,13 @@ export class MySqlRunner {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** The error of a statement, with what the server tells only when it is asked. */
+  explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
+    return withKeyColumns(error, (text, params) =>
+      this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
+    );
   }
 
   /** How many values a statement needs. @throws SvcError `E_DB_STATEMENT` */
@@ -287,10 +296,10 @@ export class MySqlRunner {
   /** A statement that the server knows: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
-    const startedMs = this.#timing?.begin() ?? 0;
+    const startedMs = this.timing?.begin() ?? 0;
     return this.#send(request, known, NO_CURSOR).answered((exchange, error) => {
       if (error !== undefined) return this.#recovered(request, exchange, error, startedMs, answer);
-      this.#timing?.end(startedMs, request.text);
+      this.timing?.end(startedMs, request.text);
       return answer(exchange);
     });
   }
@@ -306,16 +315,16 @@ export class MySqlRunner {
       await this.conversation.settled(failed);
       return answer(await this.#onceMore(request, error, true));
     } finally {
-      this.#timing?.end(startedMs, request.text);
+      this.timing?.end(startedMs, request.text);
     }
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    const startedMs = this.#timing?.begin() ?? 0;
+    const startedMs = this.timing?.begin() ?? 0;
     try {
       return answer(await this.#withRetry(request));
     } finally {
-      this.#timing?.end(startedMs, request.text);
+      this.timing?.end(startedMs, request.text);
     }
   }
 
@@ -333,7 +342,7 @@ export class MySqlRunner {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear();
     else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
-    else throw error;
+    else throw await this.explained(error, request.limit);
     return this.#attempt(request);
   }
 
@@ -442,7 +451,7 @@ export class MySqlRunner {
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
-      const problem = typeof value === 'string' ? parameterProblem(value) : undefined;
+      const problem = typeof value === 'string' ? parameterIssue(value) : undefined;
       if (problem !== undefined) refuseParameter(index + 1, problem);
       const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)

@@ -6,7 +6,7 @@
  */
 import { isFloat, type Kinds } from './types.ts';
 import { TYPE } from './wire.ts';
-import { Json, bytesOf, parameterProblem, refuseParameter, type Bytes, type Params } from '../values.ts';
+import { Json, bytesOf, parameterIssue, refuseParameter, type Bytes, type Params } from '../values.ts';
 import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
@@ -18,7 +18,7 @@ const MAX_YEAR = 9_999;
 export const LARGE_BYTES: number = 1024 * 1024;
 
 /** Where values stand that are of many rows. */
-export interface Place {
+interface Place {
   /** Of the first of them, counted from 1. */
   readonly row: number;
   /** Values of each row. */
@@ -99,7 +99,7 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
     case 'object':
       return writeObject(writer, value!); // null is none of its callers' values
     default:
-      return parameterProblem(value)!; // it has one
+      return parameterIssue(value)!; // it has one
   }
 }
 
@@ -113,14 +113,14 @@ function writeNumber(writer: PacketWriter, value: number): ParameterType | strin
 }
 
 function writeFloat(writer: PacketWriter, value: number): ParameterType | string {
-  const problem = parameterProblem(value);
+  const problem = parameterIssue(value);
   if (problem !== undefined) return problem;
   writer.float64(value);
   return TYPE.double;
 }
 
 function writeString(writer: PacketWriter, value: string): ParameterType | string {
-  if (!value.isWellFormed()) return parameterProblem(value)!; // that is one
+  if (!value.isWellFormed()) return parameterIssue(value)!; // that is one
   writer.textLength(writer.hasTextInstants ? withoutZone(value) : value);
   return TYPE.varString;
 }
@@ -136,7 +136,7 @@ function withoutZone(text: string): string {
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
   const isWide = value >= 2n ** 63n;
-  const problem = isWide ? undefined : parameterProblem(value);
+  const problem = isWide ? undefined : parameterIssue(value);
   if (problem !== undefined) return problem;
   writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
   return isWide ? TYPE.longlong + 0x100 : TYPE.longlong;
@@ -157,7 +157,7 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | strin
     return TYPE.blob;
   }
   if (value instanceof Json) return writeString(writer, value.text);
-  const problem = parameterProblem(value);
+  const problem = parameterIssue(value);
   return problem ?? writeDate(writer, value as Date); // nothing else has none
 }
 

@@ -5,9 +5,10 @@ import { converse } from '../wire/conversation.ts';
 import { PostgresConnection } from './connection.ts';
 import { PostgresConversation } from './conversation.ts';
 import { PostgresLogin, type LoggedIn } from './login.ts';
-import { openSocket, type PostgresSocket } from './socket.ts';
+import { endpointOf, foreignRefusal, openSocket, type PostgresSocket } from './socket.ts';
 import { PostgresTypes } from './types.ts';
 import { MessageWriter } from './writer.ts';
+import { probeWhenSilent } from '../wire/server-probe.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
@@ -36,6 +37,9 @@ export async function connectPostgres(
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;
   let connection: PostgresConnection;
+  using _silence = probeWhenSilent(endpointOf(host), 'PostgreSQL', clock, (kind) =>
+    login.end(foreignRefusal(host, kind)),
+  );
   await converse(
     link,
     login,
@@ -54,7 +58,11 @@ export async function connectPostgres(
         log,
         cancel: () => cancel(link, host, options, loggedIn),
       });
-      connection = new PostgresConnection(conversation, options, types);
+      connection = new PostgresConnection(
+        conversation,
+        options,
+        types.forSession(() => parameters.get('DateStyle')),
+      );
       return conversation;
     },
     ({ onMessage }) => login.handOver(onMessage),

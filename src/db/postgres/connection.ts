@@ -6,6 +6,7 @@ import { allRows, commitError, firstRow, firstValue } from '../wire/conversation
 import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
 import { scriptStatements } from '../script.ts';
+import { UNTIMED } from '../slow-statements.ts';
 import { PostgresRunner } from './runner.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
@@ -100,7 +101,7 @@ export class PostgresConnection implements PostgresSession {
   }
 
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    return this.#runner.many(sql, rows, limit);
+    return this.#timed(sql, () => this.#runner.many(sql, rows, limit));
   }
 
   insertMany(
@@ -109,7 +110,7 @@ export class PostgresConnection implements PostgresSession {
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ): Promise<number> {
-    return this.#runner.insert(table, columns, rows, limit);
+    return this.#timed(`insert into ${table}`, () => this.#runner.insert(table, columns, rows, limit));
   }
 
   /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */
@@ -124,10 +125,14 @@ export class PostgresConnection implements PostgresSession {
     const portal = `svc_p${++this.#portals}`;
     let hasFailed = true;
     let isOpen = false;
+    const timing = this.#runner.timing?.batches(sql) ?? UNTIMED;
     try {
-      const first = await this.#runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS);
+      const first = await timing.wait(() =>
+        this.#runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS),
+      );
       isOpen = true;
-      for (let exchange = first; ; exchange = await this.#runner.more(portal, first, BATCH_ROWS, limit)) {
+      const more = (): Promise<Exchange> => this.#runner.more(portal, first, BATCH_ROWS, limit);
+      for (let exchange = first; ; exchange = await timing.wait(more)) {
         hasFailed = false;
         if (exchange.rows.length > 0) yield exchange.rows as Row[];
         hasFailed = true;
@@ -137,13 +142,15 @@ export class PostgresConnection implements PostgresSession {
       }
       hasFailed = false;
     } finally {
+      timing.end();
       if (!this.isBroken && transaction === this.#transactions)
         await this.#endStream(portal, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
     }
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
-    for (const text of scriptStatements(sql, 'postgres')) await this.#runner.simple(text, limit);
+    for (const text of scriptStatements(sql, 'postgres'))
+      await this.#timed(text, () => this.#runner.simple(text, limit));
     this.#runner.statements.clear(); // the types may have changed
   }
 
@@ -227,6 +234,10 @@ export class PostgresConnection implements PostgresSession {
   }
   destroy(): void {
     this.#conversation.destroy();
+  }
+
+  #timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
+    return this.#runner.timing?.around(sql, work) ?? work();
   }
 
   async #endStream(

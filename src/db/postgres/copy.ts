@@ -10,7 +10,7 @@ import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
 /** What is copied, and where to. */
-export interface Copy {
+interface Copy {
   /** `copy "t" ("a") from stdin` */
   readonly text: string;
   /** Of the columns. */

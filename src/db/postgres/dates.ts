@@ -28,7 +28,7 @@ let lastDay = NaN;
 let lastText = '';
 
 /** `YYYY-MM-DD`, or with ` BC` behind it. */
-export function dateText(days: number): string {
+function dateText(days: number): string {
   if (days === lastDay) return lastText; // rows that are read together are often of one day
   lastDay = days;
   const [year, month, day] = civil(days);

@@ -11,6 +11,7 @@ import {
   DatabaseError,
   Deadlock,
   DiskFull,
+  ExclusionViolation,
   ForeignKeyViolation,
   LockTimeout,
   NotNullViolation,
@@ -34,10 +35,12 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '0A': StatementError,
   '22': DataError,
   '23': ConstraintViolation,
+  '23001': ForeignKeyViolation,
   '23502': NotNullViolation,
   '23503': ForeignKeyViolation,
   '23505': UniqueViolation,
   '23514': CheckViolation,
+  '23P01': ExclusionViolation,
   '44': CheckViolation,
   '25006': ReadOnly,
   '25P02': TransactionAborted,
@@ -162,9 +165,17 @@ function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string 
   return cut;
 }
 
-/** The column that is NULL; of a key those in `Key (a, b)=(1, 2) already exists.`, if they are plain names. */
-function columnsOf({ column, detail, sqlstate }: ErrorFields): readonly string[] | undefined {
+/** A name in quotes, as messages have them in the server's languages. */
+const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
+
+/**
+ * The column that is NULL; of a key those in `Key (a, b)=(1, 2) already exists.`, if they are plain names. A row that is still referenced
+ * (two tables in the message beside the constraint) has a key of the other table there.
+ */
+function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];
+  const isReferenced = sqlstate === '23503' && (message.match(QUOTED_NAME)?.length ?? 0) > 2;
+  if (isReferenced || sqlstate === '23001') return undefined;
   const list = sqlstate.startsWith('23') ? /^[^(]*\(([^()=]+)\)=\(/.exec(detail ?? '')?.[1] : undefined;
   return list?.split(', ').map((name) => name.replace(/^"(.*)"$/s, '$1').replaceAll('""', '"'));
 }

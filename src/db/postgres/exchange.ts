@@ -32,7 +32,7 @@ export type Step = (typeof STEP)[keyof typeof STEP];
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 /** How an exchange is set up. */
-export interface ExchangeDeps {
+interface ExchangeDeps {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];

@@ -10,10 +10,10 @@ import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { postgresError } from './errors.ts';
-import { shownHost, type PostgresSocket } from './socket.ts';
+import { foreignRefusal, shownHost, type PostgresSocket } from './socket.ts';
 import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
-import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
+import { ScramFirst, ScramKeyring, ScramIssue, md5Password, type ChannelBinding } from './scram.ts';
 import { ServerLogin } from '../wire/conversation.ts';
 import { foreignServer } from '../wire/foreign-server.ts';
 import { isLocalHost } from '../wire/server-options.ts';
@@ -96,7 +96,7 @@ export class PostgresLogin extends ServerLogin<Message> {
         await this.#settle();
       });
     } catch (error) {
-      throw error instanceof ScramRefusal
+      throw error instanceof ScramIssue
         ? this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`)
         : error;
     }
@@ -189,7 +189,7 @@ export class PostgresLogin extends ServerLogin<Message> {
   async #data(kind: 'sasl-continue' | 'sasl-final'): Promise<string> {
     const asked = await this.#asked();
     if (asked.kind !== kind)
-      throw new ScramRefusal(
+      throw new ScramIssue(
         asked.kind === 'ok'
           ? 'it says that all is well without having proved that it knows the password'
           : 'its messages come in a wrong order',
@@ -253,7 +253,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
     this.#isFirst = false;
     if (foreign === undefined) super.onBytes(chunk);
-    else this.end(this.#refusal(`it is ${foreign}, not a PostgreSQL server`));
+    else this.end(foreignRefusal(this.#host, foreign));
   }
 
   #serverError(fields: read.ErrorFields): Error {

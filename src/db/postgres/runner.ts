@@ -38,7 +38,7 @@ const SIMPLE: readonly Step[] = [STEP.simple];
 const FEW_ROWS = 64;
 
 /** What is run, and how. */
-export interface Request {
+interface Request {
   readonly text: string;
   readonly params: Params;
   readonly wanted: RowsWanted;
@@ -77,7 +77,8 @@ export class PostgresRunner {
   #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
-  readonly #timing: StatementTiming | undefined;
+  /** Times what is run here; statements of several requests are timed by the connection. */
+  readonly timing: StatementTiming | undefined;
   /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
   #changes: number;
   /** Begins the transaction that is open anew, where nothing has run in it but what has just failed; false where something has. */
@@ -89,7 +90,7 @@ export class PostgresRunner {
     this.conversation = conversation;
     this.types = types;
     this.#options = options;
-    this.#timing = timingOf(options);
+    this.timing = timingOf(options);
     this.#changes = types.changes;
     this.statements = new PreparedStatements(options.statementCache, ({ name }) => name || undefined);
   }
@@ -305,10 +306,11 @@ export class PostgresRunner {
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.#check(request.text, undefined);
     const wasIdle = this.#isIdle;
-    const startedMs = this.#timing?.begin() ?? 0;
+    const timing = request.portal === '' ? this.timing : undefined;
+    const startedMs = timing?.begin() ?? 0;
     return this.#send(request, known, undefined).answered((exchange, error) => {
       if (error !== undefined) return this.#recovered(request, error, wasIdle, startedMs, answer);
-      this.#timing?.end(startedMs, request.text);
+      timing?.end(startedMs, request.text);
       this.#reread(exchange);
       return answer(exchange);
     });
@@ -324,18 +326,18 @@ export class PostgresRunner {
     try {
       return answer(await this.#onceMore(request, error, wasIdle));
     } finally {
-      this.#timing?.end(startedMs, request.text);
+      if (request.portal === '') this.timing?.end(startedMs, request.text);
     }
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
     if (this.#writing !== undefined) await this.turn();
     this.#check(request.text, request.limit);
-    const startedMs = this.#timing?.begin() ?? 0;
+    const startedMs = this.timing?.begin() ?? 0;
     try {
       return answer(await this.#withRetry(request));
     } finally {
-      this.#timing?.end(startedMs, request.text);
+      if (request.portal === '') this.timing?.end(startedMs, request.text);
     }
   }
 

@@ -22,9 +22,9 @@ import { preparedPassword } from './saslprep.ts';
 const derive = promisify(pbkdf2);
 
 /** Fewer make it too cheap to try passwords (RFC 7677 §4). */
-export const MIN_ITERATIONS = 4_096;
+const MIN_ITERATIONS = 4_096;
 /** More would let a server that nobody has proved yet take our processor, some 5 s of it. */
-export const MAX_ITERATIONS = 10_000_000;
+const MAX_ITERATIONS = 10_000_000;
 
 const NONCE_BYTES = 18;
 const KEY_BYTES = 32;
@@ -32,8 +32,8 @@ const KEY_BYTES = 32;
 const MAX_KEPT = 64;
 
 /** Why a server is not believed. Never shows what was exchanged. */
-export class ScramRefusal extends Error {
-  override readonly name = 'ScramRefusal';
+export class ScramIssue extends Error {
+  override readonly name = 'ScramIssue';
 }
 
 /** What binds the exchange to the TLS connection (RFC 5802 §6). */
@@ -83,7 +83,7 @@ export class ScramFirst {
     this.message = header + this.#bare;
   }
 
-  /** Answers server-first. @throws ScramRefusal */
+  /** Answers server-first. @throws ScramIssue */
   async answer(serverFirst: string): Promise<ScramFinal> {
     const { nonce, salt, iterations } = readServerFirst(serverFirst, this.#nonce);
     const { clientKey, storedKey, serverKey } = await this.#keys.get(this.#password, salt, iterations);
@@ -108,14 +108,14 @@ class ScramFinal {
     this.#expected = expected;
   }
 
-  /** Checks server-final. @throws ScramRefusal */
+  /** Checks server-final. @throws ScramIssue */
   verify(serverFinal: string): ScramDone {
     const [, kind, value = ''] = /^([ve])=([^,]*)(?:,|$)/.exec(serverFinal) ?? [];
-    if (kind === 'e') throw new ScramRefusal('the server ended the exchange with an error');
+    if (kind === 'e') throw new ScramIssue('the server ended the exchange with an error');
     const signature = kind === 'v' ? fromBase64(value) : undefined;
-    if (signature === undefined) throw new ScramRefusal('the last message has no signature');
+    if (signature === undefined) throw new ScramIssue('the last message has no signature');
     if (signature.length !== this.#expected.length || !timingSafeEqual(signature, this.#expected))
-      throw new ScramRefusal('the signature is wrong: this server does not know the password');
+      throw new ScramIssue('the signature is wrong: this server does not know the password');
     return DONE;
   }
 }
@@ -182,14 +182,14 @@ function readServerFirst(
 ): { readonly nonce: string; readonly salt: Buffer; readonly iterations: number } {
   const [, nonce, salt64 = '', digits = ''] =
     /^r=([\x21-\x2b\x2d-\x7e]+),s=([^,]+),i=([1-9]\d{0,9})(?:,|$)/.exec(message) ?? [];
-  if (nonce === undefined) throw new ScramRefusal('its first message cannot be read');
+  if (nonce === undefined) throw new ScramIssue('its first message cannot be read');
   if (!nonce.startsWith(ours) || nonce.length === ours.length)
-    throw new ScramRefusal('its nonce does not continue ours');
+    throw new ScramIssue('its nonce does not continue ours');
   const salt = fromBase64(salt64);
-  if (salt === undefined) throw new ScramRefusal('its salt is no base64');
+  if (salt === undefined) throw new ScramIssue('its salt is no base64');
   const iterations = Number(digits);
   if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS)
-    throw new ScramRefusal(
+    throw new ScramIssue(
       `it asks for ${iterations} iterations, where ${MIN_ITERATIONS} … ${MAX_ITERATIONS} are taken`,
     );
   return { nonce, salt, iterations };

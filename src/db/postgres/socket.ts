@@ -7,7 +7,10 @@
  *
  * After SSLRequest exactly one byte may be there: more was put in by somebody before TLS (CVE-2021-23222), and is not read.
  */
+import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
+import { foreignServer } from '../wire/foreign-server.ts';
+import { probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost } from '../wire/server-options.ts';
 import {
   Opening,
@@ -53,11 +56,14 @@ export async function openSocket(
   const opening = new Opening(endpoint, limit, clock, options === undefined);
   try {
     await opening.until('connect');
+    using _silence = probeWhenSilent(endpoint, 'PostgreSQL', clock, (kind) =>
+      opening.fail(foreignRefusal(at, kind)),
+    );
     const { socket, address } = opening;
     if (options === undefined)
       return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
     const isDirect = tls.negotiation === 'direct';
-    if (!isDirect && !(await asksForTls(opening, tls.mode === 'prefer')))
+    if (!isDirect && !(await asksForTls(opening, at, tls.mode === 'prefer')))
       return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
@@ -72,11 +78,13 @@ export async function openSocket(
 }
 
 /** Whether the server agrees. @throws when it does not and must */
-async function asksForTls(opening: Opening, mayBePlain: boolean): Promise<boolean> {
+async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolean): Promise<boolean> {
   const writer = new MessageWriter();
   writer.sslRequest();
   opening.socket.write(writer.take());
   const answer = await opening.bytes();
+  const foreign = foreignServer(answer, 'PostgreSQL');
+  if (foreign !== undefined) throw foreignRefusal(at, foreign);
   if (answer.length !== 1)
     throw opening.refusal(
       'it sent more than its answer before encryption, as somebody does who is in between',
@@ -90,6 +98,12 @@ async function asksForTls(opening: Opening, mayBePlain: boolean): Promise<boolea
   return false;
 }
 
-function endpointOf(at: PostgresHost): Endpoint {
+/** A server of another kind. */
+export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_CONNECT'> {
+  return new SvcError('E_DB_CONNECT', [shownHost(at), `it is ${kind}, not a PostgreSQL server`]);
+}
+
+/** Where a server is. */
+export function endpointOf(at: PostgresHost): Endpoint {
   return { at, path: isUnixHost(at.host) ? `${at.host}/.s.PGSQL.${at.port}` : undefined };
 }

@@ -18,6 +18,7 @@ import {
   utcFromText,
   utcOf,
 } from './dates.ts';
+import { isoFromStyle } from './date-styles.ts';
 import { intervalFromText } from './intervals.ts';
 import { latin1, utf8 } from '../wire/bytes.ts';
 import type { Int8, Timestamps } from '../driver.ts';
@@ -128,24 +129,54 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
   readonly #builtIn: number;
-  /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
-  changes: number = 0;
+  readonly #int8: Int8;
+  readonly #timestamps: Timestamps;
+  /** The types of all connections, where these are of one. */
+  readonly #shared: PostgresTypes | undefined;
+  #changes = 0;
 
-  constructor(int8: Int8, timestamps: Timestamps = 'date') {
-    for (const [type, arrayOid] of builtIns(int8, timestamps)) {
-      this.#known.set(type.oid, type);
-      if (arrayOid !== 0) this.#known.set(arrayOid, arrayOf(arrayOid, `${type.name}[]`, type));
-    }
+  /** `session`: for one connection, whose dates are in its own DateStyle; see {@link forSession}. */
+  constructor(
+    int8: Int8,
+    timestamps: Timestamps = 'date',
+    session?: { readonly shared: PostgresTypes; readonly dateStyle: () => string | undefined },
+  ) {
+    this.#int8 = int8;
+    this.#timestamps = timestamps;
+    this.#shared = session?.shared;
+    const types =
+      session === undefined ? builtIns(int8, timestamps) : dateTypes(timestamps, session.dateStyle);
+    for (const [type, arrayOid] of types) this.#add(type, arrayOid);
     this.#builtIn = this.#known.size;
+  }
+
+  /** These types for one connection: text of dates and times is read by the DateStyle that its session has then. */
+  forSession(dateStyle: () => string | undefined): PostgresTypes {
+    return new PostgresTypes(this.#int8, this.#timestamps, { shared: this, dateStyle });
+  }
+
+  /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
+  get changes(): number {
+    return this.#shared?.changes ?? this.#changes;
+  }
+  set changes(count: number) {
+    if (this.#shared === undefined) this.#changes = count;
+    else this.#shared.changes = count;
   }
 
   /** Undefined when the database must be asked first. */
   get(oid: number): PostgresType | undefined {
-    return this.#known.get(oid);
+    return this.#known.get(oid) ?? this.#shared?.get(oid);
+  }
+
+  #add(type: PostgresType, arrayOid: number): void {
+    this.#known.set(type.oid, type);
+    if (arrayOid !== 0) this.#known.set(arrayOid, arrayOf(arrayOid, `${type.name}[]`, type));
   }
 
   /** Remembers what the database said about types. */
   learn(found: readonly FoundType[]): void {
+    if (this.#shared !== undefined) return this.#shared.learn(found);
     if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
     for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
       this.#known.set(oid, this.#known.get(baseOid) ?? textual(name, oid, asIs, undefined, utf8, delimiter)); // a domain is read and written as its base
@@ -163,7 +194,6 @@ export class PostgresTypes {
 const asIs = (text: string): string => text;
 
 function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, arrayOid: number])[] {
-  const isText = timestamps === 'string';
   return [
     [
       textual(
@@ -191,12 +221,29 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
       ),
       1001,
     ],
-    [textual('date', OID.date, asIs, (bytes, at) => dateOf(bytes.readInt32BE(at)), latin1), 1182],
+    ...dateTypes(timestamps, () => undefined),
+    [textual('interval', 1186, intervalFromText, undefined, latin1), 1187],
+    [textual('json', OID.json, JSON.parse), 199],
+    [textual('jsonb', OID.jsonb, JSON.parse), 3807],
+    [textual('box', 603, asIs, undefined, utf8, ';'), 1020],
+    ...TEXTS.map(([name, oid, arrayOid]) => [textual(name, oid, asIs), arrayOid] as const),
+  ];
+}
+
+/** Dates and times whose text depends on the DateStyle of a session; intervals are read in each form. */
+function dateTypes(
+  timestamps: Timestamps,
+  dateStyle: () => string | undefined,
+): (readonly [PostgresType, arrayOid: number])[] {
+  const isText = timestamps === 'string';
+  const iso = (text: string): string => isoFromStyle(text, dateStyle());
+  return [
+    [textual('date', OID.date, iso, (bytes, at) => dateOf(bytes.readInt32BE(at)), latin1), 1182],
     [
       textual(
         'timestamp',
         OID.timestamp,
-        timestampFromText,
+        (text) => timestampFromText(iso(text)),
         (bytes, at) => timestampOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
         latin1,
       ),
@@ -206,7 +253,7 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
       textual(
         'timestamptz',
         OID.timestamptz,
-        isText ? utcFromText : instantFromText,
+        isText ? (text) => utcFromText(iso(text)) : (text) => instantFromText(iso(text)),
         isText
           ? (bytes, at) => utcOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4))
           : (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
@@ -214,11 +261,6 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
       ),
       1185,
     ],
-    [textual('interval', 1186, intervalFromText, undefined, latin1), 1187],
-    [textual('json', OID.json, JSON.parse), 199],
-    [textual('jsonb', OID.jsonb, JSON.parse), 3807],
-    [textual('box', 603, asIs, undefined, utf8, ';'), 1020],
-    ...TEXTS.map(([name, oid, arrayOid]) => [textual(name, oid, asIs), arrayOid] as const),
   ];
 }
 

@@ -9,7 +9,7 @@
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
-import { Json, bytesOf, parameterProblem, refuseCount, refuseParameter, type Params } from '../values.ts';
+import { Json, bytesOf, parameterIssue, refuseCount, refuseParameter, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
@@ -81,7 +81,7 @@ export function textOf(
   if (text !== undefined && (text === null || !text.includes('\0'))) return text;
   return refuseParameter(
     index + 1,
-    parameterProblem(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`,
+    parameterIssue(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`,
     row,
   );
 }
@@ -113,12 +113,12 @@ function writeParam(
         ? (writer.valueNull() as undefined)
         : writeObject(writer, value, index, oid, types);
     default:
-      return parameterProblem(value);
+      return parameterIssue(value);
   }
 }
 
 function writeString(writer: MessageWriter, value: string): string | undefined {
-  if (!value.isWellFormed()) return parameterProblem(value);
+  if (!value.isWellFormed()) return parameterIssue(value);
   if (value.includes('\0')) return 'text with a NUL, which PostgreSQL cannot store';
   writer.valueText(value);
   return undefined;
@@ -126,7 +126,7 @@ function writeString(writer: MessageWriter, value: string): string | undefined {
 
 function writeNumber(writer: MessageWriter, value: number, index: number, oid: number): string | undefined {
   if (!Number.isFinite(value)) {
-    if (oid !== OID.float8 && oid !== OID.float4 && oid !== OID.numeric) return parameterProblem(value);
+    if (oid !== OID.float8 && oid !== OID.float4 && oid !== OID.numeric) return parameterIssue(value);
     writer.valueText(String(value));
     return undefined;
   }
@@ -147,7 +147,7 @@ function writeNumber(writer: MessageWriter, value: number, index: number, oid: n
 }
 
 function writeBigInt(writer: MessageWriter, value: bigint, index: number, oid: number): string | undefined {
-  const problem = oid === OID.numeric ? undefined : parameterProblem(value);
+  const problem = oid === OID.numeric ? undefined : parameterIssue(value);
   if (problem !== undefined) return problem;
   if (oid === OID.int8)
     return isBinary(writer, index, writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn)));
@@ -173,7 +173,7 @@ function writeObject(
   const bytes = bytesOf(value);
   if (bytes !== undefined) return writeBytes(writer, bytes, index, oid, types);
   const text = structureText(value, oid, types);
-  return text === undefined ? parameterProblem(value) : writeString(writer, text);
+  return text === undefined ? parameterIssue(value) : writeString(writer, text);
 }
 
 /** A list or an object: JSON where that is wanted, a list of values where such are. Undefined where neither is. */
@@ -186,7 +186,7 @@ function structureText(value: object, oid: number, types: PostgresTypes): string
 }
 
 function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): string | undefined {
-  if (Number.isNaN(value.getTime())) return parameterProblem(value);
+  if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value)); // for JSON too: there only json() can mean it, on the first use as on the others
@@ -271,7 +271,7 @@ function elementText(value: unknown, oid: number): string | null | undefined {
   if (typeof value === 'number' && !Number.isFinite(value))
     return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
   if (typeof value === 'string' && value.includes('\0')) return undefined;
-  if (!(typeof value === 'bigint' && oid === OID.numeric) && parameterProblem(value) !== undefined)
+  if (!(typeof value === 'bigint' && oid === OID.numeric) && parameterIssue(value) !== undefined)
     return undefined;
   return typeof value === 'number' ? numberText(value) : String(value);
 }

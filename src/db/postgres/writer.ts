@@ -32,13 +32,13 @@ export const PROTOCOL_3_2 = 196_610;
 const SSL_REQUEST = 80_877_103;
 const CANCEL_REQUEST = 80_877_102;
 /** Values of one statement: an Int16 counts them. */
-export const MAX_PARAMETERS = 65_535;
+const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
 /** Enough for most statements; the buffer grows with longer ones. */
 const FIRST_BYTES = 2 * 1024;
 
 /** Which of statement and portal is described or closed. */
-export type Target = 'statement' | 'portal';
+type Target = 'statement' | 'portal';
 
 /** Gathers messages. */
 export class MessageWriter extends ByteWriter {

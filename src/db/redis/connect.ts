@@ -4,8 +4,10 @@
  *   HELLO 3 [AUTH user password] SETNAME name       RESP3; a server that knows no HELLO: AUTH, ROLE, and RESP2
  *   SELECT n
  */
+import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { RedisConnection, RedisError } from './connection.ts';
+import { askServer } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -23,12 +25,12 @@ export interface RedisConnectDeps {
 }
 
 /** The server will not have us, now or later: user, password, or what the user may do. */
-export class RedisRefusal extends DatabaseError {}
+export class RedisFault extends DatabaseError {}
 
 /**
  * A connection that is ready for commands.
  *
- * @throws RedisRefusal; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
+ * @throws RedisFault; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
  */
 export async function connectRedis(
   options: RedisConnectDeps,
@@ -92,8 +94,11 @@ async function connectHost(
     return connection;
   } catch (error) {
     connection.destroy();
+    const kind = isUnexplained(error) ? await askServer(endpoint, 'Redis', clock) : undefined;
+    if (kind !== undefined)
+      throw new SvcError('E_DB_CONNECT', [shown, `it is ${kind}, not a Redis server`], { cause: error });
     throw error instanceof RedisError && !/max number of clients/i.test(error.message)
-      ? new RedisRefusal(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
+      ? new RedisFault(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
           sqlstate: '28000',
           cause: error,
         })
@@ -101,7 +106,12 @@ async function connectHost(
   }
 }
 
-/** @throws RedisRefusal when the server has no such database, or is a node of a cluster, which has database 0 only */
+/** Whether a server has closed the connection, or said nothing: one of PostgreSQL does so. */
+function isUnexplained(error: unknown): boolean {
+  return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
+}
+
+/** @throws RedisFault when the server has no such database, or is a node of a cluster, which has database 0 only */
 async function select(
   connection: RedisConnection,
   database: number,
@@ -112,7 +122,7 @@ async function select(
     await connection.send(['SELECT', database], limit);
   } catch (cause) {
     if (!(cause instanceof RedisError) || cause.reply !== 'ERR') throw cause;
-    throw new RedisRefusal(
+    throw new RedisFault(
       /cluster/i.test(cause.message)
         ? `${shown} is a node of a cluster, which has database 0 only, and clusters are not supported: name a server that is none`
         : `${shown} has no database ${database}: name one that it has (the setting "databases" of the server, 16 unless it says otherwise)`,

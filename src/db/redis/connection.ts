@@ -322,8 +322,8 @@ function plain(value: RespValue, waiter: Waiter): RedisValue {
 export class RedisError extends DatabaseError {
   readonly reply: string;
 
-  constructor(reply: string, message: string) {
-    super(message);
+  constructor(reply: string, message: string, sqlstate?: string) {
+    super(message, { sqlstate });
     this.reply = reply;
   }
 }
@@ -334,17 +334,18 @@ const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN
 /** How servers before Redis 7 say what a command of a script was refused with. */
 const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
 
+const REPLICA =
+  'the server is a replica, which takes no writes: name its primary in the address, for example among several hosts (redis://one,two)';
+const CLUSTER =
+  'another node of a cluster has the key, and clusters are not supported: name a server that is no node of one, or a proxy that speaks for the cluster';
+
 /** The error of a command. `name` is its first word, which is no value. */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
   const kind = IN_SCRIPT.exec(message)?.[1] ?? first;
   const text = `${name}: ${message.replace(/(['"`])[\s\S]*\1/g, '$1…$1').slice(0, 300)}`;
-  if (kind === 'READONLY') return new ReadOnly(text, { sqlstate: '25006' });
+  if (kind === 'READONLY') return new ReadOnly(`${name}: ${REPLICA}`, { sqlstate: '25006' });
+  if (kind === 'MOVED' || kind === 'ASK') return new RedisError(kind, `${name}: ${CLUSTER}`, '0A000');
   if (AWAY.has(kind)) return new ConnectionLost(text, { sqlstate: '57P03' });
   if (kind === 'BUSY') return new LockTimeout(text, { sqlstate: '55P03' });
-  return new RedisError(
-    kind,
-    kind === 'MOVED' || kind === 'ASK'
-      ? `${name}: the server is part of a cluster, and this client speaks to single servers and their replicas`
-      : text,
-  );
+  return new RedisError(kind, text);
 }

@@ -10,7 +10,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Backoff } from '../wire/backoff.ts';
 import { ConnectionLost } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
-import { RedisRefusal, connectRedis, type RedisConnectDeps } from './connect.ts';
+import { RedisFault, connectRedis, type RedisConnectDeps } from './connect.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisConnection } from './connection.ts';
 
@@ -67,7 +67,7 @@ export class RedisLink {
     });
   }
 
-  /** Waits for a connection. @throws what the limit says, or why there is none; RedisRefusal, SvcError at once */
+  /** Waits for a connection. @throws what the limit says, or why there is none; RedisFault, SvcError at once */
   async connected(limit: Limit): Promise<RedisConnection> {
     this.start();
     if (this.#connection !== undefined) return this.#connection;
@@ -182,7 +182,7 @@ export class RedisLink {
 
 /** Whether no other attempt changes it, unless somebody changes the server or a file. */
 function isFinal(error: unknown): boolean {
-  return error instanceof RedisRefusal || error instanceof SvcError;
+  return error instanceof RedisFault || error instanceof SvcError;
 }
 
 /** Whoever waits is told. */

@@ -12,7 +12,7 @@ import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
 import { isLocalHost, type ServerHost, type ServerTls } from '../wire/server-options.ts';
 import { parseServerUrl, type Refuse, type UrlRules } from '../wire/server-url.ts';
-import { shownUrl, textProblem } from '../url.ts';
+import { shownUrl, textIssue } from '../url.ts';
 
 /** What an address says. */
 export interface RedisUrl {
@@ -44,7 +44,7 @@ export function parseRedisUrl(url: string): RedisUrl {
   const refuse: Refuse = (problem) => {
     throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
   };
-  const problem = textProblem(url);
+  const problem = textIssue(url);
   if (problem !== undefined) refuse(problem);
   const [, scheme = '', rest = ''] =
     /^(redis|rediss|redis\+unix|unix):(.*)$/is.exec(url) ??

@@ -6,7 +6,7 @@ import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached, sleepWithin } from '../limits.ts';
-import { isBusy, isSqliteFailure, sqliteError, type SqliteFailure } from './errors.ts';
+import { isBusy, isSqliteError, sqliteError, type SqliteError } from './errors.ts';
 import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './statement.ts';
 import { scriptStatements } from '../script.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -128,7 +128,9 @@ export class SqliteConnection implements Connection {
         await turn(); // or a fast reader would keep everybody else from running
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
+        const startedMs = this.#timing?.begin() ?? 0;
         next = this.#try(sql, () => batches.next());
+        this.#timing?.end(startedMs, sql);
       }
     } finally {
       this.#streams.delete(cursor);
@@ -256,7 +258,7 @@ export class SqliteConnection implements Connection {
       return step(subject, detail);
     } catch (error) {
       this.#hasFailed = true;
-      if (isSqliteFailure(error) && isBusy(error))
+      if (isSqliteError(error) && isBusy(error))
         return this.#waitFor(error, sql, limit, () => step(subject, detail));
       throw sqliteError(error, sql);
     } finally {
@@ -264,12 +266,7 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  async #waitFor<T>(
-    failure: SqliteFailure,
-    sql: string,
-    limit: Limit | undefined,
-    work: () => T,
-  ): Promise<T> {
+  async #waitFor<T>(failure: SqliteError, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
     const gone = Promise.withResolvers<void>();
     this.#waiting = gone.promise;
     try {
@@ -280,7 +277,7 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  async #again<T>(failure: SqliteFailure, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
+  async #again<T>(failure: SqliteError, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
     const { clock, busyTimeoutMs } = this.#options;
     const deadlineMs = clock.monotonicMs() + busyTimeoutMs;
     for (let attempt = 0; ; attempt++) {
@@ -298,7 +295,7 @@ export class SqliteConnection implements Connection {
         return work();
       } catch (error) {
         this.#hasFailed = true;
-        if (!isSqliteFailure(error) || !isBusy(error)) throw sqliteError(error, sql);
+        if (!isSqliteError(error) || !isBusy(error)) throw sqliteError(error, sql);
       }
     }
   }

@@ -2,6 +2,7 @@
  * SQLite's result codes (sqlite.org/rescode.html) -> our errors. The extended code says which constraint; only the message
  * says which columns. No message of SQLite quotes a value.
  */
+import { writtenTable } from '../dialects.ts';
 import {
   CheckViolation,
   ConstraintViolation,
@@ -52,14 +53,14 @@ const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>>
 };
 
 /** What node:sqlite throws for a failure of SQLite itself. */
-export interface SqliteFailure {
+export interface SqliteError {
   readonly message: string;
   /** The extended result code. */
   readonly errcode: number;
 }
 
 /** Whether SQLite said no, and not Node.js. */
-export function isSqliteFailure(error: unknown): error is SqliteFailure & Error {
+export function isSqliteError(error: unknown): error is SqliteError & Error {
   return (
     error instanceof Error &&
     (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR' &&
@@ -68,28 +69,31 @@ export function isSqliteFailure(error: unknown): error is SqliteFailure & Error 
 }
 
 /** Somebody else holds the lock: to be tried again. Not when what was read is stale: then the whole transaction must be. */
-export function isBusy({ errcode }: SqliteFailure): boolean {
+export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
 /** The error as ours. What is none of SQLite's comes back as it is. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
-  if (!isSqliteFailure(error)) return error;
+  if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
   const [Class, sqlstate] = CLASSES[errcode] ?? CLASSES[errcode & 0xff] ?? [DatabaseError, 'XX000'];
-  return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message) });
+  return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message, sql) });
 }
 
 /** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`. */
-function placeOf(message: string): Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
+function placeOf(
+  message: string,
+  sql: string | undefined,
+): Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
   const [, kind, what] =
     /^([A-Z ]+) constraint failed: (.+)$/s.exec(message) ??
     /^(cannot store) .* column (\S+)$/.exec(message) ??
     [];
   if (kind === undefined || what === undefined) return {};
-  if (kind === 'CHECK') return { constraint: what };
+  if (kind === 'CHECK') return { constraint: what, table: writtenTable(sql)?.table };
   const index = /^index '(.+)'$/.exec(what)?.[1];
-  if (index !== undefined) return { constraint: index };
+  if (index !== undefined) return { constraint: index, table: writtenTable(sql)?.table };
   const names = what.split(', ').map((name) => name.split('.'));
   return { table: names[0]![0], columns: names.map((name) => name.slice(1).join('.')) };
 }

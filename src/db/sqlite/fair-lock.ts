@@ -10,6 +10,8 @@ import type { Limit } from '../driver.ts';
 interface FairLockDeps {
   /** The thing that is waited for, for messages: `the writing connection`. */
   readonly what: string;
+  /** Added to the message when a turn does not come in time. */
+  readonly hint?: string | undefined;
   readonly permits: number;
   readonly maxWaiting: number;
   readonly acquireTimeoutMs: number;
@@ -25,14 +27,14 @@ export class FairLock {
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(deps: FairLockDeps) {
-    const { what, permits, acquireTimeoutMs, clock } = deps;
+    const { what, hint = '', permits, acquireTimeoutMs, clock } = deps;
     this.#deps = deps;
     this.#free = permits;
     this.#waiters = new Waiters({
       clock,
       timeoutMs: acquireTimeoutMs,
       timedOut: () =>
-        timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.waiting} callers wait`),
+        timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.waiting} callers wait${hint}`),
     });
   }
 

@@ -10,7 +10,7 @@
 import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../../base/errors.ts';
-import { isSqliteFailure } from './errors.ts';
+import { isSqliteError } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
 /** A file of this mode is read and written by its owner; SQLite gives its -wal and -shm the same. */
@@ -65,14 +65,14 @@ export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise
     db.enableDefensive(true);
     return db;
   } catch (error) {
-    throw openProblem(path, error);
+    throw openIssue(path, error);
   }
 }
 
 /** Why a file cannot be used, in words; errors that say so already come back as they are. */
-export function openProblem(path: string, error: unknown): unknown {
+export function openIssue(path: string, error: unknown): unknown {
   const cause = error instanceof Error && 'errno' in error ? error.errno : undefined;
-  const code = isSqliteFailure(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
+  const code = isSqliteError(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
   if (code === undefined) return error;
   const problem =
     (code & 0xff) === 26

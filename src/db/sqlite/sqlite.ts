@@ -11,7 +11,7 @@ import { SvcError } from '../../base/errors.ts';
 import { StorageFailed, atCaller } from '../errors.ts';
 import { limitReached } from '../limits.ts';
 import { MEMORY, SqliteConnection, type SqliteOptions } from './connection.ts';
-import { identityOf, openFile, openProblem, prepareFile, type FileIdentity } from './file.ts';
+import { identityOf, openFile, openIssue, prepareFile, type FileIdentity } from './file.ts';
 import { SqliteReads, readerProcess } from './reader.ts';
 import { sqliteError } from './errors.ts';
 import { BATCH_ROWS } from './statement.ts';
@@ -53,6 +53,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
+      hint: '; a transaction has it: run statements that belong to it on its handle, also in a handler with Depends(transaction)',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -76,7 +77,7 @@ export class SqliteDriver implements Driver {
       await configure(main, this.#options);
     } catch (error) {
       db.close();
-      throw openProblem(path, error);
+      throw openIssue(path, error);
     }
     this.#db = db;
     this.#main = main;

@@ -3,7 +3,7 @@
  *
  * Rows are read as lists and made into objects here: 1.4 times as fast as node:sqlite's own objects. Integers are read as
  * numbers where a statement cannot write, which is 8 % faster on wide results, until one does not fit; then, and where it can
- * write, as bigints. Both by test/bench/db.ts.
+ * write, as bigints. Both by shared/bench/db.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -223,7 +223,7 @@ export class SqliteStatement {
 
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
-/** A list that is spread is copied on its way: 8 % of an insert, by test/bench/db.ts. Few have more than six values. */
+/** A list that is spread is copied on its way: 8 % of an insert (topic `sqlite` of test/bench/table.ts). Few have more than six values. */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {
     case 1:

@@ -11,7 +11,7 @@ import {
   type Parameter,
   type Params,
   isoText,
-  parameterProblem,
+  parameterIssue,
   refuseCount,
   refuseParameter,
   setColumn,
@@ -41,7 +41,7 @@ const WIDE = new BigInt64Array(1);
 const HALVES = new Int32Array(WIDE.buffer);
 const LOW = endianness() === 'LE' ? 0 : 1;
 
-/** A whole number as bigint. One of 32 bits is read out of memory, in half the time of `BigInt()`: test/bench/db.ts, executeMany. */
+/** A whole number as bigint. One of 32 bits is read out of memory, in half the time of `BigInt()`: shared/bench/db, executeMany. */
 function integer(value: number): bigint {
   const low = value | 0;
   if (low !== value) return BigInt(value);
@@ -51,7 +51,7 @@ function integer(value: number): bigint {
 }
 
 function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {
-  const problem = parameterProblem(value);
+  const problem = parameterIssue(value);
   if (problem !== undefined) refuseParameter(index + 1, problem, row);
   if (typeof value === 'string' || (typeof value !== 'object' && typeof value !== 'boolean')) return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;

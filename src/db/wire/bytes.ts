@@ -9,7 +9,7 @@ import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
 /** Before the log-in is done no server needs more, and until then it has not proved who it is. */
-export const MAX_LOGIN_BYTES: number = 64 * 1024;
+const MAX_LOGIN_BYTES: number = 64 * 1024;
 /** A buffer that a large value has made larger is let go of. */
 const KEPT_BYTES = 1024 * 1024;
 const MAX_BYTES = 2 ** 31 - 1;
@@ -211,8 +211,8 @@ interface Slices {
 }
 
 /*
- * Short text in ASCII: made by one call from its bytes, which takes a third of the time that Buffer takes for so few
- * (test/bench/short-text.ts).
+ * Short text in ASCII: made by one call from its bytes, which takes a third of the time that Buffer takes for so few: a tenth of
+ * the time of 1,000 rows (shared/bench/db).
  */
 
 const { fromCharCode } = String;

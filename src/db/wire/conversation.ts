@@ -23,7 +23,7 @@ const FLUSH_BYTES = 64 * 1024;
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
 /** Makes the result for the owner of an exchange that has ended. `error`: why it has failed, else undefined; to be thrown. */
-export type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
+type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
 /** How the rows of a statement are read. */
 export interface RowReader {

@@ -14,8 +14,11 @@ const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^220[ -]/, 'a mail or FTP server'],
 ];
 
+/** The servers that we are clients of. */
+export type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
+
 /** Which server begins so, if it is known and not one of `ours`. Servers of PostgreSQL wait until they are spoken to. */
-export function foreignServer(bytes: Uint8Array, ours: 'PostgreSQL' | 'MySQL' | 'Redis'): string | undefined {
+export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
   if (
     ours !== 'MySQL' &&
     bytes.length >= MYSQL_GREETING_BYTES &&

@@ -157,6 +157,11 @@ export class Opening {
     return secure;
   }
 
+  /** Ends the attempt with an error. */
+  fail(error: Error): void {
+    this.#failed.reject(error);
+  }
+
   refusal(problem: string, cause?: unknown): SvcError<'E_DB_CONNECT'> {
     return new SvcError('E_DB_CONNECT', [this.shown, problem], { cause });
   }

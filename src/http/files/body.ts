@@ -235,7 +235,7 @@ export function contentRange(slice: Slice | undefined, size: number): string {
 }
 
 /** Several slices as one body (§14.6): texts to be sent as they are, and slices of the content between them. */
-export interface Multipart {
+interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
   readonly length: number;

@@ -100,7 +100,7 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
  * Whether GET or HEAD may be answered with 304: by `If-None-Match`, where tags compare weakly (§13.1.2), or else, without
  * it, by `If-Modified-Since`.
  */
-export function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
+function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const none = fieldOf(request, 'if-none-match');
   if (none !== undefined) return none === etag || listsTag(none, etag, false);

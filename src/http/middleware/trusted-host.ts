@@ -132,11 +132,11 @@ function readName(entry: unknown): string {
     throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);
   const isAddress = entry.includes('::') || entry.split(':').length > 2;
   const name = isAddress ? addressOf(entry.replace(/^\[|\]$/g, '')) : nameOf(entry.replace(/^\./, ''));
-  if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [problemOf(entry)]);
+  if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [issueOf(entry)]);
   return !isAddress && entry.startsWith('.') ? `.${name}` : name;
 }
 
-function problemOf(entry: string): string {
+function issueOf(entry: string): string {
   const named = JSON.stringify(entry);
   if (entry.includes('*'))
     return entry.startsWith('*.')

@@ -4,7 +4,7 @@
  */
 import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
-import { shown } from '../../base/options.ts';
+import { isObject, shown } from '../../base/options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, collect, joined, readAhead, tooLarge } from './body-stream.ts';
 import { Pairs } from './query.ts';
@@ -124,7 +124,7 @@ export class RequestBody implements BodyReader {
   /** The value for whoever has no schema, which would have seen how deep it is. */
   value(options: BodyOptions): Promise<unknown> {
     return this.json(options, (value) => {
-      if (this.#bytes!.length > 2 * MAX_DEPTH && isNest(value) && isDeeper(value, MAX_DEPTH))
+      if (this.#bytes!.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
         throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, { code: 'depth' });
       return value;
     });
@@ -411,18 +411,14 @@ function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++)
-      if (isNest(value[index]) && isDeeper(value[index], levels - 1)) return true;
+      if (isObject(value[index]) && isDeeper(value[index], levels - 1)) return true;
     return false;
   }
   for (const key in value) {
     const member: unknown = (value as Readonly<Record<string, unknown>>)[key];
-    if (isNest(member) && isDeeper(member, levels - 1)) return true;
+    if (isObject(member) && isDeeper(member, levels - 1)) return true;
   }
   return false;
-}
-
-function isNest(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }
 
 function notJson(): HTTPException {

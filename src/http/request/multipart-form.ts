@@ -15,7 +15,7 @@ import { Pairs } from './query.ts';
 import { UploadStore } from './uploads.ts';
 import type { FormFields, FormPart } from '../contracts.ts';
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
-import type { MultipartLimits, MultipartProblem, MultipartSink } from './multipart.ts';
+import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart.ts';
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
@@ -63,7 +63,7 @@ class CollectedParts implements MultipartSink {
   readonly #text = new TextPart();
   #head!: PartHead; // onPart() comes first
   #file: ReceivedFile | undefined;
-  problem: MultipartProblem | undefined;
+  problem: MultipartIssue | undefined;
 
   constructor(store: UploadStore, keeper: FileKeeper) {
     this.#store = store;
@@ -134,7 +134,7 @@ class PartEvents implements MultipartSink {
   readonly #parser: MultipartParser;
   #waiting: PartEvent[] = [];
   #taken = 0;
-  #problem: MultipartProblem | undefined;
+  #problem: MultipartIssue | undefined;
   #isRead = false;
   isOver = false;
   /** How many parts have been given out: the last of them is the one to read. */
@@ -277,7 +277,7 @@ export class LeadingFields implements MultipartSink {
 // -- text of fields --
 
 /** @throws HTTPException with the status of the problem, if there is one */
-function assertSound(problem: MultipartProblem | undefined): void {
+function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
 
@@ -321,7 +321,7 @@ class TextPart {
 }
 
 /** 400: bytes, or an encoding, that are not those of text here. */
-const NO_TEXT: MultipartProblem = {
+const NO_TEXT: MultipartIssue = {
   status: 400,
   code: 'utf8',
   detail: 'A field of the form is not UTF-8 text',

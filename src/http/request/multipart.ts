@@ -36,7 +36,7 @@ export interface MultipartLimits {
 }
 
 /** Why a body is refused: 400 for what is malformed, 413 for what is more than allowed. Never says what was sent. */
-export interface MultipartProblem {
+export interface MultipartIssue {
   readonly status: 400 | 413;
   readonly code: string;
   readonly detail: string;
@@ -74,7 +74,7 @@ export class MultipartParser {
   /** What the part may still have, and what it may have in all. */
   #room = 0;
   #isFile = false;
-  #problem: MultipartProblem | undefined;
+  #problem: MultipartIssue | undefined;
 
   constructor(boundary: string, sink: MultipartSink, limits: MultipartLimits) {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
@@ -85,7 +85,7 @@ export class MultipartParser {
   }
 
   /** Reads a chunk. Answers what is wrong with the body, as soon as it is known; what comes behind is not read. */
-  push(chunk: Uint8Array): MultipartProblem | undefined {
+  push(chunk: Uint8Array): MultipartIssue | undefined {
     this.#chunk = Buffer.isBuffer(chunk)
       ? chunk
       : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
@@ -95,7 +95,7 @@ export class MultipartParser {
   }
 
   /** There are no more chunks. */
-  end(): MultipartProblem | undefined {
+  end(): MultipartIssue | undefined {
     if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing)
       this.#malformed('it ends before its last boundary');
     return this.#problem;
@@ -282,7 +282,7 @@ export class MultipartParser {
     });
   }
 
-  #fail(problem: MultipartProblem): boolean {
+  #fail(problem: MultipartIssue): boolean {
     this.#problem = problem;
     this.#state = this.#epilogue; // whatever comes is read over
     return false;

@@ -19,10 +19,10 @@ import type { Logger } from '../../observability/log.ts';
 import type { HttpRequest } from '../contracts.ts';
 
 /** Eight groups, the most significant first. */
-export type Address = readonly number[];
+type Address = readonly number[];
 
 /** The addresses that begin with the first `bits` bits of `address`. */
-export interface Network {
+interface Network {
   readonly address: Address;
   /** 0 ... 128; of an IPv4 network 96 more than it says. */
   readonly bits: number;

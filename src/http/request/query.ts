@@ -6,6 +6,7 @@
  */
 import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
 import { BadRequest } from '../../base/errors.ts';
+import { indexFrom } from '../cookies.ts';
 
 /** Values by name, of which there may be several. */
 export interface MultiMap {
@@ -91,12 +92,6 @@ export function parsePairs(text: string, maxPairs: number = Infinity, isStrict =
     start = end + 1;
   }
   return new Pairs(names, values);
-}
-
-/** Where `part` is at or behind `start`; the length of the text when nowhere. */
-function indexFrom(text: string, part: string, start: number): number {
-  const at = text.indexOf(part, start);
-  return at === -1 ? text.length : at;
 }
 
 function decodePart(part: string, isStrict: boolean): string {

@@ -5,7 +5,8 @@
  *                ... a tenth more            the first request is answered with 503, a probe as ever, and the connection ends
  *                beyond                      closed without an answer
  *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
- *   pipelined    beyond maxPipelined         one more is answered, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
+ *   pipelined    up to maxPipelined          handled one after another
+ *                one more                    handled, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
  *   silent       beyond keepAliveTimeoutMs   closed
  *   reading      nothing for sendTimeoutMs   closed: see SlowReaders
  */
@@ -23,6 +24,15 @@ import type { HttpResponse } from '../response.ts';
 
 /** In place of a number of looks: a request is being answered, or none has come yet. */
 const NOT_WAITING = -1;
+
+/**
+ * A request that came before the response to the one before had gone. Requests of a connection are handled one after another (RFC 9112
+ * §9.3.2): a client that pipelines many and reads nothing holds one response, and the head of a response is written in its turn.
+ */
+interface DeferredRequest {
+  readonly outgoing: SentMessage;
+  readonly verdict: HeadVerdict | undefined;
+}
 
 /** A connection, in one object that each request looks up once: a field for each on the socket would be looked up ten times. */
 export class Connection {
@@ -46,12 +56,15 @@ export class Connection {
   declare earlier: SentMessage[] | undefined;
   /** The last answer, where it is not the newest; on the prototype, too. */
   declare last: SentMessage | undefined;
+  /** Requests that wait for their turn: see {@link DeferredRequest}. On the prototype, too. */
+  declare deferred: DeferredRequest[] | undefined;
   /** A request that has had its answer, and of which the rest may still come: see early-ends.ts. */
   declare lingering: IncomingMessage | undefined;
 
   static {
     this.prototype.earlier = undefined;
     this.prototype.last = undefined;
+    this.prototype.deferred = undefined;
     this.prototype.lingering = undefined;
   }
 
@@ -73,6 +86,19 @@ export class Connection {
     if (this.newest === outgoing) this.newest = undefined;
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1); // the response was the newest once
     this.waiting--;
+  }
+
+  /** Takes the next request that waits for its turn; undefined where none does, and where no response can be sent any more. */
+  takeDeferred(socket: Socket): DeferredRequest | undefined {
+    if (!socket.writable) return undefined; // onLost() withdraws them
+    return this.deferred?.shift();
+  }
+
+  /** Withdraws the request of this response. Returns whether it waited for its turn. */
+  withdraw(outgoing: SentMessage): boolean {
+    const index = this.deferred?.findIndex((deferred) => deferred.outgoing === outgoing) ?? -1;
+    if (index !== -1) this.deferred!.splice(index, 1);
+    return index !== -1;
   }
 
   /** Ends every answer that has not gone. */
@@ -97,7 +123,7 @@ export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Co
 }
 
 /** The parts that {@link Connections} is made with. */
-export interface ConnectionsDeps {
+interface ConnectionsDeps {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly log: Logger;

@@ -10,7 +10,7 @@ import { keepsConnection } from './request-head.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Connection } from './connections.ts';
-import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
+import type { AnsweredRequest, ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { RequestIdentity } from '../request-id.ts';
 
 /** The code by which node:http says that the rest of a request has not come in its time. */
@@ -24,7 +24,7 @@ const STATUSES: Readonly<Record<string, number>> = {
 };
 
 /** An error as node:http's parser reports it. */
-export interface ParserError {
+interface ParserError {
   readonly message?: string;
   readonly code?: string;
   readonly reason?: string;
@@ -101,19 +101,22 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
  *                                      client may have ended its side only
  */
 
-/** Watches for the end of a client's side, for a request that is not answered at once: a listener costs an idle connection memory. */
-export function watchEnd(socket: Socket, connection: Connection): void {
+/**
+ * Watches for the end of a client's side, for a request that is not answered at once: a listener costs an idle connection memory. Where
+ * that end came while the request waited behind another, its signal aborts now: its handler listens by then.
+ */
+export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
+  if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
   socket.on('end', onEnd); // behind that of node:http
 }
 
 function onEnd(this: Socket): void {
-  const { current, newest, earlier } = connectionOf(this);
+  const { current } = connectionOf(this);
   if (current === undefined || current.writableEnded) return;
   if (current.headersSent) return void this.destroy();
-  earlier?.forEach((outgoing) => outgoing.request?.leave());
-  newest?.request?.leave();
+  current.request?.leave(); // requests behind it have not begun: see watchEnd()
 }
 
 /*

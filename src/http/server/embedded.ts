@@ -37,7 +37,7 @@ export class EmbeddedListener {
     this.#maxHeaderFields = limits.maxHeaderFields;
     const finish = (outgoing: SentMessage): void => this.#finish(outgoing);
     this.#sending = {
-      heads: new HeadTexts(limits.keepAliveTimeoutMs),
+      heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: new Set(),
       securesCookies: app.securesCookies,
       watchReading: () => undefined, // the other server limits the time of its connections

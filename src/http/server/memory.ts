@@ -130,7 +130,7 @@ async function respond(
 }
 
 /** A WebSocket that is open, as its client has it. */
-export interface OpenedInMemory {
+interface OpenedInMemory {
   readonly headers: Headers;
   readonly stream: Duplex;
   readonly socket: WebSocketConnection;

@@ -10,7 +10,7 @@ import { parseAddress } from '../request/proxy.ts';
 import { findField, isNamed } from '../headers.ts';
 
 /** The parts of a head, as node:http's IncomingMessage has them. */
-export interface RequestHead {
+interface RequestHead {
   readonly httpVersionMajor: number;
   readonly httpVersionMinor: number;
   readonly method?: string | undefined;

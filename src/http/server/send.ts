@@ -34,7 +34,7 @@ import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
 /** What is answered, as far as its answer depends on it. */
-export interface SentTo {
+interface SentTo {
   readonly method: string;
   readonly id: string;
   /** The field that tells it. */
@@ -79,7 +79,7 @@ export function send(
   const isText = typeof body === 'string' && !isLast && response.status !== UPGRADE_REQUIRED;
   if (isText && outgoing.takesText) {
     const isSecure = response.hasWaitingCookies && isSecured(response, req, sending);
-    const head = sending.heads.of(response, req.identity, req.id, isSecure, length);
+    const head = sending.heads.of(response, req.id, isSecure, length);
     if (head !== '') {
       outgoing.writeText(response.status, head + body, isAscii, sending.onOver);
       if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);

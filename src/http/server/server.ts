@@ -1,14 +1,15 @@
 /**
  * node:http <-> the application: listens with safe limits, hands each request over, sends the answer, drains.
  *
- *   #onRequest    a request has arrived: judges its head and the load, then handle(req)
+ *   #onRequest    a request has arrived: judges its head and the load
+ *   #start        its turn on the connection has come: handle(req)
  *   #answer       the response is there: count(), then send()
- *   #finish       the response is over: finish(req, outcome)
+ *   #finish       the response is over: finish(req, outcome), then the next request of the connection
  *   close()       stops accepting, and lets what runs finish
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
-import { ignore } from '../../base/promises.ts';
+import { ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
 import { BUSY, Connections, LAST, connectionOf, refusalOf } from './connections.ts';
@@ -118,7 +119,10 @@ export class HttpServer {
       meter: app.connections,
       onSlowReader: (outgoing, socket) => this.#onSlowReader(outgoing, socket),
       onLost: (outgoing) => {
-        if (outgoing.request?.isAnswered === true) this.#finish(outgoing); // else its handler runs, and #answer() will find it closed
+        const { request } = outgoing;
+        if (request === undefined) return;
+        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing); // #onRequest() has set it
+        if (isDeferred || request.isAnswered) this.#finish(outgoing); // else its handler runs, and #answer() will find it closed
       },
       onLateHead: (socket) => this.#onLate(socket),
     });
@@ -126,7 +130,7 @@ export class HttpServer {
       this.#deadlines = new BodyDeadlines(clock, (socket) => this.#onLate(socket));
     const server = this;
     this.#sending = {
-      heads: new HeadTexts(limits.keepAliveTimeoutMs),
+      heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: new Set(),
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
@@ -238,16 +242,21 @@ export class HttpServer {
       idle.resolve();
     };
     let cut = 0;
-    using _deadline = this.#app.clock.after(deadlineMs, () => {
+    const deadline = this.#app.clock.after(deadlineMs, () => {
       cut = this.#inFlight;
       this.#endAll!();
     });
-    using _grace = this.#app.clock.after(graceMs, () => this.closeIdle());
+    const grace = this.#app.clock.after(graceMs, () => this.closeIdle());
     if (graceMs === 0 || adopted === undefined) this.closeIdle();
-    await closed;
-    this.closeIdle();
-    await idle.promise;
-    await Promise.all([this.#handled(), this.#sockets?.ended()]);
+    try {
+      await closed;
+      this.closeIdle();
+      await idle.promise;
+      await Promise.all([this.#handled(), this.#sockets?.ended()]);
+    } finally {
+      deadline[Symbol.dispose]();
+      grace[Symbol.dispose]();
+    }
     return cut;
   }
 
@@ -256,8 +265,7 @@ export class HttpServer {
     if (this.#inFlight === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenHandled = resolve;
-    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
-    await promise;
+    await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
   /** During close(): closes the connections that have no request, and lets close() end as soon as no request is left. */
@@ -340,6 +348,16 @@ export class HttpServer {
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
+    if (connection.waiting === 1) this.#start(req, incoming, outgoing, verdict);
+    else (connection.deferred ??= []).push({ outgoing, verdict });
+  }
+
+  #start(
+    req: TransportRequest,
+    incoming: ReceivedMessage,
+    outgoing: SentMessage,
+    verdict: HeadVerdict | undefined,
+  ): void {
     req.startedMs = this.#app.clock.monotonicMs();
     const response =
       verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
@@ -347,7 +365,7 @@ export class HttpServer {
       this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, connection);
+      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set it
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -370,7 +388,7 @@ export class HttpServer {
     req.isAnswered = true;
     const connection = req.connection!; // #onRequest() has set it
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
-    if (isStream) watchEnd(incoming.socket, connection);
+    if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
     try {
       const isLast =
@@ -430,7 +448,7 @@ export class HttpServer {
     });
   }
 
-  /** A response is over, sent or not: finishes its request. */
+  /** A response is over, sent or not: finishes its request, and starts the next one of its connection. */
   #finish(outgoing: SentMessage): void {
     const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
     if (req === undefined) return; // finished before: the rest of its body has arrived behind the last response
@@ -442,6 +460,11 @@ export class HttpServer {
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
     else void req.late.then(() => this.#requestDone()); // its handler still runs
+    if (connection.deferred === undefined) return;
+    const next = connection.takeDeferred(incoming.socket);
+    if (next === undefined) return;
+    const { outgoing: later, verdict } = next;
+    this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict); // #onRequest() has set the request, MESSAGES makes the message
   }
 
   #requestDone(): void {

@@ -7,7 +7,7 @@
  * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ignore } from '../../base/promises.ts';
+import { ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
@@ -26,7 +26,7 @@ import type { DeflateAgreement } from '../websocket/deflate.ts';
 import type { Handshake } from '../websocket/handshake.ts';
 
 /** What a server serves, as far as sockets need it. */
-export interface SocketApplication {
+interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
   readonly securesCookies: boolean;
@@ -37,7 +37,7 @@ export interface SocketApplication {
 }
 
 /** What the server does itself. */
-export interface UpgradeHost {
+interface UpgradeHost {
   /** Counts a request. Answers what refuses it, before the application sees it. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
   /** Sends an ordinary answer, the last of its connection. Resolves when nothing more goes out. */
@@ -193,8 +193,7 @@ export class OpenSockets {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenEmpty = resolve;
-    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
-    await promise;
+    await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
   /** Ends every connection at once. */

@@ -187,7 +187,7 @@ export interface ValueTimes {
 }
 
 /** Why a value is refused. `forged`: changed, cut, of another name, purpose or application. */
-export type ValueRefusal = 'malformed' | 'unknown_key' | 'forged' | 'expired';
+export type ValueIssue = 'malformed' | 'unknown_key' | 'forged' | 'expired';
 
 /** The content of a value, or why it is invalid. */
 export type ReadValue =
@@ -197,7 +197,7 @@ export type ReadValue =
       readonly times: ValueTimes;
       /** Whether it would be written with the same key now. */ readonly isCurrentKey: boolean;
     }
-  | { readonly kind: 'refused'; readonly reason: ValueRefusal };
+  | { readonly kind: 'refused'; readonly reason: ValueIssue };
 
 const HEAD = String.raw`\.([\w-]{1,64})\.(\d{1,12})\.(\d{1,12})\.`;
 const SIGNED = new RegExp(String.raw`^s1${HEAD}([\w-]*)\.([\w-]{43})$`);
@@ -262,7 +262,7 @@ export class ProtectedValues {
   }
 }
 
-function refused(reason: ValueRefusal): ReadValue {
+function refused(reason: ValueIssue): ReadValue {
   return { kind: 'refused', reason };
 }
 

@@ -176,7 +176,7 @@ export class CSRFMiddleware implements Middleware {
 
   async #checked(req: HttpRequest, protection: RequestProtection, next: Next): Promise<HttpResponse> {
     const token = await tokenOf(req);
-    const reason = token.kind === 'found' ? protection.problemOf(token.text) : token.reason;
+    const reason = token.kind === 'found' ? protection.issueOf(token.text) : token.reason;
     if (reason !== undefined) throw this.#refusal(req, reason);
     return this.#pass(protection, next, true);
   }
@@ -287,7 +287,7 @@ class RequestProtection {
   }
 
   /** What is wrong with a token that came with this request. */
-  problemOf(token: string): Reason | undefined {
+  issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
     const visitorId = this.#visitorId();

@@ -17,7 +17,7 @@ import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, Services } from '../contracts.ts';
 import type { HostCookie } from '../cookies.ts';
 import type { HttpResponse } from '../response.ts';
-import type { KeptCookie, ReadValue, ValueRefusal, ValueTimes } from './cookie.ts';
+import type { KeptCookie, ReadValue, ValueIssue, ValueTimes } from './cookie.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 
 /** Opens the session of a request, and keeps it once there is an answer. */
@@ -124,7 +124,7 @@ class SessionCookie {
   }
 
   /** One line for those who watch. The value is not in it. */
-  reject(req: HttpRequest, reason: ValueRefusal | 'unknown_session'): void {
+  reject(req: HttpRequest, reason: ValueIssue | 'unknown_session'): void {
     this.#audit.refused('session_rejected', req, { reason });
   }
 

@@ -141,7 +141,7 @@ export class SessionMiddleware implements Middleware {
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
     if (ring === undefined) return; // SVC205 says so
-    const terms = {
+    const deps = {
       services: view.services,
       ring,
       cookie: this.#cookie,
@@ -149,7 +149,7 @@ export class SessionMiddleware implements Middleware {
       absoluteSeconds: this.#absoluteSeconds,
       isSealed: this.#isSealed,
     };
-    this.#keeper = this.#store === undefined ? new CookieKeeper(terms) : new StoreKeeper(terms, this.#store);
+    this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {

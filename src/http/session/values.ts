@@ -243,7 +243,7 @@ export class RequestSession implements Session {
 
   /** The value. @throws SvcError `E_SESSION_VALUE` for what would come back from JSON as something else, or not at all; BadRequest if a body may hold it */
   #checked(name: string, value: unknown): unknown {
-    const problem = problemOf(value, []);
+    const problem = issueOf(value, []);
     if (problem === undefined) return value;
     const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
     if (!problem.isOfInput) throw mistake;
@@ -278,14 +278,14 @@ function cut(text: string): string {
 }
 
 /** What is wrong with a value. */
-interface Problem {
+interface ContentIssue {
   readonly text: string;
   /** Whether JSON may hold it, so that the client and not the program is to blame: `1e999`, or a thousand lists inside each other. */
   readonly isOfInput: boolean;
 }
 
 /** `around`: what the value is nested in. */
-function problemOf(value: unknown, around: object[]): Problem | undefined {
+function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number')
     return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
@@ -305,7 +305,7 @@ function problemOf(value: unknown, around: object[]): Problem | undefined {
   around.push(value);
   for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
     // a hole counts as undefined
-    const problem = problemOf(member, around);
+    const problem = issueOf(member, around);
     if (problem !== undefined) return problem;
   }
   around.pop();

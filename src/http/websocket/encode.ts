@@ -58,7 +58,7 @@ export function encodeMaskedFrame(
 }
 
 /** The most bytes of a reason for closing: a control frame has 125 (§5.5). */
-export const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
+const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
 
 /** The payload of a close frame; a reason that is too long is cut between two characters. */
 export function closePayload(code: number, reason: string): Buffer {

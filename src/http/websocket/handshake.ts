@@ -152,7 +152,12 @@ export class OriginGuard {
 
   /** An origin of no known site that its function allows, if there is one. */
   get stranger(): string | undefined {
-    return this.#allowed?.stranger;
+    return this.#allowed?.strangerAmong();
+  }
+
+  /** Waits for what an asynchronous function says of strangers. */
+  async settle(text: string, limitMs: number): Promise<void> {
+    await this.#allowed?.settle(text, limitMs);
   }
 
   /** What it needs to know of the application. */

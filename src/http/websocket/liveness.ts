@@ -13,7 +13,7 @@ import type { Beating } from '../streaming/heartbeat.ts';
 const TICKS = 8;
 
 /** Intervals of the sockets of a route. */
-export interface LivenessTerms {
+export interface LivenessOptions {
   readonly clock: Clock;
   /** Milliseconds between two pings; 0: no pings. */
   readonly heartbeatMs: number;
@@ -22,14 +22,16 @@ export interface LivenessTerms {
 }
 
 /** Returns the milliseconds between two beats; Infinity without intervals. */
-function tickMs({ heartbeatMs, idleTimeoutMs }: LivenessTerms): number {
+function tickMs({ heartbeatMs, idleTimeoutMs }: LivenessOptions): number {
   return Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
 }
 
 /** Starts the beats of a socket. Returns undefined without intervals. */
-export function startBeats(terms: LivenessTerms, socket: Beating): Heartbeat | undefined {
-  const intervalMs = tickMs(terms);
-  return intervalMs === Infinity ? undefined : Heartbeat.of(terms.clock, Math.max(1, intervalMs)).add(socket);
+export function startBeats(options: LivenessOptions, socket: Beating): Heartbeat | undefined {
+  const intervalMs = tickMs(options);
+  return intervalMs === Infinity
+    ? undefined
+    : Heartbeat.of(options.clock, Math.max(1, intervalMs)).add(socket);
 }
 
 let lastPhase = 0;
@@ -57,9 +59,9 @@ export class PeerWatch {
    * pinged. `lost`: it did not answer, or took nothing of the bytes that wait for it. Silence counts only while the peer is
    * read and no bytes wait.
    */
-  beat(terms: LivenessTerms, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
-    const { heartbeatMs, idleTimeoutMs } = terms;
-    const intervalMs = tickMs(terms);
+  beat(options: LivenessOptions, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
+    const { heartbeatMs, idleTimeoutMs } = options;
+    const intervalMs = tickMs(options);
     if (idleTimeoutMs > 0 && ++this.#quietTicks * intervalMs > idleTimeoutMs) return 'idle';
     if (heartbeatMs === 0 || ++this.#beatTicks * intervalMs < heartbeatMs) return undefined;
     this.#beatTicks = 0;

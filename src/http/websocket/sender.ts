@@ -43,7 +43,7 @@ export interface SenderOwner {
 }
 
 /** Below it drain() resolves, and the stream is given more. */
-export const HIGH_WATER_BYTES = 65_536;
+const HIGH_WATER_BYTES = 65_536;
 /** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: text8KiB, text64KiB). */
 const SHORT_CHARACTERS = 4_096,
   SHORT_BYTES = 2_048,

@@ -37,14 +37,14 @@ import type { WebSocketClose } from './closing.ts';
 import type { DeflateAgreement, InflatingSink } from './deflate.ts';
 import type { FrameReader, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
-import type { LivenessTerms } from './liveness.ts';
+import type { LivenessOptions } from './liveness.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
 import type { SenderOwner, SenderOptions } from './sender.ts';
 import type { SharedMessage } from './rooms.ts';
 import type { StreamOwner } from './stream-events.ts';
 
 /** Settings and services of the sockets of a route. */
-export interface SharedSocketDeps extends SenderOptions, LivenessTerms {
+export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly listener: SocketListener<WebSocketConnection>;

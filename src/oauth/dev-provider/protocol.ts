@@ -163,7 +163,7 @@ export function json(
  */
 
 /** Somebody who may be picked. */
-export interface PickableUser {
+interface PickableUser {
   readonly sub: string;
   readonly name: string;
   readonly email: string | undefined;

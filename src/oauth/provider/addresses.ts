@@ -57,7 +57,7 @@ export function isPrivateAddress(address: string): boolean {
 }
 
 /** Why a URL may not be called; undefined when it may. In words, the URL not repeated. */
-export function problemOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
+export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'is no absolute URL';
   const url = new URL(text);
   if (/[\s\\]|[^\x21-\x7e]/.test(text))

@@ -21,7 +21,7 @@ export interface AuthorizationRequest {
 }
 
 /** Parameters that a login may pass on to the provider (OpenID Connect Core §3.1.2.1). */
-export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
+const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
  * The URL that begins a login. The query that the endpoint has stays as it is written; no parameter is there twice.

@@ -1,7 +1,7 @@
 /**
  * One provider, spoken to: the authorization URL, then code -> tokens -> id_token -> user info -> e-mail.
  *
- * Every failure is a ProviderFailure; every call is bounded by outbound.ts. Discovery happens in the background at start-up
+ * Every failure is a ProviderFault; every call is bounded by outbound.ts. Discovery happens in the background at start-up
  * when it is needed at all, and again with the first login if the provider was away then: an application starts without it.
  */
 import { isRecord } from '../../base/options.ts';
@@ -9,7 +9,7 @@ import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
 import { authorizationUrlOf } from './authorization-url.ts';
 import { secondsOf } from './call-seconds.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { jsonObject, jsonValue } from './json-answer.ts';
 import { Outbound } from './outbound.ts';
 import { formEncoded, readTokenAnswer } from './token-answer.ts';
@@ -54,7 +54,7 @@ export interface Identified {
 }
 
 /** What a client is made with. */
-export interface ProviderClientDeps {
+interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
   /** Gets `svc_oauth_provider_seconds{provider,call}`. */
@@ -110,7 +110,7 @@ export class ProviderClient {
     } catch (error) {
       this.#deps.log.warn('provider_unreachable', {
         provider: this.#options.name,
-        reason: error instanceof ProviderFailure ? error.reason : 'failed',
+        reason: error instanceof ProviderFault ? error.reason : 'failed',
       });
     }
   }
@@ -119,7 +119,7 @@ export class ProviderClient {
    * The URL that begins a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The query that the endpoint has
    * stays as it is written; no parameter is there twice.
    *
-   * @throws ProviderFailure when the endpoint has to be discovered and cannot be
+   * @throws ProviderFault when the endpoint has to be discovered and cannot be
    */
   authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
     const endpoints = this.#discovery.endpoints();
@@ -134,25 +134,25 @@ export class ProviderClient {
    * Whether an authorization answer is this provider's (RFC 9207 §2.4), by its parameter `iss`. Without a configured issuer
    * there is nothing to compare with, and any answer passes: the callback of each provider is its own.
    *
-   * @throws ProviderFailure `issuer_mismatch`
+   * @throws ProviderFault `issuer_mismatch`
    */
   async checkIssuer(iss: string | undefined): Promise<void> {
     const { issuer, tenants } = this.#options;
     if (issuer === undefined) return;
     if (iss === undefined) {
       if ((await this.#discovery.endpoints()).sendsIssuer)
-        throw new ProviderFailure('issuer_mismatch', 'iss_missing');
+        throw new ProviderFault('issuer_mismatch', 'iss_missing');
     } else {
       const [before = '', after = ''] = issuer.split(TENANT);
       if (!isExpectedIssuer(iss, iss.slice(before.length, iss.length - after.length), { issuer, tenants }))
-        throw new ProviderFailure('issuer_mismatch', 'iss_differs');
+        throw new ProviderFault('issuer_mismatch', 'iss_differs');
     }
   }
 
   /**
    * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when that is aborted.
    *
-   * @throws ProviderFailure
+   * @throws ProviderFault
    */
   async identify(input: Identification): Promise<Identified> {
     const endpoints = await this.#discovery.endpoints();
@@ -168,7 +168,7 @@ export class ProviderClient {
     return { info, tokens, sid: typeof sid === 'string' && sid !== '' && sid.length <= MAX_SID ? sid : null };
   }
 
-  /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFailure */
+  /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFault */
   async verifyLogout(token: string): Promise<LogoutClaims> {
     const { issuer, tenants, clientId, idTokenAlgorithms, leewaySeconds, clientSecret } = this.#options;
     const { keys } = await this.#discovery.endpoints();
@@ -207,7 +207,7 @@ export class ProviderClient {
     this.#outbound.close();
   }
 
-  /** Other tokens for a refresh token (RFC 6749 §6). @throws ProviderFailure, with the provider's error code in `providerCode` */
+  /** Other tokens for a refresh token (RFC 6749 §6). @throws ProviderFault, with the provider's error code in `providerCode` */
   async refresh(refreshToken: string): Promise<TokenAnswer> {
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
     return readTokenAnswer(
@@ -258,7 +258,7 @@ export class ProviderClient {
     try {
       return clientSecret(Math.floor(this.#deps.clock.nowMs() / 1_000));
     } catch (error) {
-      throw new ProviderFailure('provider_error', 'client_secret', { cause: error });
+      throw new ProviderFault('provider_error', 'client_secret', { cause: error });
     }
   }
 
@@ -277,7 +277,7 @@ export class ProviderClient {
       usesNonce,
       clientSecret,
     } = this.#options;
-    if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
+    if (idToken === undefined) throw new ProviderFault('provider_error', 'id_token_missing');
     const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1000);
     const rules = {
       issuer: issuer!,
@@ -307,7 +307,7 @@ export class ProviderClient {
       await this.#call('userinfo', { method: 'GET', ...userinfo, headers: bearer(accessToken), signal }),
     );
     if (claims === undefined) return answer;
-    if (answer['sub'] !== claims.sub) throw new ProviderFailure('provider_error', 'userinfo_sub');
+    if (answer['sub'] !== claims.sub) throw new ProviderFault('provider_error', 'userinfo_sub');
     return joinClaims(claims, answer);
   }
 
@@ -319,7 +319,7 @@ export class ProviderClient {
         ? { ...user, name: textOr(user.name, postedName(postedUser)) }
         : user;
     } catch (error) {
-      throw new ProviderFailure('provider_error', 'user_mapping', { cause: error });
+      throw new ProviderFault('provider_error', 'user_mapping', { cause: error });
     }
   }
 
@@ -339,7 +339,7 @@ export class ProviderClient {
     });
     if (answer.status === 403 || answer.status === 404) return { ...user, emailVerified: false };
     const list = jsonValue('emails', answer);
-    if (!Array.isArray(list)) throw new ProviderFailure('provider_error', 'emails_not_list');
+    if (!Array.isArray(list)) throw new ProviderFault('provider_error', 'emails_not_list');
     const primary = list.find(
       (each): each is { readonly email: string } =>
         isRecord(each) &&
@@ -361,8 +361,8 @@ export class ProviderClient {
       log.debug('provider_call', { provider, call: what, status: answer.status });
       return answer;
     } catch (error) {
-      throw error instanceof ProviderFailure
-        ? new ProviderFailure(error.code, `${what}_${error.reason}`, { cause: error.cause })
+      throw error instanceof ProviderFault
+        ? new ProviderFault(error.code, `${what}_${error.reason}`, { cause: error.cause })
         : error;
     } finally {
       this.#seconds?.observe((clock.monotonicMs() - startMs) / 1000, provider, what);

@@ -5,7 +5,7 @@
  * old: until that has succeeded, what is known counts. A first fetch that fails is tried again by the next who needs it. With every endpoint given, or with `metadata`, nothing is fetched.
  * Endpoints that a provider on a public address has named itself must be public too (server-side request forgery).
  */
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './json-answer.ts';
 import { readMetadata } from './metadata.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -54,7 +54,7 @@ export class Discovery {
     if (!needsDiscovery(options)) this.#endpoints = pinned(options);
   }
 
-  /** The endpoints, found already or now. @throws ProviderFailure as Outbound.call(), and `provider_error` for a description that cannot be used */
+  /** The endpoints, found already or now. @throws ProviderFault as Outbound.call(), and `provider_error` for a description that cannot be used */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) {
       if (this.#clock.monotonicMs() >= this.#refreshMs) this.#refresh();
@@ -79,7 +79,7 @@ export class Discovery {
       issuer: this.#options.issuer!,
     });
     if (typeof metadata === 'string')
-      throw new ProviderFailure('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
+      throw new ProviderFault('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
     this.#endpoints = join(this.#options, metadata, !answer.isPrivate);
     this.#refreshMs = this.#clock.monotonicMs() + TTL_MS;
     return this.#endpoints;
@@ -139,13 +139,13 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   const keys = target(options.jwksUrl, metadata.jwksUrl);
   const userinfo = target(options.userinfoUrl, metadata.userinfoUrl);
   if (authorizeUrl === undefined || token === undefined)
-    throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
+    throw new ProviderFault('provider_error', 'discovery_without_endpoints');
   const needsKeys = options.usesOpenId && !options.idTokenAlgorithms.includes('HS256'); // whose key is the client secret
   if (
     (needsKeys && keys === undefined && options.jwks === undefined) ||
     (!options.usesOpenId && userinfo === undefined)
   )
-    throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
+    throw new ProviderFault('provider_error', 'discovery_without_endpoints');
   return {
     authorizeUrl,
     token,

@@ -3,7 +3,7 @@
  */
 
 /** The code that the client gets: 502, 504, 503 and 400. */
-export type ProviderFailureCode =
+type ProviderFailureCode =
   'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 
 const MAX_REASON_CHARACTERS = 120;
@@ -14,7 +14,7 @@ const MAX_REASON_CHARACTERS = 120;
  * `reason` is for the log only: words of ours such as `token_status_500`, at most 120 visible ASCII characters, never a
  * token, a code, a secret or a body.
  */
-export class ProviderFailure extends Error {
+export class ProviderFault extends Error {
   readonly code: ProviderFailureCode;
   readonly reason: string;
   /** The error code in an answer of the token endpoint (RFC 6749 §5.2). */
@@ -30,7 +30,7 @@ export class ProviderFailure extends Error {
       `The identity provider failed: ${bounded}`,
       'cause' in options ? { cause: options.cause } : undefined,
     );
-    this.name = 'ProviderFailure';
+    this.name = 'ProviderFault';
     this.code = code;
     this.reason = bounded;
     this.providerCode = options.providerCode;

@@ -4,14 +4,14 @@
  *   form -> header -> key -> signature -> issuer, audience, nonce, times -> at_hash -> auth_time
  *
  * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u` and `x5c`, which some
- * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.
+ * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFault `provider_error` whose reason says which check; the client never learns it.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { GUID, TENANT } from './protocol.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
@@ -54,7 +54,7 @@ export interface SignatureInput {
 }
 
 /** A token taken apart. */
-export interface DecodedIdToken extends SignatureInput {
+interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }
@@ -87,7 +87,7 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
 };
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Verifies, and gives the claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
+/** Verifies, and gives the claims. @throws ProviderFault `provider_error`, or what fetching keys throws */
 export async function verifyIdToken(
   token: string,
   rules: IdTokenRules,
@@ -229,7 +229,7 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-/** @throws ProviderFailure unless the token is for this client */
+/** @throws ProviderFault unless the token is for this client */
 export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
@@ -266,6 +266,6 @@ export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): stri
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-function refused(check: string): ProviderFailure {
-  return new ProviderFailure('provider_error', `id_token_${check}`);
+function refused(check: string): ProviderFault {
+  return new ProviderFault('provider_error', `id_token_${check}`);
 }

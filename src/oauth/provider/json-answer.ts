@@ -3,31 +3,31 @@
  */
 import { isRecord } from '../../base/options.ts';
 import { parseValue } from '../../crypto/jwt-json.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The JSON value of an answer. `what` begins the reason of a failure. @throws ProviderFailure `provider_error` */
+/** The JSON value of an answer. `what` begins the reason of a failure. @throws ProviderFault `provider_error` */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
-  if (answer.status !== 200) throw new ProviderFailure('provider_error', `${what}_status_${answer.status}`);
-  if (!isJson(answer.mediaType)) throw new ProviderFailure('provider_error', `${what}_media_type`);
+  if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
+  if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
   let text: string;
   try {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    throw new ProviderFailure('provider_error', `${what}_not_json`); // without the cause, which quotes the text
+    throw new ProviderFault('provider_error', `${what}_not_json`); // without the cause, which quotes the text
   }
   const value = parseValue(text);
-  if (value === undefined) throw new ProviderFailure('provider_error', `${what}_ambiguous_json`); // a member twice: readers differ in which one counts
+  if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`); // a member twice: readers differ in which one counts
   return value;
 }
 
-/** The JSON object of an answer. @throws ProviderFailure `provider_error` */
+/** The JSON object of an answer. @throws ProviderFault `provider_error` */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
-  if (!isRecord(value)) throw new ProviderFailure('provider_error', `${what}_not_object`);
+  if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);
   return value;
 }
 

@@ -6,7 +6,7 @@
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './json-answer.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -36,7 +36,7 @@ export interface VerificationKey {
 }
 
 /** What a key set has for a token. */
-export type KeyChoice =
+type KeyChoice =
   | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ambiguous' };
@@ -90,7 +90,7 @@ export class KeySource {
     this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
   }
 
-  /** The keys, fetched if they are older than ten minutes. Those of up to a day count where the fetch fails. @throws ProviderFailure */
+  /** The keys, fetched if they are older than ten minutes. Those of up to a day count where the fetch fails. @throws ProviderFault */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
     const nowMs = this.#clock.monotonicMs();
@@ -98,13 +98,13 @@ export class KeySource {
     if (known === undefined) return this.#fetch(target);
     if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
     return this.#fetch(target).catch((error: unknown) => {
-      if (!(error instanceof ProviderFailure)) throw error;
+      if (!(error instanceof ProviderFault)) throw error;
       this.#failedMs = this.#clock.monotonicMs();
       return known;
     });
   }
 
-  /** The keys once more, for a token that none of them fits; undefined when that has been asked for within a minute. @throws ProviderFailure */
+  /** The keys once more, for a token that none of them fits; undefined when that has been asked for within a minute. @throws ProviderFault */
   again(target: Target | undefined): Promise<KeySet> | undefined {
     if (this.#pinned !== undefined) return undefined;
     const nowMs = this.#clock.monotonicMs();
@@ -127,9 +127,9 @@ export class KeySource {
   }
 
   async #read(target: Target | undefined): Promise<KeySet> {
-    if (target === undefined) throw new ProviderFailure('provider_error', 'jwks_unknown');
+    if (target === undefined) throw new ProviderFault('provider_error', 'jwks_unknown');
     const { keys } = jsonObject('jwks', await this.#outbound.call({ method: 'GET', ...target }));
-    if (!Array.isArray(keys)) throw new ProviderFailure('provider_error', 'jwks_without_keys');
+    if (!Array.isArray(keys)) throw new ProviderFault('provider_error', 'jwks_without_keys');
     this.#set = readKeySet(keys);
     this.#fetchedMs = this.#clock.monotonicMs();
     return this.#set;

@@ -6,7 +6,7 @@
  * A nonce is refused, since an id_token must never pass for a logout token; neither does a token without the event.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { checkAudience, isExpectedIssuer, isTime, verifiedToken } from './id-token.ts';
 import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
@@ -22,14 +22,14 @@ export interface LogoutClaims {
 }
 
 /** Rules for a logout token. */
-export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
+type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 /** A logout is news: an older token, or one that lasts longer, is not for now. */
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
-/** Verifies a token, and gives its claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
+/** Verifies a token, and gives its claims. @throws ProviderFault `provider_error`, or what fetching keys throws */
 export async function verifyLogoutToken(
   token: string,
   rules: LogoutRules,
@@ -60,6 +60,6 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_CHARACTERS;
 }
 
-function refused(check: string): ProviderFailure {
-  return new ProviderFailure('provider_error', `logout_token_${check}`);
+function refused(check: string): ProviderFault {
+  return new ProviderFault('provider_error', `logout_token_${check}`);
 }

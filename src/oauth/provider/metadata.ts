@@ -1,7 +1,7 @@
 /**
  * A provider's description of itself (OpenID Connect Discovery §3, RFC 8414 §2): JSON -> what a client needs of it.
  */
-import { isWithinSite, problemOfUrl } from './addresses.ts';
+import { isWithinSite, issueOfUrl } from './addresses.ts';
 
 /** Metadata of a provider, as far as a client needs it. */
 export interface Metadata {
@@ -18,7 +18,7 @@ export interface Metadata {
 }
 
 /** How a description is judged. */
-export interface MetadataRules {
+interface MetadataRules {
   readonly issuer: string;
   readonly allowInsecure: boolean | readonly string[];
   readonly requireSameSite: boolean;
@@ -48,7 +48,7 @@ export function readMetadata(
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
-    const problem = problemOfUrl(url as string, allowInsecure); // which refuses what is no string
+    const problem = issueOfUrl(url as string, allowInsecure); // which refuses what is no string
     if (problem !== undefined) return `${member} ${problem}`;
     if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
       return `${member} is not within the issuer's site`;

@@ -8,7 +8,7 @@ import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from
 import { isLoopback } from './addresses.ts';
 import { ClientAssertions } from './client-assertion.ts';
 import { withoutNulls } from './json-answer.ts';
-import { problemOf } from './problems.ts';
+import { issueOf } from './problems.ts';
 import { GUID, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { OptionKind } from '../../base/options.ts';
@@ -92,7 +92,7 @@ export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
 }
 
 /** Why a provider may not be had in production; undefined when it may. Known from what is given, before anything is discovered. */
-export function problemInProduction(provider: OAuthProvider): string | undefined {
+export function issueInProduction(provider: OAuthProvider): string | undefined {
   if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
   const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some(
@@ -215,7 +215,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
         : Number(values.authorizeParams['max_age']),
     ca: caFile === undefined ? undefined : certificates(values.name, caFile),
   };
-  const problem = problemOf(result);
+  const problem = issueOf(result);
   if (problem !== undefined) throw new SvcError('E_OAUTH_PROVIDER', [values.name, problem]);
   return result;
 }

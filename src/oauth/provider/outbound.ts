@@ -11,14 +11,14 @@ import https from 'node:https';
 import { isIP } from 'node:net';
 import { http } from '../../base/node-http.ts';
 import { isPrivateAddress } from './addresses.ts';
-import { ProviderFailure, word } from './failure.ts';
+import { ProviderFault, word } from './failure.ts';
 import type { LookupAddress } from 'node:dns';
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 
 /** Answers are cut off beyond this. They are never decoded, so it counts what a parser would see. */
-export const MAX_ANSWER_BYTES = 1_048_576;
+const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
@@ -61,7 +61,7 @@ export interface OutboundDeps {
 
 interface Waiting {
   go(): void;
-  refuse(reason: ProviderFailure): void;
+  refuse(reason: ProviderFault): void;
 }
 
 /** Calls to one provider: at most 16 at once, at most 64 waiting for their turn, each no longer than a stage may take. */
@@ -95,7 +95,7 @@ export class Outbound {
   /**
    * Sends and reads. Rejects with the signal's reason when that is aborted.
    *
-   * @throws ProviderFailure `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or closed)
+   * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or closed)
    */
   async call(call: OutboundCall): Promise<OutboundAnswer> {
     await this.#turn(call.signal);
@@ -110,7 +110,7 @@ export class Outbound {
 
   /** Ends every call, and refuses those to come. */
   close(): void {
-    const reason = new ProviderFailure('temporarily_unavailable', 'closed');
+    const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
     for (const each of this.#waiting) each.refuse(reason);
     this.#agents.plain.destroy();
@@ -125,7 +125,7 @@ export class Outbound {
       this.#running++;
       return undefined;
     }
-    if (this.#waiting.size >= MAX_WAITING) throw new ProviderFailure('temporarily_unavailable', 'queue_full');
+    if (this.#waiting.size >= MAX_WAITING) throw new ProviderFault('temporarily_unavailable', 'queue_full');
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         this.#waiting.delete(waiting);
@@ -148,7 +148,7 @@ export class Outbound {
         },
       };
       const timer = this.#deps.clock.after(this.#deps.timeoutMs, () =>
-        waiting.refuse(new ProviderFailure('temporarily_unavailable', 'queue_timeout')),
+        waiting.refuse(new ProviderFault('temporarily_unavailable', 'queue_timeout')),
       );
       signal?.addEventListener('abort', onAbort, { once: true });
       this.#waiting.add(waiting);
@@ -162,7 +162,7 @@ export class Outbound {
       isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
       isPrivateAddress(url.hostname)
     ) {
-      return Promise.reject(new ProviderFailure('provider_error', 'private_address')); // an address is connected to without a look-up
+      return Promise.reject(new ProviderFault('provider_error', 'private_address')); // an address is connected to without a look-up
     }
     return new Promise((resolve, reject) => {
       const isTls = url.protocol === 'https:';
@@ -219,9 +219,7 @@ class Exchange {
     this.#request.on('socket', (socket) => this.#onSocket(socket));
     this.#request.on('response', (response) => this.#onResponse(response));
     this.#request.on('error', (error) => this.#onError(error));
-    this.#request.on('close', () =>
-      this.#fail(new ProviderFailure('provider_error', `${this.#stage}_closed`)),
-    );
+    this.#request.on('close', () => this.#fail(new ProviderFault('provider_error', `${this.#stage}_closed`)));
     this.#request.end(body);
   }
 
@@ -232,7 +230,7 @@ class Exchange {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
     this.#timer = this.#deps.clock.after(this.#deps.timeoutMs, () =>
-      this.#fail(new ProviderFailure('provider_timeout', stage)),
+      this.#fail(new ProviderFault('provider_timeout', stage)),
     );
   }
 
@@ -248,10 +246,10 @@ class Exchange {
     this.#enter('body');
     const encoding = response.headers['content-encoding'];
     if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
-      return this.#fail(new ProviderFailure('provider_error', 'encoded'));
+      return this.#fail(new ProviderFault('provider_error', 'encoded'));
     response.on('data', (chunk: Buffer) => {
       this.#length += chunk.length;
-      if (this.#length > MAX_ANSWER_BYTES) this.#fail(new ProviderFailure('provider_error', 'too_large'));
+      if (this.#length > MAX_ANSWER_BYTES) this.#fail(new ProviderFault('provider_error', 'too_large'));
       else this.#chunks.push(chunk);
     });
     response.on('error', (error) => this.#onError(error));
@@ -270,9 +268,9 @@ class Exchange {
   /** The look-up fails with a failure of ours; everything else has the system's word for it. */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
-      error instanceof ProviderFailure
+      error instanceof ProviderFault
         ? error
-        : new ProviderFailure('provider_error', `${this.#stage}_${word(error.code ?? error.name)}`, {
+        : new ProviderFault('provider_error', `${this.#stage}_${word(error.code ?? error.name)}`, {
             cause: error,
           }),
     );
@@ -301,10 +299,10 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {
       if (error === null && isGuarded && addresses.some(({ address }) => isPrivateAddress(address)))
-        error = new ProviderFailure('provider_error', 'private_address');
+        error = new ProviderFault('provider_error', 'private_address');
       const [first] = addresses ?? [];
       if (error !== null || first === undefined)
-        callback(error ?? new ProviderFailure('provider_error', 'no_address'), '', 0);
+        callback(error ?? new ProviderFault('provider_error', 'no_address'), '', 0);
       else if (options.all === true) callback(null, [...addresses]);
       else callback(null, first.address, first.family);
     });

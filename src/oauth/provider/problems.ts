@@ -1,23 +1,23 @@
 /**
  * Checks of a provider's options, when it is made: the first thing that cannot be right.
  */
-import { problemOfUrl } from './addresses.ts';
+import { issueOfUrl } from './addresses.ts';
 import { readMetadata } from './metadata.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
 /** Returns what cannot be right about a provider, in words; undefined when all is well. */
-export function problemOf(given: ResolvedProviderOptions): string | undefined {
+export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
   if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
-  const problem = problemOfClient(given);
+  const problem = issueOfClient(given);
   if (problem !== undefined) return problem;
-  return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
+  return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given);
 }
 
 /** One way to authenticate, and what it needs. */
-function problemOfClient({
+function issueOfClient({
   clientAuth,
   clientSecret,
   assertions,
@@ -35,25 +35,25 @@ function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
 }
 
-function problemOfUrls(given: ResolvedProviderOptions): string | undefined {
+function issueOfUrls(given: ResolvedProviderOptions): string | undefined {
   for (const name of URLS) {
     const problem =
       given[name] === undefined
         ? undefined
-        : problemOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
+        : issueOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
     if (problem !== undefined) return `its ${name} ${problem}`;
   }
   return undefined;
 }
 
-function problemOfIssuer(given: ResolvedProviderOptions): string | undefined {
+function issueOfIssuer(given: ResolvedProviderOptions): string | undefined {
   const { issuer } = given;
   if (issuer === undefined) {
     if (given.discoveryUrl !== undefined)
       return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
     return given.usesOpenId ? 'its scopes include "openid", which needs an issuer' : undefined;
   }
-  const problem = problemOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
+  const problem = issueOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
   if (problem !== undefined) return `its issuer ${problem}`;
   if (issuer.includes('?')) return 'its issuer has a query'; // RFC 8414 §2
   const metadata =
@@ -64,7 +64,7 @@ function problemOfIssuer(given: ResolvedProviderOptions): string | undefined {
     : undefined;
 }
 
-function problemOfParts(given: ResolvedProviderOptions): string | undefined {
+function issueOfParts(given: ResolvedProviderOptions): string | undefined {
   const taken = Object.entries(given.authorizeParams).find(
     ([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'),
   )?.[0];

@@ -2,7 +2,7 @@
  * The token endpoint's answer (RFC 6749 §5.1): checked member by member before anything is done with it.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure, word } from './failure.ts';
+import { ProviderFault, word } from './failure.ts';
 import { isJson, jsonObject, withoutNulls } from './json-answer.ts';
 import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
@@ -19,7 +19,7 @@ export interface TokenAnswer {
 
 const MAX_TOKEN_CHARACTERS = 16_384;
 
-/** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
+/** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFault `provider_error` */
 export function readTokenAnswer(
   answer: OutboundAnswer,
   { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,
@@ -30,7 +30,7 @@ export function readTokenAnswer(
       : withoutNulls(jsonOf(answer));
   if (members['error'] !== undefined) {
     const providerCode = typeof members['error'] === 'string' ? members['error'] : undefined;
-    throw new ProviderFailure(
+    throw new ProviderFault(
       'provider_error',
       `token_error_${providerCode === undefined ? 'odd' : word(providerCode)}`,
       { providerCode },
@@ -50,11 +50,11 @@ export function readTokenAnswer(
     accessToken.length > MAX_TOKEN_CHARACTERS ||
     !/^[\x21-\x7e]+$/.test(accessToken)
   )
-    throw new ProviderFailure('provider_error', 'token_access_token');
+    throw new ProviderFault('provider_error', 'token_access_token');
   if (typeof type !== 'string' || !tokenTypes.includes(type.toLowerCase()))
-    throw new ProviderFailure('provider_error', 'token_type');
+    throw new ProviderFault('provider_error', 'token_type');
   if (idToken !== undefined && typeof idToken !== 'string')
-    throw new ProviderFailure('provider_error', 'token_id_token');
+    throw new ProviderFault('provider_error', 'token_id_token');
   const expiresInSeconds =
     typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
   return {
@@ -86,7 +86,7 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     /* then its status is all there is to say */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
-  throw new ProviderFailure(
+  throw new ProviderFault(
     'provider_error',
     `token_status_${answer.status}${providerCode === undefined ? '' : `_${word(providerCode)}`}`,
     { providerCode },
@@ -94,10 +94,10 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
 }
 
 function formOf(answer: OutboundAnswer): Record<string, unknown> {
-  if (answer.status !== 200) throw new ProviderFailure('provider_error', `token_status_${answer.status}`);
+  if (answer.status !== 200) throw new ProviderFault('provider_error', `token_status_${answer.status}`);
   const members: Record<string, unknown> = Object.create(null);
   for (const [name, value] of new URLSearchParams(answer.body.toString())) {
-    if (name in members) throw new ProviderFailure('provider_error', 'token_repeated_member');
+    if (name in members) throw new ProviderFault('provider_error', 'token_repeated_member');
     members[name] = value;
   }
   return members;

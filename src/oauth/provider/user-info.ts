@@ -3,7 +3,7 @@
  */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 
 /** What `onUser(provider, info)` is given. */
 export interface UserInfo {
@@ -62,7 +62,7 @@ export function joinClaims(
   return { ...below, ...userinfo };
 }
 
-/** A mapped user, checked member by member. @throws ProviderFailure `provider_error` for one without a usable subject */
+/** A mapped user, checked member by member. @throws ProviderFault `provider_error` for one without a usable subject */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
   if (
@@ -72,7 +72,7 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
     /[\0-\x1f\x7f]/.test(subject) ||
     !subject.isWellFormed()
   )
-    throw new ProviderFailure('provider_error', 'user_subject');
+    throw new ProviderFault('provider_error', 'user_subject');
   const email = textOr(mapped?.email, null);
   return Object.freeze({
     subject,

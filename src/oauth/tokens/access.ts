@@ -33,7 +33,7 @@ export interface TokenUser {
 }
 
 /** What access tokens are made with. */
-export interface AccessPolicy {
+interface AccessPolicy {
   readonly secrets: Secrets;
   readonly ttlSeconds: number;
   readonly issuer: string | undefined;

@@ -13,7 +13,7 @@ const REFRESH = 'svc_refresh';
 const SAME_SITE = { [ACCESS]: 'lax', [REFRESH]: 'strict' } as const;
 
 /** What goes into the cookies. */
-export interface IssuedTokens {
+interface IssuedTokens {
   readonly accessToken: string;
   readonly refreshToken: string;
   readonly login: LoginRow;

@@ -26,7 +26,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
 /** Which check a proof has failed. */
-export type ProofRefusal =
+type ProofIssue =
   | 'absent'
   | 'malformed'
   | 'typ'
@@ -84,7 +84,7 @@ export class DPoP {
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   /** `isRequired`: no refresh without a proof. `requiresNonce`: no proof without a nonce of this server. */
-  constructor(parts: {
+  constructor(deps: {
     readonly isRequired: boolean;
     readonly requiresNonce: boolean;
     readonly nonces: DpopNonces;
@@ -92,12 +92,12 @@ export class DPoP {
     readonly clock: Clock;
     readonly audit: Audit;
   }) {
-    this.#isRequired = parts.isRequired;
-    this.#clock = parts.clock;
-    this.#audit = parts.audit;
-    this.#used = parts.used;
-    this.#nonces = parts.nonces;
-    this.#requiresNonce = parts.requiresNonce;
+    this.#isRequired = deps.isRequired;
+    this.#clock = deps.clock;
+    this.#audit = deps.audit;
+    this.#used = deps.used;
+    this.#nonces = deps.nonces;
+    this.#requiresNonce = deps.requiresNonce;
   }
 
   /** The nonce for the next proof of a client (§8.2). */
@@ -153,16 +153,13 @@ export class DPoP {
   }
 
   /** The checks of §4.3. What is used up by a proof is used up last. */
-  async #prove(
-    req: HttpRequest,
-    expected: Expected,
-  ): Promise<{ readonly thumbprint: string } | ProofRefusal> {
+  async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofIssue> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
     const opened = openProof(text);
     if (typeof opened === 'string') return opened;
     if (!(await isSignedBy(opened, opened.key))) return 'signature';
-    const refusal = refusalOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
+    const refusal = issueOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
     if (refusal !== undefined) return refusal;
     const { nonce } = opened.claims;
     if (nonce === undefined ? this.#requiresNonce : !this.#nonces.accepts(nonce)) return 'nonce';
@@ -186,7 +183,7 @@ export function thumbprintOf(key: KeyObject): string {
 }
 
 /** Takes a proof apart without believing it. */
-function openProof(text: string): Opened | ProofRefusal {
+function openProof(text: string): Opened | ProofIssue {
   const segments = text.length > MAX_CHARACTERS ? null : COMPACT.exec(text);
   if (segments === null) return 'malformed';
   const [, head, payload, tail] = segments as unknown as [string, string, string, string];
@@ -206,12 +203,12 @@ function openProof(text: string): Opened | ProofRefusal {
   return { algorithm, key, signed: Buffer.from(`${head}.${payload}`), signature, claims };
 }
 
-function refusalOf(
+function issueOf(
   { jti, htm, htu, iat, ath }: Readonly<Record<string, unknown>>,
   req: HttpRequest,
   nowSeconds: number,
   accessToken: string | undefined,
-): ProofRefusal | undefined {
+): ProofIssue | undefined {
   if (typeof jti !== 'string' || jti === '' || jti.length > MAX_JTI_CHARACTERS) return 'jti';
   if (htm !== req.method) return 'htm';
   if (typeof htu !== 'string' || !isTarget(htu, req)) return 'htu';

@@ -35,7 +35,7 @@ export interface RefreshPolicy {
 }
 
 /** What a login is made from. */
-export interface NewLogin {
+interface NewLogin {
   readonly sub: string;
   readonly provider: string;
   readonly subject: string;
@@ -60,7 +60,7 @@ export type RefreshVerdict =
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
 /** A request to refresh. */
-export interface RefreshRequest {
+interface RefreshRequest {
   /** When its head was read, in microseconds. */
   readonly arrivedAt: number;
   /** Scopes for the access token; undefined for all that were granted. */
@@ -72,7 +72,7 @@ export interface RefreshRequest {
 }
 
 /** A login that has been admitted. */
-export interface Issued {
+interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
   /** When its first access token is made, in microseconds. */
@@ -118,7 +118,7 @@ export class RefreshTokens {
   readonly #onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 
   /** `pause` lets time pass; for tests that look at it. */
-  constructor(parts: {
+  constructor(deps: {
     readonly store: TokenStore;
     readonly codec: RefreshTokenCodec;
     readonly clock: Clock;
@@ -127,13 +127,13 @@ export class RefreshTokens {
     readonly pause?: ((ms: number) => Promise<void>) | undefined;
     readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   }) {
-    this.#store = parts.store;
-    this.#codec = parts.codec;
-    this.#clock = parts.clock;
-    this.#audit = parts.audit;
-    this.#policy = parts.policy;
-    this.#pause = parts.pause ?? ((ms) => pass(parts.clock, ms));
-    this.#onRefresh = parts.onRefresh;
+    this.#store = deps.store;
+    this.#codec = deps.codec;
+    this.#clock = deps.clock;
+    this.#audit = deps.audit;
+    this.#policy = deps.policy;
+    this.#pause = deps.pause ?? ((ms) => pass(deps.clock, ms));
+    this.#onRefresh = deps.onRefresh;
   }
 
   /** Stores a login and gives its first token. @throws OAuthError `access_denied` when everything of the subject was revoked meanwhile */

@@ -6,7 +6,7 @@
 const MOST_BYTES = 4e6;
 const MOST_COLOURED = 2e5;
 const FORBIDDEN =
-  'This page may talk to its own site alone, and the browser tells no more: the server may be away, or have sent on to another site.';
+  'The server is not reachable, or it redirects to another site: this page may only call its own.';
 
 /** Sends a request, and shows its response or its failure. */
 async function answer(out, request, signal) {
@@ -26,7 +26,7 @@ async function answer(out, request, signal) {
     await showResponse(out, response, performance.now() - startedMs, signal);
     out.scrollIntoView({ block: 'nearest' });
   } catch (error) {
-    const status = signal.aborted ? 'Stopped' : 'No answer';
+    const status = signal.aborted ? 'Stopped' : 'No response';
     const why = signal.aborted ? '' : `${error instanceof Error ? `${error.message}. ` : ''}${FORBIDDEN}`;
     say(status);
     out.replaceChildren(
@@ -81,19 +81,20 @@ async function showResponse(out, response, ms, signal) {
   );
   const bar = make('div', { class: 'bar' }, status);
   const holder = make('div');
-  const redirect = response.redirected && make('p', { class: 'need' }, `Sent on to ${response.url}`);
+  const redirect = response.redirected && make('p', { class: 'need' }, `Redirected to ${response.url}`);
   out.replaceChildren(bar, redirect || '', holder, headerFields(response));
   const type = (response.headers.get('Content-Type') ?? '').toLowerCase();
-  const isText = type === '' || /^text\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type);
-  const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Body of the answer' });
+  const isText =
+    !type.startsWith('image/') &&
+    (type === '' || /^text\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type));
+  const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Response body' });
   const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
   if (isLive) holder.append(shown);
   const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
-  const amount = bytes.size < 1000 ? `${bytes.size} B` : `${(bytes.size / 1000).toFixed(1)} kB`;
-  size.textContent = ` · ${amount}${isCut ? ', cut' : ''}`;
+  size.textContent = ` · ${sizeText(bytes.size)}${isCut ? ', cut' : ''}`;
   say(status.textContent); // the body is there to be read, not to be read out
   if (bytes.size === 0) return;
-  if (!isText) return holder.replaceChildren(...binary(bytes, type, response));
+  if (!isText) return holder.replaceChildren(...(await binary(bytes, type, response)));
   const text = await bytes.text();
   const isColoured = /[/+]json/.test(type) && text.length <= MOST_COLOURED;
   shown.replaceChildren(...(isColoured ? jsonNodes(text) : [text]));
@@ -106,7 +107,7 @@ async function showResponse(out, response, ms, signal) {
 function headerFields({ headers }) {
   const fields = [...headers];
   const rows = fields.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]);
-  const summary = make('summary', {}, `${fields.length} header fields`);
+  const summary = make('summary', {}, `${fields.length} headers`);
   return make('details', { class: 'heads' }, summary, make('dl', {}, ...rows));
 }
 
@@ -135,13 +136,43 @@ async function readAll(response, onText, signal) {
   return { bytes: new Blob(chunks, { type }), isCut };
 }
 
-function binary(bytes, type, response) {
+const MOST_SHOWN = 256;
+
+/** An image, or the first bytes of a file; its name, type and size, and a link that saves it. */
+async function binary(bytes, type, response) {
   const url = URL.createObjectURL(bytes);
-  const [, name = 'answer'] =
-    /filename="?([^";]+)/.exec(response.headers.get('Content-Disposition') ?? '') ?? [];
-  const link = make('a', { class: 'button small', href: url, download: name }, 'Save the file');
-  const picture = make('img', { src: url, alt: 'The picture that the operation answered with' });
-  return [type.startsWith('image/') ? picture : '', make('div', { class: 'go' }, link)];
+  const name = fileName(response.headers.get('Content-Disposition') ?? '');
+  const link = make('a', { class: 'button small', href: url, download: name }, 'Download');
+  const about = make('p', { class: 'k' }, `${name} · ${type || 'no media type'} · ${sizeText(bytes.size)}`);
+  const shown = type.startsWith('image/')
+    ? make('img', { src: url, alt: `Preview of ${name}` })
+    : await firstBytes(bytes);
+  return [about, shown, make('div', { class: 'go' }, link)];
+}
+
+/** The name that a response gives its file (RFC 6266). */
+function fileName(disposition) {
+  const [, encoded] = /filename\*=UTF-8''([^;]+)/i.exec(disposition) ?? [];
+  const [, plain] = /filename="?([^";]+)/i.exec(disposition) ?? [];
+  return encoded === undefined ? (plain ?? 'response') : decoded(encoded);
+}
+
+/** Bytes in rows of 8: place, hexadecimal, and ASCII. */
+async function firstBytes(bytes) {
+  const first = new Uint8Array(await bytes.slice(0, MOST_SHOWN).arrayBuffer());
+  const rows = Array.from({ length: Math.ceil(first.length / 8) }, (_, row) => {
+    const part = [...first.slice(row * 8, row * 8 + 8)];
+    const digits = part.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const signs = part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : '.')).join('');
+    return `${(row * 8).toString(16).padStart(4, '0')}  ${digits.padEnd(23)}  ${signs}`;
+  });
+  return make('pre', { tabindex: '0', 'aria-label': 'First bytes of the file' }, rows.join('\n'));
+}
+
+function sizeText(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const [size, unit] = bytes < 1e6 ? [bytes / 1e3, 'kB'] : [bytes / 1e6, 'MB'];
+  return `${Number(size.toFixed(1))} ${unit}`;
 }
 
 const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])/g;

@@ -15,14 +15,22 @@ export interface Parameter {
   readonly isDeprecated: boolean;
   readonly description: string | undefined;
   readonly schema: unknown;
-  readonly examples: readonly unknown[];
+  readonly examples: readonly Example[];
+}
+
+/** An example, which may have a name. */
+export interface Example {
+  readonly name: string | undefined;
+  readonly value: unknown;
 }
 
 /** What a body or an answer holds in one media type. */
 export interface MediaContent {
   readonly type: string;
   readonly schema: unknown;
-  readonly examples: readonly unknown[];
+  readonly examples: readonly Example[];
+  /** Media types of the fields of a form, by name. */
+  readonly fieldTypes: ReadonlyMap<string, string>;
 }
 
 /** The body of a request. */
@@ -41,6 +49,15 @@ export interface DocumentedResponse {
   readonly headers: readonly (readonly [name: string, description: string | undefined, schema: unknown])[];
 }
 
+/** A request that the application sends because of an operation. */
+export interface Callback {
+  readonly name: string;
+  readonly method: string;
+  /** Where its address comes from, such as `{$request.body#/url}`. */
+  readonly expression: string;
+  readonly body: RequestBody | undefined;
+}
+
 /** One method of one path. */
 export interface Operation {
   /** What links name it by; unique in the page. */
@@ -54,6 +71,10 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   readonly body: RequestBody | undefined;
   readonly responses: readonly DocumentedResponse[];
+  /** Requests that the application sends to an address of the client. */
+  readonly callbacks: readonly Callback[];
+  /** Sent by the application, so that it cannot be tried. */
+  readonly isWebhook: boolean;
   /** Alternatives, each of schemes with their scopes; none: open to everybody. */
   readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
 }
@@ -108,10 +129,11 @@ export function readDocument(document: object): ReadDocument {
   const info = record(root['info']);
   const ids = new Ids();
   const sections = sectionsOf(root, ids);
+  const hooks = webhooksOf(root, ids);
   const named = Object.entries(record(record(root['components'])['schemas']));
   return {
     root,
-    sections,
+    sections: hooks === undefined ? sections : [...sections, hooks],
     title: text(info['title']) ?? 'Interface',
     version: text(info['version']) ?? '',
     summary: text(info['summary']),
@@ -209,8 +231,7 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
   ]);
   for (const [path, entry] of Object.entries(record(root['paths']))) {
     const item = resolve(root, entry);
-    for (const method of Object.keys(item)) {
-      if (!METHODS.has(method) || typeof item[method] !== 'object' || item[method] === null) continue;
+    for (const method of methodsIn(item)) {
       const declared = record(item[method]);
       const tag = text(list(declared['tags'])[0]) ?? '';
       const operations = byTag.get(tag) ?? [];
@@ -228,14 +249,51 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
     }));
 }
 
+/** Webhooks in a section of their own; undefined without any. */
+function webhooksOf(root: JsonObject, ids: Ids): Section | undefined {
+  const operations = Object.entries(record(root['webhooks'])).flatMap(([path, entry]) => {
+    const item = resolve(root, entry);
+    return methodsIn(item).map((method) =>
+      operationOf(root, { path, method, item, declared: record(item[method]), isWebhook: true }, ids),
+    );
+  });
+  return operations.length === 0
+    ? undefined
+    : { id: ids.of('webhooks'), name: 'Webhooks', description: undefined, operations };
+}
+
+/** The methods that a path item describes. */
+function methodsIn(item: JsonObject): string[] {
+  return Object.keys(item).filter(
+    (method) => METHODS.has(method) && typeof item[method] === 'object' && item[method] !== null,
+  );
+}
+
+function callbacksOf(root: JsonObject, declared: unknown): Callback[] {
+  return Object.entries(record(declared)).flatMap(([name, callback]) =>
+    Object.entries(resolve(root, callback)).flatMap(([expression, entry]) => {
+      const item = resolve(root, entry);
+      return methodsIn(item).map((method) => {
+        const body = bodyOf(root, record(item[method])['requestBody']);
+        return { name, method, expression, body };
+      });
+    }),
+  );
+}
+
 interface Declared {
   readonly path: string;
   readonly method: string;
   readonly item: JsonObject;
   readonly declared: JsonObject;
+  readonly isWebhook?: boolean;
 }
 
-function operationOf(root: JsonObject, { path, method, item, declared }: Declared, ids: Ids): Operation {
+function operationOf(
+  root: JsonObject,
+  { path, method, item, declared, isWebhook = false }: Declared,
+  ids: Ids,
+): Operation {
   const summary = text(declared['summary']) ?? text(item['summary']);
   return {
     id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
@@ -249,6 +307,8 @@ function operationOf(root: JsonObject, { path, method, item, declared }: Declare
     responses: Object.entries(record(declared['responses'])).map(([status, response]) =>
       responseOf(root, status, response),
     ),
+    callbacks: callbacksOf(root, declared['callbacks']),
+    isWebhook,
     security: list(declared['security'] ?? root['security']).map((alternative) =>
       Object.entries(record(alternative)).map(
         ([scheme, scopes]) => [scheme, list(scopes).map(String)] as const,
@@ -306,13 +366,22 @@ function contentsOf(content: unknown): MediaContent[] {
     type,
     schema: record(media)['schema'],
     examples: examplesOf(record(media)),
+    fieldTypes: new Map(
+      Object.entries(record(record(media)['encoding'])).flatMap(([name, encoding]) => {
+        const contentType = text(record(encoding)['contentType']);
+        return contentType === undefined ? [] : [[name, contentType] as const];
+      }),
+    ),
   }));
 }
 
-/** One example, or those with names. */
-function examplesOf(owner: JsonObject): readonly unknown[] {
-  if (owner['example'] !== undefined) return [owner['example']];
-  return Object.values(record(owner['examples'])).flatMap((example) => record(example)['value'] ?? []);
+/** One example, or several with names. */
+function examplesOf(owner: JsonObject): readonly Example[] {
+  if (owner['example'] !== undefined) return [{ name: undefined, value: owner['example'] }];
+  return Object.entries(record(owner['examples'])).flatMap(([name, example]) => {
+    const { summary, value } = record(example);
+    return value === undefined ? [] : [{ name: text(summary) ?? name, value }];
+  });
 }
 
 /** Only what leads to a page: a `javascript:` address in somebody's document stays text. */

@@ -38,21 +38,6 @@ export function escape(text: string): string {
   return SPECIAL.test(text) ? text.replace(EACH_SPECIAL, (character) => ESCAPES[character]!) : text;
 }
 
-/**
- * Prose somebody has written: empty lines part paragraphs, lines that begin with `-` or `*` are a list, and what stands
- * between backticks is code. All else is text: neither markup nor links.
- */
-export function prose(text: string | undefined): Markup {
-  if (text === undefined || text.trim() === '') return NOTHING;
-  return joined(
-    text
-      .trim()
-      .split(/\n[ \t]*\n/, MOST_PARAGRAPHS)
-      .map(paragraph),
-    '',
-  );
-}
-
 const SPECIAL = /[&<>"'\0]/;
 const EACH_SPECIAL = /[&<>"'\0]/g;
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -63,30 +48,10 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
   '\0': '\ufffd',
 };
-/** A book is no description. */
-const MOST_PARAGRAPHS = 500;
-const BULLET = /^[ \t]*[-*][ \t]+/;
 
 function textOf(content: Content): string {
   if (typeof content === 'string') return escape(content);
   if (content instanceof Markup) return content.text;
   if (content === undefined || content === false) return '';
   return typeof content === 'number' ? String(content) : content.map(textOf).join('');
-}
-
-function paragraph(text: string): Markup {
-  const lines = text.split('\n');
-  if (lines.length > 0 && lines.every((line) => BULLET.test(line)))
-    return html`<ul>${lines.map((line) => html`<li>${inline(line.replace(BULLET, ''))}`)}</ul>`;
-  return html`<p>${inline(text)}</p>`;
-}
-
-/** One line of it: every second part stood between backticks; an odd one is a backtick. */
-export function inline(text: string): Markup {
-  const parts = text.split('`');
-  if (parts.length % 2 === 0) parts.push(`${parts.splice(-2, 1)[0]!}\`${parts.pop()!}`);
-  return joined(
-    parts.map((part, index) => (index % 2 === 0 ? part : html`<code>${part}</code>`)),
-    '',
-  );
 }

@@ -1,33 +1,45 @@
 /**
- * One operation -> HTML: what it is for, what it needs, what it takes, what it answers. Read without JavaScript, tried with it.
+ * One operation -> HTML: what it is for, what it needs, what it takes, what it returns. Read without JavaScript, tried with it.
  */
 import { http } from '../../base/node-http.ts';
-import { NOTHING, html, inline, joined, prose } from './markup.ts';
+import { inline, prose } from './markdown.ts';
+import { NOTHING, html, joined } from './markup.ts';
 import { record, text } from './document.ts';
 import { isFile } from './schema.ts';
-import type { DocumentedResponse, MediaContent, Operation, Parameter, RequestBody } from './document.ts';
+import type {
+  Callback,
+  DocumentedResponse,
+  Example,
+  MediaContent,
+  Operation,
+  Parameter,
+  RequestBody,
+} from './document.ts';
 import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
 /** Where parameters stand, in the order in which a request has them. */
 const PLACES: readonly (readonly [place: string, title: string])[] = [
-  ['path', 'Path'],
-  ['query', 'Query'],
+  ['path', 'Path parameters'],
+  ['query', 'Query parameters'],
   ['header', 'Headers'],
   ['cookie', 'Cookies'],
 ];
 /** Characters of an example that is shown. */
 const MOST_CHARACTERS = 20_000;
+/** Examples of one content. */
+const MOST_EXAMPLES = 10;
 
 /** An operation, folded. What stands in it has its id, so that browsers unfold it for a link. */
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
-  return html`<details class="op ${method}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${isProtected(operation) && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}</div></div></details>
+  const { callbacks, isWebhook } = operation;
+  return html`<details class="op ${method}${isWebhook && ' hook'}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${isProtected(operation) && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}${callbacks.length > 0 && callbacksMarkup(callbacks, schemas)}</div></div></details>
 `;
 }
 
-/** Says so to those who see it, and to those who do not. */
-const LOCK: Markup = html`<span class="l" title="needs a proof of who asks"><span class="v">protected</span></span>`;
+/** A padlock, with its meaning for screen readers. */
+const LOCK: Markup = html`<span class="l" title="Requires authorization"><span class="v">requires authorization</span></span>`;
 
 /** The parameters of a path stand out. */
 export function pathMarkup(path: string): Markup {
@@ -37,7 +49,7 @@ export function pathMarkup(path: string): Markup {
   );
 }
 
-/** Nobody gets in without a proof: no alternative asks for none. */
+/** Whether every alternative asks for credentials. */
 function isProtected({ security }: Operation): boolean {
   return security.length > 0 && security.every((alternative) => alternative.length > 0);
 }
@@ -48,7 +60,7 @@ function accessMarkup(operation: Operation): Markup {
     .filter((alternative) => alternative.length > 0)
     .map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
   if (alternatives.length === 0) return NOTHING;
-  return html`<p class="a">${LOCK} ${joined(alternatives, ' or ')}${!isProtected(operation) && ', or nothing'}</p>`;
+  return html`<p class="a">${LOCK} Authorization: ${joined(alternatives, ' or ')}${!isProtected(operation) && ', or none'}</p>`;
 }
 
 function schemeMarkup([scheme, scopes]: readonly [string, readonly string[]]): Markup {
@@ -73,21 +85,24 @@ function parameterMarkup(
   schemas: SchemaWriter,
 ): Markup {
   const said = description ?? text(record(schema)['description']);
-  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${schemas.facts(schema, examples)}${record(schema)['$ref'] === undefined && schemas.members(schema)}`;
+  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${schemas.facts(
+    schema,
+    examples.map(({ value }) => value),
+  )}${record(schema)['$ref'] === undefined && schemas.members(schema)}`;
 }
 
 function bodyMarkup({ isRequired, description, contents }: RequestBody, schemas: SchemaWriter): Markup {
-  return html`<h4>Body${isRequired && html` <em>required</em>`}</h4>${prose(description)}${contentsMarkup(contents, schemas, true)}`;
+  return html`<h4>Request body${isRequired && html` <em>required</em>`}</h4>${prose(description)}${contentsMarkup(contents, schemas, true)}`;
 }
 
-/** Answers of success one by one, and together those errors that look alike. */
+/** Successes one by one, and together those errors that look alike. */
 function responsesMarkup(responses: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
   const groups = new Map<string, DocumentedResponse[]>();
   for (const response of responses) {
     const likeness = /^[23]/.test(response.status) ? response.status : JSON.stringify(response.contents);
     groups.set(likeness, [...(groups.get(likeness) ?? []), response]);
   }
-  return html`<h4>Answers</h4>${[...groups.values()].map((group) => (group.length === 1 ? responseMarkup(group[0]!, schemas) : errorsMarkup(group, schemas)))}`;
+  return html`<h4>Responses</h4>${[...groups.values()].map((group) => (group.length === 1 ? responseMarkup(group[0]!, schemas) : errorsMarkup(group, schemas)))}`;
 }
 
 function errorsMarkup(group: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
@@ -96,6 +111,14 @@ function errorsMarkup(group: readonly DocumentedResponse[], schemas: SchemaWrite
       html`<dt>${statusMarkup(response)}<dd>${phraseOf(response)}${response.headers.map(([name]) => html` <code>${name}</code>`)}`,
   );
   return html`<details class="r"><summary>${joined(group.map(statusMarkup), ' ')}</summary><dl>${rows}</dl>${contentsMarkup(group[0]!.contents, schemas, false)}</details>`;
+}
+
+function callbacksMarkup(callbacks: readonly Callback[], schemas: SchemaWriter): Markup {
+  const each = callbacks.map(
+    ({ name, method, expression, body }) =>
+      html`<p>${name}: <b>${method.toUpperCase()}</b> <code>${expression}</code></p>${body !== undefined && contentsMarkup(body.contents, schemas, true)}`,
+  );
+  return html`<h4>Callbacks</h4>${each}`;
 }
 
 function statusMarkup({ status }: DocumentedResponse): Markup {
@@ -108,10 +131,10 @@ function phraseOf({ status, description }: DocumentedResponse): Markup {
 
 function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWriter): Markup {
   if (headers.length === 0) return NOTHING;
-  return html`<p class="k">Header fields</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
+  return html`<p class="k">Headers</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
 }
 
-/** Answers of success are unfolded; of others the type is a link. */
+/** Successes are unfolded; of others the type is a link. */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;
   const isGood = /^2/.test(status);
@@ -127,7 +150,7 @@ function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Ma
 function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
   const groups = new Map<string, MediaContent[]>();
   for (const content of contents) {
-    const likeness = JSON.stringify([content.schema, content.examples]);
+    const likeness = JSON.stringify([content.schema, content.examples, [...content.fieldTypes]]);
     groups.set(likeness, [...(groups.get(likeness) ?? []), content]);
   }
   return joined(
@@ -137,15 +160,15 @@ function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter
 }
 
 function contentMarkup(group: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
-  const { schema, examples } = group[0]!;
+  const { schema, examples, fieldTypes } = group[0]!;
   const isBinary = isFile(schema) || schema === undefined;
   return html`<p class="t">${joined(
     group.map(({ type }) => html`<code>${type}</code>`),
     ' or ',
-  )} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema)}${examples.slice(0, 1).map(exampleMarkup)}`;
+  )} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
 }
 
-function exampleMarkup(value: unknown): Markup {
+function exampleMarkup({ name, value }: Example): Markup {
   const shown = typeof value === 'string' ? value : JSON.stringify(value, undefined, 2);
-  return html`<details class="e"><summary>Example</summary><pre tabindex="0">${shown.slice(0, MOST_CHARACTERS)}</pre></details>`;
+  return html`<details class="e"><summary>Example${name !== undefined && `: ${name}`}</summary><pre tabindex="0">${shown.slice(0, MOST_CHARACTERS)}</pre></details>`;
 }

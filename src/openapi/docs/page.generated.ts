@@ -22,7 +22,7 @@ ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'De
 html{scroll-padding-top:4.5rem;-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--text);font:
 15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}
-h1,h2,h3,h4,p,ul,dl,dd,pre,figure{margin:0;padding:0}
+h1,h2,h3,h4,p,ul,ol,dl,dd,pre,figure{margin:0;padding:0}
 h1{font-size:1.75rem;line-height:1.2;letter-spacing:-0.02em;overflow-wrap:anywhere}
 h2{font-size:1.25rem;letter-spacing:-0.01em;overflow-wrap:anywhere}
 h3{font-size:inherit;font-weight:500}
@@ -52,6 +52,7 @@ html:not(.js) .j{display:none}
 .search kbd{position:absolute;right:0.5rem;top:0.4375rem;border:1px solid var(--line);border-radius:0.25rem;padding:0 0.4375rem;font:inherit;font-size:0.8125rem;line-height:1.25rem;color:var(--soft);background:var(--side)}
 .search input:focus + kbd,.search input:not(:placeholder-shown) + kbd{display:none}
 .button{display:inline-flex;align-items:center;gap:0.4rem;height:2.25rem;padding:0 0.875rem;border:1px solid var(--line);border-radius:0.5rem;background:var(--bg);cursor:pointer;white-space:nowrap;font-weight:550;font-size:0.875rem}
+a.button{color:inherit;text-decoration:none}
 .button:hover{background:var(--hover)}
 .button.main{background:var(--accent);border-color:var(--accent);color:var(--on)}
 .button.main:hover{filter:brightness(1.1)}
@@ -76,8 +77,16 @@ main:focus{outline:none}
 .intro{max-width:46rem;margin-bottom:2.5rem}
 .intro .lead{font-size:1.0625rem;margin-top:0.5rem}
 .intro h1 small{font-size:0.8125rem;font-weight:550;letter-spacing:0;vertical-align:middle;padding:0.2rem 0.5rem;border:1px solid var(--line);border-radius:1rem;margin-left:0.5rem;overflow-wrap:anywhere}
-.intro p,.about p,.d > p,.about ul,.d > ul:not(.f){margin-top:0.625rem}
-.intro ul,.about ul,.d > ul:not(.f){padding-left:1.25rem}
+.intro p,.about p,.d > p,:is(.intro, .about, .d, li, blockquote) > :is(ul:not(.f), ol, blockquote, pre, .g){margin-top:0.625rem}
+:is(.intro, .about, .d, .peek, li, blockquote) > :is(ul:not(.f), ol){padding-left:1.25rem}
+blockquote{margin:0;padding-left:0.75rem;border-left:3px solid var(--line);color:var(--soft)}
+hr{border:0;border-top:1px solid var(--line);margin:1rem 0 0}
+.g{overflow-x:auto}
+table{border-collapse:collapse;font-size:0.875rem}
+th,td{border:1px solid var(--line);padding:0.25rem 0.625rem;text-align:left;vertical-align:top}
+th{background:var(--side)}
+.ac{text-align:center}
+.ar{text-align:right}
 .intro .facts{display:flex;flex-wrap:wrap;gap:0.25rem 1.25rem;color:var(--soft);font-size:0.875rem;margin-top:1rem}
 section{margin-bottom:2.5rem}
 .about{max-width:46rem;color:var(--soft)}
@@ -103,6 +112,7 @@ section{margin-bottom:2.5rem}
 .op h3 code{font-size:0.875rem}
 .op h3 i{font-style:normal;color:var(--c, var(--soft))}
 .s{color:var(--soft);font-size:0.875rem;min-width:0;overflow-wrap:anywhere}
+.hit{font:0.75rem var(--mono);color:var(--accent);overflow-wrap:anywhere}
 .l{flex:none;width:0.75rem;height:0.5625rem;border-radius:0.125rem;background:var(--soft);position:relative;margin:0.25rem 0.125rem 0}
 .l::before{content:'';position:absolute;left:0.1875rem;top:-0.3125rem;width:0.375rem;height:0.375rem;border:1.5px solid var(--soft);border-bottom:0;border-radius:0.25rem 0.25rem 0 0;box-sizing:border-box}
 .op > summary > .l{margin-left:auto}
@@ -135,8 +145,8 @@ p.r,.r > summary{padding:0.4375rem 0.75rem}
 .r dd code{font-size:0.75rem;color:var(--soft)}
 .r dl{display:grid;grid-template-columns:max-content minmax(0, 1fr);gap:0.125rem 0.75rem;padding-top:0.5rem;font-size:0.8125rem}
 .r em{color:var(--soft);font-weight:500}
-.r > :not(summary){margin-left:0.75rem;margin-right:0.75rem}
-.r > :last-child:not(summary){margin-bottom:0.75rem}
+details.r > :not(summary){margin-left:0.75rem;margin-right:0.75rem}
+details.r > :last-child:not(summary){margin-bottom:0.75rem}
 .r > b,.r > summary > b,.st > b{display:inline-block;min-width:2rem}
 .c2{color:var(--good)}
 .c3{color:var(--accent)}
@@ -165,6 +175,8 @@ textarea.in{display:block;resize:vertical;line-height:1.5}
 .y .need{margin-top:0.5rem;color:var(--soft)}
 .curl{border-top:1px solid var(--line);padding:0.5rem 1rem}
 .curl summary{font-size:0.8125rem;color:var(--soft)}
+.curl .go{align-items:center}
+.curl select{flex:1}
 .curl pre,.out pre{margin-top:0.375rem;background:var(--bg);border:1px solid var(--line)}
 .out{border-top:1px solid var(--line);padding:0.75rem 1rem 1rem}
 .out:empty{display:none}
@@ -211,7 +223,14 @@ h1{font-size:1.5rem}
 }
 @media print{.top,nav,.y,.x{display:none !important}
 .shell{display:block}
+main{max-width:none;padding:0}
+.list{overflow:visible;border-radius:0}
 .many .op,.many .sc{content-visibility:visible}
+details::details-content{content-visibility:visible;display:block;height:auto}
+.b{display:block !important}
+pre{max-height:none;white-space:pre-wrap}
+.op > summary,.sc > summary,.r > summary{break-after:avoid}
+.f > li{break-inside:avoid}
 }
 </style>
 <script nonce="{{nonce}}">(() => {
@@ -314,8 +333,8 @@ const name = op.querySelector('h3 code,h3').textContent;
 const label = make('span', { title: name }, op.querySelector('.s')?.textContent ?? name);
 const given = { href: \`#\${encodeURIComponent(id)}\`, class: method ? op.classList[1] : undefined };
 const link = make('li', {}, make('a', given, method?.cloneNode(true), label));
-const text = \`\${op.querySelector('summary').textContent} \${id} \${heading}\`.toLowerCase();
-entries.push({ op, link, text });
+const head = \`\${op.querySelector('summary').textContent} \${id} \${heading}\`.toLowerCase();
+entries.push({ op, link, head, text: undefined });
 return link;
 });
 const group = make('details', {}, make('summary', {}, heading), make('ul', {}, ...items));
@@ -326,10 +345,13 @@ function search() {
 const words = byId('search').value.toLowerCase().split(/\\s+/).filter(Boolean);
 const isSearch = words.length > 0;
 let found = 0;
-for (const { op, link, text } of entries) {
-const fits = words.every((word) => text.includes(word));
+for (const entry of entries) {
+const { op, link, head } = entry;
+if (isSearch) entry.text ??= \`\${head} \${namesIn(op).join(' ').toLowerCase()}\`;
+const fits = words.every((word) => entry.text.includes(word));
 if (op.hidden === fits) op.hidden = link.hidden = !fits;
 if (fits) found++;
+showHit(entry, isSearch && fits ? words.filter((word) => !head.includes(word)) : []);
 }
 for (const section of all('main section'))
 section.hidden = isSearch && !section.querySelector('.op:not([hidden]),.sc:not([hidden])');
@@ -337,8 +359,35 @@ for (const group of all('nav details')) {
 group.hidden = isSearch && !group.querySelector('li:not([hidden])');
 if (isSearch && !group.hidden) group.open = true;
 }
+all('.intro')[0].hidden = isSearch;
 byId('none').hidden = found > 0 || entries.length === 0;
 byId('count').textContent = isSearch ? \`\${found} found\` : '';
+}
+const MOST_STEPS = 3;
+const written = new Map();
+function writtenIn(op) {
+const known = written.get(op);
+if (known) return known;
+const names = all('.d code,.d a', op);
+const links = names.filter((name) => name.matches('a[href^="#schema"]'));
+const schemas = links.map((link) => byId(decoded(link.hash.slice(1)))?.closest('.sc')).filter(Boolean);
+const found = { names: names.map((name) => name.textContent), schemas };
+written.set(op, found);
+return found;
+}
+function namesIn(op) {
+const seen = new Set([op]);
+for (let step = 0; step < MOST_STEPS; step++)
+for (const known of [...seen]) for (const schema of writtenIn(known).schemas) seen.add(schema);
+return [...new Set([...seen].flatMap((known) => writtenIn(known).names))];
+}
+function showHit({ op }, words) {
+const summary = op.querySelector('summary');
+summary.querySelector('.hit')?.remove();
+if (words.length === 0) return;
+const hits = namesIn(op).filter((name) => words.some((word) => name.toLowerCase().includes(word)));
+const shown = make('span', { class: 'hit' }, hits.slice(0, 3).join(', '));
+summary.insertBefore(shown, summary.querySelector('.l'));
 }
 function startSearch() {
 const input = byId('search');
@@ -348,9 +397,10 @@ if (key === 'Escape') {
 input.value = '';
 search();
 } else if (key === 'Enter') {
-entries
-.find(({ op }) => !op.hidden)
-?.link.querySelector('a')
+const words = input.value.toLowerCase().split(/\\s+/);
+const shown = entries.filter(({ op }) => !op.hidden);
+(shown.find(({ head }) => words.every((word) => head.includes(word))) ?? shown[0])?.link
+.querySelector('a')
 .click();
 }
 });
@@ -421,7 +471,7 @@ const body = fold.querySelector('.b');
 if (!fold.open || fold.dataset.ready) return;
 fold.dataset.ready = 'yes';
 addPeeks(body, [body.id]);
-if (fold.classList.contains('op')) addTry(fold, body);
+if (fold.matches('.op:not(.hook)')) addTry(fold, body);
 }
 function startFolds() {
 const onToggle = ({ target: fold }) => {
@@ -498,20 +548,29 @@ if (!contentMediaType || contentEncoding) return false;
 return contentMediaType !== 'application/json' && !contentMediaType.startsWith('text/');
 }
 const TEXTS = {
-date: '2026-01-31',
-'date-time': '2026-01-31T12:00:00Z',
-time: '12:00:00Z',
-duration: 'PT1H',
-email: 'ada@example.com',
-uuid: '3fa85f64-5717-4562-b3fc-2c963f66afa6',
-uri: 'urn:example:1',
-'uri-reference': '/path',
-hostname: 'example.com',
-ipv4: '192.0.2.1',
-ipv6: '2001:db8::1',
-byte: '',
-password: 'secret',
+date: ['2026-01-31'],
+'date-time': ['2026-01-31T12:00:00Z'],
+time: ['12:00:00Z'],
+duration: ['PT1H'],
+email: ['ada@example.com', 'a@b.c'],
+uuid: ['3fa85f64-5717-4562-b3fc-2c963f66afa6'],
+uri: ['urn:example:1', 'a:'],
+'uri-reference': ['/path', '/'],
+hostname: ['example.com', 'a.co', 'a'],
+ipv4: ['192.0.2.1', '1.1.1.1'],
+ipv6: ['2001:db8::1', '::1', '::'],
+byte: [''],
+password: ['secret'],
 };
+let absent = 'readOnly';
+function responseSample(schema) {
+absent = 'writeOnly';
+try {
+return sample(schema);
+} finally {
+absent = 'readOnly';
+}
+}
 function sample(given, seen = []) {
 const schema = resolved(given);
 const example = exampleOf(schema);
@@ -520,7 +579,7 @@ if (seen.includes(schema) || seen.length > 12) return null;
 const inner = [...seen, schema];
 const variants = schema.oneOf ?? schema.anyOf;
 if (Array.isArray(variants) && variants.length > 0) return alternative(schema, variants, inner);
-if (Array.isArray(schema.allOf)) {
+if (Array.isArray(schema.allOf) && !['string', 'number', 'integer'].includes(schema.type)) {
 const parts = schema.allOf.map((part) => sample(part, inner));
 return Object.assign({}, ...parts, schema.properties ? members(schema, inner) : {});
 }
@@ -551,34 +610,182 @@ const tag = discriminator?.propertyName;
 const [name] = Object.entries(discriminator?.mapping ?? {}).find(([, ref]) => ref === variant.$ref) ?? [];
 return tag && name && value && typeof value === 'object' ? { ...value, [tag]: name } : value;
 }
-function members({ properties, required, additionalProperties }, seen) {
-const shown = Object.entries(properties ?? {}).filter(([name, member]) => {
+function members(schema, seen) {
+const {
+properties,
+required = [],
+additionalProperties,
+minProperties = 0,
+maxProperties = Infinity,
+} = schema;
+const all = Object.entries(properties ?? {}).filter(([name, member]) => {
 const followed = resolved(member);
-const isEndless = seen.includes(followed) && !required?.includes(name);
-return !followed.readOnly && !member.readOnly && !isEndless;
+const isEndless = seen.includes(followed) && !required.includes(name);
+return !followed[absent] && !member[absent] && !isEndless;
 });
+const shown = all.length > maxProperties ? all.filter(([name]) => required.includes(name)) : all;
 if (shown.length > 0 || !additionalProperties || additionalProperties === true)
 return Object.fromEntries(shown.map(([name, member]) => [name, sample(member, seen)]));
-return { name: sample(additionalProperties, seen) };
+const count = Math.min(Math.max(minProperties, 1), maxProperties);
+const names = Array.from({ length: count }, (_, index) => \`name\${index === 0 ? '' : index + 1}\`);
+return Object.fromEntries(names.map((name) => [name, sample(additionalProperties, seen)]));
 }
-function items({ prefixItems, items: item, minItems = 0 }, seen) {
+function items({ prefixItems, items: item, minItems = 0, maxItems = Infinity, uniqueItems }, seen) {
 if (Array.isArray(prefixItems)) return prefixItems.map((one) => sample(one, seen));
 if (seen.includes(resolved(item)) && minItems === 0) return [];
-return Array.from({ length: Math.min(minItems || 1, 5) }, () => sample(item, seen));
+const count = Math.min(minItems || 1, maxItems, 50);
+return Array.from({ length: count }, (_, index) =>
+uniqueItems && index > 0 ? another(resolved(item), index, seen) : sample(item, seen),
+);
 }
-function number(schema) {
-const { exclusiveMinimum, exclusiveMaximum } = schema;
-const step = schema.multipleOf || 1;
-const least = schema.minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + step);
-const most = schema.maximum ?? (exclusiveMaximum === undefined ? undefined : exclusiveMaximum - step);
-if (least > 0) return Math.ceil(least / step) * step;
-if (most < step) return Math.floor(most / step) * step;
-return step;
+function another(schema, index, seen) {
+if (schema.enum) return schema.enum[index % schema.enum.length];
+const type = typeName(schema);
+if (type === 'integer' || type === 'number') return number({ ...schema, example: undefined }, index);
+const value = sample(schema, seen);
+if (typeof value === 'string' && schema.format === 'uuid') return value.slice(0, -2) + String(index + 10);
+return typeof value === 'string' ? words({ ...schema, format: undefined }, String(index + 1)) : value;
 }
-function words({ format, contentEncoding, minLength = 0, maxLength }) {
-if (Object.hasOwn(TEXTS, format)) return TEXTS[format];
-const text = contentEncoding === 'base64' ? 'aGVsbG8=' : 'text';
-return text.padEnd(Math.min(minLength, 100), 'text').slice(0, maxLength);
+function number(schema, place = 0) {
+const step = stepOf(schema);
+const { minimum = -Infinity, maximum = Infinity } = schema;
+const { exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity } = schema;
+const isFit = (value) =>
+value >= minimum && value <= maximum && value > exclusiveMinimum && value < exclusiveMaximum;
+const [low, high] = [Math.max(minimum, exclusiveMinimum), Math.min(maximum, exclusiveMaximum)];
+const exact = (value) => Number(value.toPrecision(15));
+const multiples = [
+1,
+Math.ceil(low / step),
+Math.floor(low / step) + 1,
+Math.floor(high / step),
+Math.ceil(high / step) - 1,
+]
+.filter(Number.isFinite)
+.map((count) => exact((count + place) * step));
+const between = schema.multipleOf || schema.type === 'integer' ? [] : [low, high, (low + high) / 2];
+return [...multiples, ...between].find(isFit) ?? exact(step);
+}
+function stepOf({ type, multipleOf = 1 }) {
+const isWhole = [type].flat().includes('integer');
+const counts = Array.from({ length: 1000 }, (_, index) => index + 1);
+const count = isWhole ? (counts.find((one) => Number.isInteger(one * multipleOf)) ?? 1) : 1;
+return count * multipleOf;
+}
+function words(schema, end = '') {
+const { format, contentEncoding, minLength = 0, maxLength = Infinity } = schema;
+const patterns = [schema, ...(schema.allOf ?? []).map(resolved)].flatMap(({ pattern }) => pattern ?? []);
+const isFit = (text) => {
+const { length } = [...text];
+return length >= minLength && length <= maxLength && patterns.every((pattern) => matches(pattern, text));
+};
+const known = contentEncoding === 'base64' ? ['aGVsbG8=', 'aGk=', ''] : (TEXTS[format] ?? [\`text\${end}\`]);
+const padding = (contentEncoding === 'base64' ? 'aGVs' : 'text').repeat(
+Math.ceil(Math.min(minLength, 2000) / 4),
+);
+const [first] = known;
+const padded = [first.padEnd(minLength, 'text'), padding + first, first.slice(0, maxLength), padding];
+return [...known, ...padded].find(isFit) ?? patternTextOf(patterns, minLength, isFit) ?? first;
+}
+function patternTextOf(patterns, minLength, isFit) {
+for (const pattern of patterns) {
+const text = patternText(pattern, minLength, isFit);
+if (text !== undefined) return text;
+}
+const row = patterns.map((pattern) => patternText(pattern, 0, () => true) ?? '').join('');
+return isFit(row) ? row : undefined;
+}
+function matches(pattern, text) {
+try {
+return new RegExp(pattern, 'u').test(text);
+} catch {
+return true;
+}
+}
+
+const SIGNS = [
+...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ1234567890-_.:/@+ ,;!?#$%&*=~^\\'"\\x60|<>()[]{}\\\\\\t\\n',
+...'éßλж中あ€😀',
+];
+const STRIDES = [1, 27, 61];
+const ROUNDS = 60;
+const MOST_SIGNS = 2000;
+function patternText(source, minLength, isFit) {
+try {
+const options = parsedPattern(source);
+for (let round = 0; round < ROUNDS; round++) {
+const text = chosenText(options, round % STRIDES.length, Math.floor(round / STRIDES.length));
+if (text.length > MOST_SIGNS) continue;
+const filler = 'a'.repeat(Math.max(0, Math.min(minLength, MOST_SIGNS) - [...text].length));
+const found = [text, text + filler, filler + text].find(isFit);
+if (found !== undefined) return found;
+}
+} catch {
+}
+return undefined;
+}
+function chosenText(options, choice, more) {
+const parts = options[choice % options.length];
+return parts.map((part) => repeatedText(part, choice, more)).join('');
+}
+function repeatedText({ signs, options, least, most }, choice, more) {
+const count = Math.min(least + more, most, MOST_SIGNS);
+const one = (index) =>
+signs
+? signs[(index * STRIDES[choice]) % signs.length]
+: chosenText(options, choice, most > 1 ? Math.min(more, 3) : more);
+return Array.from({ length: count }, (_, index) => one(index)).join('');
+}
+function parsedPattern(source) {
+let at = 0;
+const read = (pattern) => {
+const [found = ''] = pattern.exec(source.slice(at)) ?? [];
+at += found.length;
+return found;
+};
+const alternatives = () => {
+const options = [sequence()];
+while (read(/^\\|/)) options.push(sequence());
+return options;
+};
+const sequence = () => {
+const parts = [];
+while (at < source.length && !/[|)]/.test(source[at])) {
+const part = single();
+const [least, most] = counts(read(/^(?:[*+?]|\\{\\d+(?:,\\d*)?\\})\\??/));
+if (part) parts.push({ ...part, least, most });
+}
+return parts;
+};
+const single = () => {
+if (read(/^(?:[\\^$]|\\\\[bB])/)) return undefined;
+const group = read(/^\\((?:\\?(?:[:=!]|<[=!]|<[^>]*>))?/);
+if (group) {
+const options = alternatives();
+if (!read(/^\\)/)) throw new Error('a group without end');
+return /\\?<?[=!]/.test(group) ? undefined : { options };
+}
+return {
+signs: signsOf(read(/^(?:\\[(?:\\\\.|[^\\]\\\\])*\\]|\\\\(?:u\\{[^}]*\\}|u....|x..|[pP]\\{[^}]*\\}|c.|.)|.)/su)),
+};
+};
+const options = alternatives();
+if (at < source.length) throw new Error('a bracket too many');
+return options;
+}
+function counts(quantifier) {
+const [least, most] =
+{ '': [1, 1], '*': [0, Infinity], '+': [1, Infinity], '?': [0, 1] }[quantifier.charAt(0)] ?? [];
+if (least !== undefined) return [least, most];
+const [, from, comma, to] = /(\\d+)(,?)(\\d*)/.exec(quantifier) ?? [];
+return [Number(from), comma ? (to ? Number(to) : Infinity) : Number(from)];
+}
+function signsOf(part) {
+if (part === '') throw new Error('a quantifier without a part');
+const whole = new RegExp(\`^\${part}$\`, 'u');
+const signs = [...new Set([...SIGNS, ...part])].filter((sign) => whole.test(sign));
+if (signs.length === 0) throw new Error('no sign is known');
+return signs;
 }
 
 const KEPT = 'svc-docs-proofs';
@@ -740,7 +947,7 @@ const PLACES = ['path', 'query', 'header', 'cookie'];
 const asText = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
 const pairOf = (name, value) => \`\${encodeURIComponent(name)}=\${encodeURIComponent(value)}\`;
 async function addTry(fold, body) {
-const panel = make('div', { class: 'y', role: 'group', 'aria-label': 'Try it' });
+const panel = make('div', { class: 'y', role: 'group', 'aria-label': 'Try it out' });
 body.append(panel);
 try {
 await loadDocument();
@@ -764,7 +971,7 @@ copyLink.addEventListener('click', () => copy(link(), copyLink));
 startForm(panel, { method, path, item, operation });
 }
 function startForm(panel, { method, path, item, operation }) {
-const [form, command, needs, send, out] = ['form', '.curl pre', '.need', '.main', '.out'].map((selector) =>
+const [form, needs, send, out] = ['form', '.need', '.main', '.out'].map((selector) =>
 panel.querySelector(selector),
 );
 const fields = mergedParameters(item, operation).map(parameterField);
@@ -773,8 +980,9 @@ panel
 .querySelector('.fields')
 .append(...fields.flatMap(({ elements }) => elements), ...(body?.elements ?? []));
 const request = () => requestOf({ method, path, operation, fields, body });
+const showCode = startCode(panel.querySelector('.curl'), request);
 const show = () => {
-command.textContent = curl(request());
+showCode();
 const missing = missingProofs(operation);
 needs.hidden = missing.length === 0;
 needs.firstElementChild.textContent = \`Needs \${missing.join(' or ')}.\`;
@@ -784,7 +992,10 @@ const submit = async (event) => {
 event.preventDefault();
 if (running) return running.abort();
 const empty = fields.filter((field) => !field.check());
-if (empty.length > 0) return empty[0].focus();
+if (empty.length > 0) {
+out.replaceChildren();
+return empty[0].focus();
+}
 running = new AbortController();
 send.textContent = 'Stop';
 try {
@@ -801,10 +1012,24 @@ form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
 if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
 });
 needs.querySelector('button').addEventListener('click', openAuth);
-const copyCommand = panel.querySelector('.curl .button');
-copyCommand.addEventListener('click', () => copy(command.textContent, copyCommand));
 document.addEventListener('proofs', show);
+showExample(panel, operation);
 show();
+}
+function showExample(panel, operation) {
+const part = panel.querySelector('.eg');
+for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
+code.startsWith('2'),
+)) {
+const [, media] =
+Object.entries(resolved(given).content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
+const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
+if (example === undefined) continue;
+part.querySelector('summary').append(\` \${status}\`);
+part.querySelector('pre').append(...jsonNodes(JSON.stringify(example)));
+return;
+}
+part.remove();
 }
 function mergedParameters(item, operation) {
 const byName = new Map();
@@ -826,7 +1051,7 @@ if (owner.example !== undefined) return owner.example;
 const [first] = Object.values(owner.examples ?? {}).map(resolved);
 return first?.value;
 }
-function valueField({ name, place = '', isRequired, schema, example }) {
+function valueField({ name, place = '', isRequired, schema, example, mediaType = '' }) {
 const id = nextId();
 const control = controlOf(schema, isRequired);
 const isList = typeName(schema) === 'array';
@@ -840,14 +1065,16 @@ if (!isFiles && begin !== undefined && begin !== null)
 control.value = isList && Array.isArray(begin) ? begin.map(asText).join('\\n') : asText(begin);
 if ('placeholder' in control && schema.default !== undefined)
 control.placeholder = \`default \${asText(schema.default)}\`;
-const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\`, hidden: true }, 'This is needed');
+const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\`, hidden: true }, 'Required');
 const label = make(
 'label',
 { for: id },
 make('code', {}, name),
 make('span', { class: 't' }, place && \` \${place}\`, isList && !isFiles && ', one on a line'),
 isRequired && make('em', {}, ' required'),
+isFiles && make('span', { class: 't' }, fileHint(schema, mediaType)),
 );
+if (isFiles && mediaType) control.setAttribute('accept', acceptOf(mediaType));
 return {
 name,
 schema,
@@ -866,6 +1093,18 @@ wrong.hidden = !isEmpty;
 return !isEmpty;
 },
 };
+}
+function fileHint(schema, mediaType) {
+const { maxLength } = schema.items ? resolved(schema.items) : schema;
+const size = maxLength === undefined ? '' : \`up to \${sizeText(maxLength)}\`;
+const type = mediaType === 'application/octet-stream' ? '' : mediaType;
+return [type, size]
+.filter(Boolean)
+.map((text) => \` · \${text}\`)
+.join('');
+}
+function acceptOf(mediaType) {
+return mediaType === 'application/octet-stream' || /(?:^|[ ,])\\*/.test(mediaType) ? '' : mediaType;
 }
 function controlOf(schema, isRequired) {
 const type = typeName(schema);
@@ -909,7 +1148,7 @@ return { elements: [...choice, holder], read: () => editor.read() };
 function bodyEditor(type, media, isRequired) {
 const schema = resolved(media.schema);
 if (type.startsWith('multipart/') || type === 'application/x-www-form-urlencoded')
-return formEditor(type, schema, exampleIn(media));
+return formEditor(type, schema, exampleIn(media), media.encoding ?? {});
 const id = nextId();
 const label = make('label', { for: id }, 'Body', make('span', { class: 't' }, \` \${type}\`));
 const isJson = /[/+]json/.test(type);
@@ -922,7 +1161,7 @@ const given = { id, class: 'in c', spellcheck: 'false', 'aria-describedby': wron
 const area = make('textarea', given);
 area.addEventListener('input', () => {
 const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
-wrong.textContent = isWrong ? 'This is no JSON' : '';
+wrong.textContent = isWrong ? 'Not valid JSON' : '';
 area.classList.toggle('wrong', isWrong);
 });
 const example = exampleIn(media);
@@ -940,19 +1179,27 @@ return true;
 return false;
 }
 }
-function formEditor(type, schema, example) {
+function formEditor(type, schema, example, encoding) {
 const required = schema.required ?? [];
 const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
 const fields = members
 .filter(([, member]) => !member.readOnly)
 .map(([name, member]) =>
-valueField({ name, isRequired: required.includes(name), schema: member, example: example?.[name] }),
+valueField({
+name,
+isRequired: required.includes(name),
+schema: member,
+example: example?.[name],
+mediaType: encoding[name]?.contentType,
+}),
 );
 const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
+const input = () =>
+Object.fromEntries(fields.map((field) => [field.name, typedValue(field.schema, field.values())]));
 const isMultipart = type.startsWith('multipart/');
 return {
 elements: fields.flatMap(({ elements }) => elements),
-read: () => ({ type, isMultipart, parts: parts() }),
+read: () => ({ type, isMultipart, parts: parts(), input: input() }),
 };
 }
 function requestOf({ method, path, operation, fields, body }) {
@@ -964,11 +1211,14 @@ query: [],
 headers: [],
 cookies: [],
 body: hasBody ? body?.read() : undefined,
+operation,
+inputs: { path: {}, query: {}, header: {}, cookie: {} },
 };
 let filled = path;
 for (const { parameter, isJson, schema, values } of fields) {
 const { name, in: place } = parameter;
 const texts = values();
+if (texts.length > 0 && request.inputs[place]) request.inputs[place][name] = typedValue(schema, texts);
 if (place === 'path') filled = filled.replace(\`{\${name}}\`, () => encodeURIComponent(texts.join(',')));
 else if (texts.length === 0) continue;
 else if (place === 'query') request.query.push(...queryOf(parameter, isJson ? {} : schema, texts));
@@ -985,6 +1235,17 @@ return {
 needsToken: wantsToken && !SAFE.includes(method),
 url: base().replace(/\\/$/, '') + filled + query,
 };
+}
+function typedValue(schema, texts) {
+const type = typeName(schema);
+if (type === 'array')
+return texts.length === 0 ? undefined : texts.map((text) => typedValue(resolved(schema.items), [text]));
+const [text] = texts;
+if (text === undefined || text instanceof File) return text;
+if (type === 'boolean') return text === 'true';
+const isNumber = (type === 'integer' || type === 'number') && Number.isFinite(Number(text));
+if (isNumber) return Number(text);
+return type === 'object' && isJsonText(text) ? JSON.parse(text) : text;
 }
 function base() {
 for (const { url, variables } of openApi.servers ?? []) {
@@ -1007,13 +1268,36 @@ return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(
 }
 return texts.map((text) => pairOf(name, text));
 }
+
+const CODE = 'svc-docs-code';
+const LANGUAGES = { curl: curlCode, fetch: fetchCode, Python: pythonCode, 'Generated client': clientCode };
+function startCode(part, request) {
+const [select, code, button] = ['select', 'pre', '.button'].map((selector) => part.querySelector(selector));
+select.append(...Object.keys(LANGUAGES).map((name) => make('option', { value: name }, name)));
+const kept = stored('localStorage', CODE);
+if (kept && Object.hasOwn(LANGUAGES, kept)) select.value = kept;
+const show = () => {
+code.textContent = LANGUAGES[select.value](request());
+};
+select.addEventListener('change', () => {
+stored('localStorage', CODE, select.value);
+show();
+});
+button.addEventListener('click', () => copy(code.textContent, button));
+return show;
+}
+const headersOf = ({ headers, needsToken }) => [
+...headers,
+...(needsToken ? [['X-CSRF-Token', '<token of your session>']] : []),
+];
+const cookieOf = ({ cookies }) => cookies.map((pair) => pair.join('=')).join('; ');
 const quoted = (text) => \`'\${text.replace(/'/g, "'\\\\''")}'\`;
 const METHOD_FLAGS = { GET: '', HEAD: ' -I' };
-function curl({ method, url, headers, cookies, needsToken, body }) {
+function curlCode(request) {
+const { method, url, body } = request;
 const parts = [\`curl\${METHOD_FLAGS[method] ?? \` -X \${method}\`} \${quoted(url)}\`];
-for (const [name, value] of headers) parts.push(\`-H \${quoted(\`\${name}: \${value}\`)}\`);
-if (needsToken) parts.push(\`-H \${quoted('X-CSRF-Token: <token of your session>')}\`);
-if (cookies.length > 0) parts.push(\`-b \${quoted(cookies.map((pair) => pair.join('=')).join('; '))}\`);
+for (const [name, value] of headersOf(request)) parts.push(\`-H \${quoted(\`\${name}: \${value}\`)}\`);
+if (request.cookies.length > 0) parts.push(\`-b \${quoted(cookieOf(request))}\`);
 if (body?.text !== undefined) parts.push(\`--data-raw \${quoted(body.text)}\`);
 else if (body?.file) parts.push(\`--data-binary \${quoted(\`@\${body.file.name}\`)}\`);
 for (const [name, value] of body?.parts ?? []) {
@@ -1023,11 +1307,110 @@ parts.push(\`\${flag} \${quoted(\`\${name}=\${isAFile ? \`@\${value.name}\` : va
 }
 return parts.join(' \\\\\\n  ');
 }
+function literalOf(value, indent = '') {
+if (value instanceof File) return 'file';
+if (typeof value !== 'object' || value === null) return textLiteral(value);
+const inner = \`\${indent}  \`;
+const isList = Array.isArray(value);
+const entries = Object.entries(value).filter(([, each]) => each !== undefined);
+const lines = entries.map(([name, each]) => \`\${isList ? '' : \`\${keyOf(name)}: \`}\${literalOf(each, inner)}\`);
+if (lines.length === 0) return isList ? '[]' : '{}';
+const short = lines.join(', ');
+const [open, close] = isList ? ['[', ']'] : ['{ ', ' }'];
+if (short.length + indent.length < 60 && !short.includes('\\n')) return open + short + close;
+return \`\${open.trim()}\\n\${lines.map((line) => \`\${inner}\${line},\\n\`).join('')}\${indent}\${close.trim()}\`;
+}
+const textLiteral = (value) =>
+typeof value === 'string' && !/['\\\\\\n\\r]/.test(value) ? \`'\${value}'\` : JSON.stringify(value);
+const keyOf = (name) => (/^[A-Za-z_$][\\w$]*$/.test(name) ? name : textLiteral(name));
+function fetchCode(request) {
+const { method, url, body } = request;
+const headers = headersOf(request);
+const cookie = cookieOf(request);
+const lines = [];
+if (method !== 'GET') lines.push(\`method: '\${method}',\`);
+const fields = [...headers, ...(cookie ? [['Cookie', cookie]] : [])];
+if (fields.length > 0) lines.push(\`headers: \${literalOf(Object.fromEntries(fields), '  ')},\`);
+if (body) lines.push(\`body: \${bodyLiteral(body)},\`);
+const given = lines.length === 0 ? '' : \`, {\\n\${lines.map((line) => \`  \${line}\\n\`).join('')}}\`;
+return \`\${formCode(body)}const response = await fetch(\${textLiteral(url)}\${given});\\nconsole.log(response.status, await response.text());\`;
+}
+function bodyLiteral({ text, parts, type }) {
+if (parts) return 'form';
+if (text === undefined) return 'file';
+return /[/+]json/.test(type) && isJsonText(text)
+? \`JSON.stringify(\${literalOf(JSON.parse(text), '  ')})\`
+: textLiteral(text);
+}
+function formCode(body) {
+if (!body?.parts) return '';
+const lines = body.parts.map(
+([name, value]) => \`form.append(\${textLiteral(name)}, \${literalOf(value)});\\n\`,
+);
+return \`const form = new \${body.isMultipart ? 'FormData' : 'URLSearchParams'}();\\n\${lines.join('')}\`;
+}
+const MEMBERS = { path: 'params', query: 'query', header: 'headers', cookie: 'cookies' };
+function clientCode({ operation, inputs, body }) {
+const groups = Object.entries(MEMBERS).map(([place, member]) => [member, inputs[place]]);
+const given = Object.fromEntries(groups.filter(([, values]) => Object.keys(values).length > 0));
+if (body?.parts) given.form = body.input;
+else if (body) given.body = isJsonText(body.text) ? JSON.parse(body.text) : (body.text ?? body.file);
+const id = operation.operationId ?? 'operation';
+const call = /^[A-Za-z_$][\\w$]*$/.test(id) ? \`.\${id}\` : \`[\${textLiteral(id)}]\`;
+const [scheme] = chosenProofs(operation).map(([name]) => name);
+const auth = scheme === undefined ? '' : \`, auth: { \${keyOf(scheme)}: () => credential }\`;
+const input = Object.keys(given).length === 0 ? '' : literalOf(given);
+return [
+"import { createClient, unwrap } from './api.ts';",
+'',
+\`const api = createClient({ baseUrl: \${textLiteral(base().replace(/\\/$/, ''))}\${auth} });\`,
+\`const data = await unwrap(api\${call}(\${input}));\`,
+].join('\\n');
+}
+function pythonCode(request) {
+const { method, url, body } = request;
+const lines = [JSON.stringify(url)];
+const cookie = cookieOf(request);
+const isJson = body?.text !== undefined && /[/+]json/.test(body.type) && isJsonText(body.text);
+const headers = [...headersOf(request), ...(cookie ? [['Cookie', cookie]] : [])];
+const shown = headers.filter(
+([name, value]) => !(isJson && name === 'Content-Type' && value === 'application/json'),
+);
+if (shown.length > 0) lines.push(\`headers=\${pythonLiteral(Object.fromEntries(shown), '    ')}\`);
+if (isJson) lines.push(\`json=\${pythonLiteral(JSON.parse(body.text), '    ')}\`);
+else if (body?.text !== undefined) lines.push(\`data=\${JSON.stringify(body.text)}\`);
+else if (body?.file) lines.push(\`data=open(\${JSON.stringify(body.file.name)}, "rb")\`);
+const texts = body?.parts?.filter(([, value]) => !(value instanceof File)) ?? [];
+const files = body?.parts?.filter(([, value]) => value instanceof File) ?? [];
+const pair = ([name, value]) =>
+\`(\${JSON.stringify(name)}, \${value instanceof File ? \`open(\${JSON.stringify(value.name)}, "rb")\` : JSON.stringify(value)})\`;
+if (texts.length > 0) lines.push(\`data=[\${texts.map(pair).join(', ')}]\`);
+if (files.length > 0) lines.push(\`files=[\${files.map(pair).join(', ')}]\`);
+const call = [
+'response = requests.request(',
+\`    "\${method}",\`,
+...lines.map((line) => \`    \${line},\`),
+')',
+];
+return ['import requests', '', ...call, 'print(response.status_code, response.text)'].join('\\n');
+}
+const PYTHON_WORDS = { true: 'True', false: 'False', null: 'None' };
+function pythonLiteral(value, indent) {
+if (typeof value !== 'object' || value === null)
+return PYTHON_WORDS[String(value)] ?? JSON.stringify(value);
+const inner = \`\${indent}    \`;
+const isList = Array.isArray(value);
+const lines = Object.entries(value).map(
+([name, each]) => \`\${inner}\${isList ? '' : \`\${JSON.stringify(name)}: \`}\${pythonLiteral(each, inner)},\\n\`,
+);
+const [open, close] = isList ? '[]' : '{}';
+return lines.length === 0 ? open + close : \`\${open}\\n\${lines.join('')}\${indent}\${close}\`;
+}
 
 const MOST_BYTES = 4e6;
 const MOST_COLOURED = 2e5;
 const FORBIDDEN =
-'This page may talk to its own site alone, and the browser tells no more: the server may be away, or have sent on to another site.';
+'The server is not reachable, or it redirects to another site: this page may only call its own.';
 async function answer(out, request, signal) {
 out.replaceChildren(make('p', { class: 'st' }, 'Waiting …'));
 const restore = lendCookies(request.cookies);
@@ -1045,7 +1428,7 @@ signal,
 await showResponse(out, response, performance.now() - startedMs, signal);
 out.scrollIntoView({ block: 'nearest' });
 } catch (error) {
-const status = signal.aborted ? 'Stopped' : 'No answer';
+const status = signal.aborted ? 'Stopped' : 'No response';
 const why = signal.aborted ? '' : \`\${error instanceof Error ? \`\${error.message}. \` : ''}\${FORBIDDEN}\`;
 say(status);
 out.replaceChildren(
@@ -1093,19 +1476,20 @@ size,
 );
 const bar = make('div', { class: 'bar' }, status);
 const holder = make('div');
-const redirect = response.redirected && make('p', { class: 'need' }, \`Sent on to \${response.url}\`);
+const redirect = response.redirected && make('p', { class: 'need' }, \`Redirected to \${response.url}\`);
 out.replaceChildren(bar, redirect || '', holder, headerFields(response));
 const type = (response.headers.get('Content-Type') ?? '').toLowerCase();
-const isText = type === '' || /^text\\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type);
-const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Body of the answer' });
+const isText =
+!type.startsWith('image/') &&
+(type === '' || /^text\\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type));
+const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Response body' });
 const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
 if (isLive) holder.append(shown);
 const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
-const amount = bytes.size < 1000 ? \`\${bytes.size} B\` : \`\${(bytes.size / 1000).toFixed(1)} kB\`;
-size.textContent = \` · \${amount}\${isCut ? ', cut' : ''}\`;
+size.textContent = \` · \${sizeText(bytes.size)}\${isCut ? ', cut' : ''}\`;
 say(status.textContent);
 if (bytes.size === 0) return;
-if (!isText) return holder.replaceChildren(...binary(bytes, type, response));
+if (!isText) return holder.replaceChildren(...(await binary(bytes, type, response)));
 const text = await bytes.text();
 const isColoured = /[/+]json/.test(type) && text.length <= MOST_COLOURED;
 shown.replaceChildren(...(isColoured ? jsonNodes(text) : [text]));
@@ -1117,7 +1501,7 @@ bar.append(button);
 function headerFields({ headers }) {
 const fields = [...headers];
 const rows = fields.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]);
-const summary = make('summary', {}, \`\${fields.length} header fields\`);
+const summary = make('summary', {}, \`\${fields.length} headers\`);
 return make('details', { class: 'heads' }, summary, make('dl', {}, ...rows));
 }
 async function readAll(response, onText, signal) {
@@ -1143,13 +1527,36 @@ if (isCut) reader.cancel().catch(() => undefined);
 const [type] = (response.headers.get('Content-Type') ?? '').split(';');
 return { bytes: new Blob(chunks, { type }), isCut };
 }
-function binary(bytes, type, response) {
+const MOST_SHOWN = 256;
+async function binary(bytes, type, response) {
 const url = URL.createObjectURL(bytes);
-const [, name = 'answer'] =
-/filename="?([^";]+)/.exec(response.headers.get('Content-Disposition') ?? '') ?? [];
-const link = make('a', { class: 'button small', href: url, download: name }, 'Save the file');
-const picture = make('img', { src: url, alt: 'The picture that the operation answered with' });
-return [type.startsWith('image/') ? picture : '', make('div', { class: 'go' }, link)];
+const name = fileName(response.headers.get('Content-Disposition') ?? '');
+const link = make('a', { class: 'button small', href: url, download: name }, 'Download');
+const about = make('p', { class: 'k' }, \`\${name} · \${type || 'no media type'} · \${sizeText(bytes.size)}\`);
+const shown = type.startsWith('image/')
+? make('img', { src: url, alt: \`Preview of \${name}\` })
+: await firstBytes(bytes);
+return [about, shown, make('div', { class: 'go' }, link)];
+}
+function fileName(disposition) {
+const [, encoded] = /filename\\*=UTF-8''([^;]+)/i.exec(disposition) ?? [];
+const [, plain] = /filename="?([^";]+)/i.exec(disposition) ?? [];
+return encoded === undefined ? (plain ?? 'response') : decoded(encoded);
+}
+async function firstBytes(bytes) {
+const first = new Uint8Array(await bytes.slice(0, MOST_SHOWN).arrayBuffer());
+const rows = Array.from({ length: Math.ceil(first.length / 8) }, (_, row) => {
+const part = [...first.slice(row * 8, row * 8 + 8)];
+const digits = part.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+const signs = part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : '.')).join('');
+return \`\${(row * 8).toString(16).padStart(4, '0')}  \${digits.padEnd(23)}  \${signs}\`;
+});
+return make('pre', { tabindex: '0', 'aria-label': 'First bytes of the file' }, rows.join('\\n'));
+}
+function sizeText(bytes) {
+if (bytes < 1000) return \`\${bytes} B\`;
+const [size, unit] = bytes < 1e6 ? [bytes / 1e3, 'kB'] : [bytes / 1e6, 'MB'];
+return \`\${Number(size.toFixed(1))} \${unit}\`;
 }
 const TOKENS = /("(?:\\\\.|[^"\\\\])*")(\\s*:)?|(-?\\d[\\d.eE+-]*)|(true|false|null)|([{}[\\],])/g;
 function jsonNodes(text) {
@@ -1199,7 +1606,7 @@ aria-label="Contents"
 </button>
 <a class="brand" href="#top">{{title}}</a>
 <search class="search j">
-<label class="v" for="search">Search operations</label>
+<label class="v" for="search">Search operations, fields and schemas</label>
 <input
 id="search"
 type="search"
@@ -1228,7 +1635,7 @@ aria-pressed="false"
 <div class="intro">{{intro}}</div>
 <p class="v" id="count" role="status"></p>
 {{sections}}
-<p class="none" id="none" hidden>Nothing fits.</p>
+<p class="none" id="none" hidden>No results.</p>
 {{schemas}}
 </main>
 </div>
@@ -1236,7 +1643,7 @@ aria-pressed="false"
 <dialog id=":auth" aria-labelledby=":title">
 <form>
 <h2 id=":title">Authorize</h2>
-<p>What you enter goes with the calls you make on this page, to this site and nowhere else.</p>
+<p>Credentials go with the requests of this page, to this site only.</p>
 <div id=":schemes"></div>
 <div class="tick">
 <input type="checkbox" id=":kept" />
@@ -1252,7 +1659,7 @@ aria-pressed="false"
 <template id=":try">
 <form novalidate>
 <div class="bar">
-<h4>Try it</h4>
+<h4>Try it out</h4>
 <button class="button small" type="button">Copy link</button>
 </div>
 <p class="need" hidden>
@@ -1263,18 +1670,23 @@ aria-pressed="false"
 <div class="go"><button class="button main">Send</button></div>
 </form>
 <details class="curl">
-<summary>curl</summary>
-<pre tabindex="0" aria-label="The same as a command"></pre>
-<div class="go"><button class="button small" type="button">Copy</button></div>
+<summary>Code</summary>
+<div class="go">
+<select class="in" aria-label="Language"></select>
+<button class="button small" type="button">Copy</button>
+</div>
+<pre tabindex="0" aria-label="The request as code"></pre>
 </details>
-<div class="out" role="region" aria-label="Answer"></div>
+<details class="curl eg">
+<summary>Example response</summary>
+<pre tabindex="0" aria-label="Example response"></pre>
+</details>
+<div class="out" role="region" aria-label="Response"></div>
 </template>
 <template id=":failed">
 <form>
-<h4>Try it</h4>
-<p class="need">
-The OpenAPI document cannot be loaded, so that there is nothing to make a request from.
-</p>
+<h4>Try it out</h4>
+<p class="need">The OpenAPI document cannot be loaded.</p>
 <div class="go"><button class="button small" type="button">Try again</button></div>
 </form>
 </template>

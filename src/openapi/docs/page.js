@@ -1,6 +1,7 @@
 /**
  * Script of the docs page: elements, colours, contents, search, links. The other files of the script are sample.js (values by
- * schema), auth.js (credentials), try.js (the form of an operation) and answer.js (responses). All of them share one scope.
+ * schema), pattern.js (texts by pattern), auth.js (credentials), try.js (the form of an operation), code.js (requests as code) and
+ * answer.js (responses). All of them share one scope.
  *
  * The script builds elements and never makes HTML out of text. Its ids begin with a colon, which no id of a document does.
  */
@@ -102,7 +103,10 @@ function startTheme() {
 
 // ── contents and search ──
 
-/** Operations and schemas, each with its item of the contents and the text that a search looks at. */
+/**
+ * Operations and schemas, each with its item of the contents, its `head` (method, path, summary, id and tag), and from the first
+ * search on its `names`: fields, schemas and all else that is written about it.
+ */
 const entries = [];
 
 function startContents() {
@@ -134,8 +138,8 @@ function contentsOf(section) {
     const label = make('span', { title: name }, op.querySelector('.s')?.textContent ?? name);
     const given = { href: `#${encodeURIComponent(id)}`, class: method ? op.classList[1] : undefined };
     const link = make('li', {}, make('a', given, method?.cloneNode(true), label));
-    const text = `${op.querySelector('summary').textContent} ${id} ${heading}`.toLowerCase();
-    entries.push({ op, link, text });
+    const head = `${op.querySelector('summary').textContent} ${id} ${heading}`.toLowerCase();
+    entries.push({ op, link, head, text: undefined });
     return link;
   });
   const group = make('details', {}, make('summary', {}, heading), make('ul', {}, ...items));
@@ -147,10 +151,13 @@ function search() {
   const words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean);
   const isSearch = words.length > 0;
   let found = 0;
-  for (const { op, link, text } of entries) {
-    const fits = words.every((word) => text.includes(word));
+  for (const entry of entries) {
+    const { op, link, head } = entry;
+    if (isSearch) entry.text ??= `${head} ${namesIn(op).join(' ').toLowerCase()}`;
+    const fits = words.every((word) => entry.text.includes(word));
     if (op.hidden === fits) op.hidden = link.hidden = !fits;
     if (fits) found++;
+    showHit(entry, isSearch && fits ? words.filter((word) => !head.includes(word)) : []);
   }
   for (const section of all('main section'))
     section.hidden = isSearch && !section.querySelector('.op:not([hidden]),.sc:not([hidden])');
@@ -158,8 +165,42 @@ function search() {
     group.hidden = isSearch && !group.querySelector('li:not([hidden])');
     if (isSearch && !group.hidden) group.open = true;
   }
+  all('.intro')[0].hidden = isSearch;
   byId('none').hidden = found > 0 || entries.length === 0;
   byId('count').textContent = isSearch ? `${found} found` : '';
+}
+
+const MOST_STEPS = 3;
+const written = new Map();
+
+/** Names that are written in an operation or schema, of fields, schemas, media types and values, and the schemas it links to. */
+function writtenIn(op) {
+  const known = written.get(op);
+  if (known) return known;
+  const names = all('.d code,.d a', op);
+  const links = names.filter((name) => name.matches('a[href^="#schema"]'));
+  const schemas = links.map((link) => byId(decoded(link.hash.slice(1)))?.closest('.sc')).filter(Boolean);
+  const found = { names: names.map((name) => name.textContent), schemas };
+  written.set(op, found);
+  return found;
+}
+
+/** Names of an operation or schema, and of the schemas that it leads to, each once. */
+function namesIn(op) {
+  const seen = new Set([op]);
+  for (let step = 0; step < MOST_STEPS; step++)
+    for (const known of [...seen]) for (const schema of writtenIn(known).schemas) seen.add(schema);
+  return [...new Set([...seen].flatMap((known) => writtenIn(known).names))];
+}
+
+/** Shows in the row of an operation or schema which of its names have the words that the row itself has not. */
+function showHit({ op }, words) {
+  const summary = op.querySelector('summary');
+  summary.querySelector('.hit')?.remove();
+  if (words.length === 0) return;
+  const hits = namesIn(op).filter((name) => words.some((word) => name.toLowerCase().includes(word)));
+  const shown = make('span', { class: 'hit' }, hits.slice(0, 3).join(', '));
+  summary.insertBefore(shown, summary.querySelector('.l'));
 }
 
 function startSearch() {
@@ -170,9 +211,10 @@ function startSearch() {
       input.value = '';
       search();
     } else if (key === 'Enter') {
-      entries
-        .find(({ op }) => !op.hidden)
-        ?.link.querySelector('a')
+      const words = input.value.toLowerCase().split(/\s+/);
+      const shown = entries.filter(({ op }) => !op.hidden);
+      (shown.find(({ head }) => words.every((word) => head.includes(word))) ?? shown[0])?.link
+        .querySelector('a')
         .click();
     }
   });
@@ -255,7 +297,7 @@ function unfolded(fold) {
   if (!fold.open || fold.dataset.ready) return;
   fold.dataset.ready = 'yes';
   addPeeks(body, [body.id]);
-  if (fold.classList.contains('op')) addTry(fold, body);
+  if (fold.matches('.op:not(.hook)')) addTry(fold, body);
 }
 
 function startFolds() {

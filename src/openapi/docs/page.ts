@@ -7,7 +7,8 @@
  * Nobody's text is trusted: what a document says is escaped, and the policy lets nothing run but what carries the nonce of
  * this one answer. The script builds elements, never HTML (`trusted-types 'none'`), and talks to this origin alone.
  */
-import { NOTHING, html, joined, prose } from './markup.ts';
+import { prose } from './markdown.ts';
+import { NOTHING, html, joined } from './markup.ts';
 import { readDocument } from './document.ts';
 import { operationMarkup } from './operation.ts';
 import { PAGE } from './page.generated.ts';
@@ -18,7 +19,7 @@ import { HttpResponse } from '../../http/response.ts';
 import { codersOf, negotiateEncoding } from '../../http/content-codings.ts';
 import type { NamedSchema, ReadDocument, Section } from './document.ts';
 import type { Content, Markup } from './markup.ts';
-import type { HttpRequest } from '../../http/contracts.ts';
+import type { HttpRequest, Middleware, Next } from '../../http/contracts.ts';
 import type { ContentCoding } from '../../http/content-codings.ts';
 
 /** `blob:` is for pictures that an operation answers with, `data:` for the page's icon. */
@@ -52,15 +53,21 @@ const TOKEN_FIELD = 'X-CSRF-Token';
 export class DocsPage {
   readonly #document: () => object;
   readonly #documentUrl: string;
+  readonly #protection: () => readonly Middleware[];
   #page: CodedPage | undefined;
 
   /**
    * The document is asked for when the page is first looked at. `documentUrl` is where browsers find it, relative to the page;
-   * default `openapi.json`.
+   * default `openapi.json`. `protection` returns the layers that give a CSRF token where the application has none for all routes.
    */
-  constructor(document: () => object, documentUrl: string = 'openapi.json') {
+  constructor(
+    document: () => object,
+    documentUrl: string = 'openapi.json',
+    protection: () => readonly Middleware[] = () => [],
+  ) {
     this.#document = document;
     this.#documentUrl = documentUrl;
+    this.#protection = protection;
   }
 
   /** Answers GET with the page, HEAD with its fields and a CSRF token where the application has such. */
@@ -71,17 +78,23 @@ export class DocsPage {
       headers: { ...FIELDS, 'Content-Security-Policy': POLICY.withNonce(nonce) },
     });
     if (req.method === 'HEAD') {
-      const token = csrfTokenIfAny(req);
-      if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-      response.body = []; // content of unknown length: the page is not written for HEAD
-      response.headers.vary('Accept-Encoding');
-      const coding = negotiateEncoding(req.headers['accept-encoding'], CODINGS);
-      if (coding !== undefined) response.headers.set('Content-Encoding', coding);
-      return response;
+      const last: Next = () => withToken(req, response);
+      return this.#protection().reduceRight<Next>((next, layer) => () => layer.handle(req, next), last)();
     }
     this.#page ??= new CodedPage(pageParts(readDocument(this.#document()), this.#documentUrl));
     return this.#page.write(response, req.headers['accept-encoding'], nonce);
   }
+}
+
+/** The response to HEAD, without content. */
+function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
+  const token = csrfTokenIfAny(req);
+  if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
+  response.body = []; // content of unknown length: the page is not written for HEAD
+  response.headers.vary('Accept-Encoding');
+  const coding = negotiateEncoding(req.headers['accept-encoding'], CODINGS);
+  if (coding !== undefined) response.headers.set('Content-Encoding', coding);
+  return response;
 }
 
 /** From so many rows on a browser lays out only the rows in view. A picture of a page with fewer rows has them all. */
@@ -111,7 +124,7 @@ function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<s
     intro: introMarkup(document, documentUrl),
     sections:
       operationCount === 0
-        ? html`<p class="none">This interface has no operations yet.</p>`
+        ? html`<p class="none">No operations yet.</p>`
         : sections.map((section) => sectionMarkup(section, writer)),
     schemas: schemas.size > 0 && schemasMarkup([...schemas.values()], writer),
   };

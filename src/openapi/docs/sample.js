@@ -1,5 +1,5 @@
 /**
- * Script of the docs page: the OpenAPI document, and from a JSON Schema to a value that mostly fits it, with which a form begins.
+ * Script of the docs page: the OpenAPI document, and from a JSON Schema to a value that fits it, with which a form begins.
  */
 
 let openApi;
@@ -62,21 +62,35 @@ function isFile({ format, contentMediaType, contentEncoding }) {
   return contentMediaType !== 'application/json' && !contentMediaType.startsWith('text/');
 }
 
+/** Texts of the formats, the usual one first, then a short one. */
 const TEXTS = {
-  date: '2026-01-31',
-  'date-time': '2026-01-31T12:00:00Z',
-  time: '12:00:00Z',
-  duration: 'PT1H',
-  email: 'ada@example.com',
-  uuid: '3fa85f64-5717-4562-b3fc-2c963f66afa6',
-  uri: 'urn:example:1',
-  'uri-reference': '/path',
-  hostname: 'example.com',
-  ipv4: '192.0.2.1',
-  ipv6: '2001:db8::1',
-  byte: '',
-  password: 'secret',
+  date: ['2026-01-31'],
+  'date-time': ['2026-01-31T12:00:00Z'],
+  time: ['12:00:00Z'],
+  duration: ['PT1H'],
+  email: ['ada@example.com', 'a@b.c'],
+  uuid: ['3fa85f64-5717-4562-b3fc-2c963f66afa6'],
+  uri: ['urn:example:1', 'a:'],
+  'uri-reference': ['/path', '/'],
+  hostname: ['example.com', 'a.co', 'a'],
+  ipv4: ['192.0.2.1', '1.1.1.1'],
+  ipv6: ['2001:db8::1', '::1', '::'],
+  byte: [''],
+  password: ['secret'],
 };
+
+/** Members with this keyword are not in a sample: requests have no read-only ones, responses no write-only ones. */
+let absent = 'readOnly';
+
+/** A response that fits its schema. */
+function responseSample(schema) {
+  absent = 'writeOnly';
+  try {
+    return sample(schema);
+  } finally {
+    absent = 'readOnly';
+  }
+}
 
 function sample(given, seen = []) {
   const schema = resolved(given);
@@ -86,7 +100,7 @@ function sample(given, seen = []) {
   const inner = [...seen, schema];
   const variants = schema.oneOf ?? schema.anyOf;
   if (Array.isArray(variants) && variants.length > 0) return alternative(schema, variants, inner);
-  if (Array.isArray(schema.allOf)) {
+  if (Array.isArray(schema.allOf) && !['string', 'number', 'integer'].includes(schema.type)) {
     const parts = schema.allOf.map((part) => sample(part, inner));
     return Object.assign({}, ...parts, schema.properties ? members(schema, inner) : {});
   }
@@ -121,35 +135,107 @@ function alternative({ discriminator }, variants, seen) {
   return tag && name && value && typeof value === 'object' ? { ...value, [tag]: name } : value;
 }
 
-function members({ properties, required, additionalProperties }, seen) {
-  const shown = Object.entries(properties ?? {}).filter(([name, member]) => {
+function members(schema, seen) {
+  const {
+    properties,
+    required = [],
+    additionalProperties,
+    minProperties = 0,
+    maxProperties = Infinity,
+  } = schema;
+  const all = Object.entries(properties ?? {}).filter(([name, member]) => {
     const followed = resolved(member);
-    const isEndless = seen.includes(followed) && !required?.includes(name);
-    return !followed.readOnly && !member.readOnly && !isEndless;
+    const isEndless = seen.includes(followed) && !required.includes(name);
+    return !followed[absent] && !member[absent] && !isEndless;
   });
+  const shown = all.length > maxProperties ? all.filter(([name]) => required.includes(name)) : all;
   if (shown.length > 0 || !additionalProperties || additionalProperties === true)
     return Object.fromEntries(shown.map(([name, member]) => [name, sample(member, seen)]));
-  return { name: sample(additionalProperties, seen) };
+  const count = Math.min(Math.max(minProperties, 1), maxProperties);
+  const names = Array.from({ length: count }, (_, index) => `name${index === 0 ? '' : index + 1}`);
+  return Object.fromEntries(names.map((name) => [name, sample(additionalProperties, seen)]));
 }
 
-function items({ prefixItems, items: item, minItems = 0 }, seen) {
+function items({ prefixItems, items: item, minItems = 0, maxItems = Infinity, uniqueItems }, seen) {
   if (Array.isArray(prefixItems)) return prefixItems.map((one) => sample(one, seen));
   if (seen.includes(resolved(item)) && minItems === 0) return [];
-  return Array.from({ length: Math.min(minItems || 1, 5) }, () => sample(item, seen));
+  const count = Math.min(minItems || 1, maxItems, 50);
+  return Array.from({ length: count }, (_, index) =>
+    uniqueItems && index > 0 ? another(resolved(item), index, seen) : sample(item, seen),
+  );
 }
 
-function number(schema) {
-  const { exclusiveMinimum, exclusiveMaximum } = schema;
-  const step = schema.multipleOf || 1;
-  const least = schema.minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + step);
-  const most = schema.maximum ?? (exclusiveMaximum === undefined ? undefined : exclusiveMaximum - step);
-  if (least > 0) return Math.ceil(least / step) * step;
-  if (most < step) return Math.floor(most / step) * step;
-  return step;
+/** A further value for a list that has none twice. */
+function another(schema, index, seen) {
+  if (schema.enum) return schema.enum[index % schema.enum.length];
+  const type = typeName(schema);
+  if (type === 'integer' || type === 'number') return number({ ...schema, example: undefined }, index);
+  const value = sample(schema, seen);
+  if (typeof value === 'string' && schema.format === 'uuid') return value.slice(0, -2) + String(index + 10);
+  return typeof value === 'string' ? words({ ...schema, format: undefined }, String(index + 1)) : value;
 }
 
-function words({ format, contentEncoding, minLength = 0, maxLength }) {
-  if (Object.hasOwn(TEXTS, format)) return TEXTS[format];
-  const text = contentEncoding === 'base64' ? 'aGVsbG8=' : 'text';
-  return text.padEnd(Math.min(minLength, 100), 'text').slice(0, maxLength);
+/** The number of the schema at a place, counted from the one that comes first to mind. */
+function number(schema, place = 0) {
+  const step = stepOf(schema);
+  const { minimum = -Infinity, maximum = Infinity } = schema;
+  const { exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity } = schema;
+  const isFit = (value) =>
+    value >= minimum && value <= maximum && value > exclusiveMinimum && value < exclusiveMaximum;
+  const [low, high] = [Math.max(minimum, exclusiveMinimum), Math.min(maximum, exclusiveMaximum)];
+  const exact = (value) => Number(value.toPrecision(15));
+  const multiples = [
+    1,
+    Math.ceil(low / step),
+    Math.floor(low / step) + 1,
+    Math.floor(high / step),
+    Math.ceil(high / step) - 1,
+  ]
+    .filter(Number.isFinite)
+    .map((count) => exact((count + place) * step));
+  const between = schema.multipleOf || schema.type === 'integer' ? [] : [low, high, (low + high) / 2];
+  return [...multiples, ...between].find(isFit) ?? exact(step);
+}
+
+/** The least distance between two values: of integers, a multiple that is an integer. */
+function stepOf({ type, multipleOf = 1 }) {
+  const isWhole = [type].flat().includes('integer');
+  const counts = Array.from({ length: 1000 }, (_, index) => index + 1);
+  const count = isWhole ? (counts.find((one) => Number.isInteger(one * multipleOf)) ?? 1) : 1;
+  return count * multipleOf;
+}
+
+/** A text with the format, length and patterns of a schema. */
+function words(schema, end = '') {
+  const { format, contentEncoding, minLength = 0, maxLength = Infinity } = schema;
+  const patterns = [schema, ...(schema.allOf ?? []).map(resolved)].flatMap(({ pattern }) => pattern ?? []);
+  const isFit = (text) => {
+    const { length } = [...text];
+    return length >= minLength && length <= maxLength && patterns.every((pattern) => matches(pattern, text));
+  };
+  const known = contentEncoding === 'base64' ? ['aGVsbG8=', 'aGk=', ''] : (TEXTS[format] ?? [`text${end}`]);
+  const padding = (contentEncoding === 'base64' ? 'aGVs' : 'text').repeat(
+    Math.ceil(Math.min(minLength, 2000) / 4),
+  );
+  const [first] = known;
+  const padded = [first.padEnd(minLength, 'text'), padding + first, first.slice(0, maxLength), padding];
+  return [...known, ...padded].find(isFit) ?? patternTextOf(patterns, minLength, isFit) ?? first;
+}
+
+/** A text of one of the patterns, or of all of them in a row. */
+function patternTextOf(patterns, minLength, isFit) {
+  for (const pattern of patterns) {
+    const text = patternText(pattern, minLength, isFit);
+    if (text !== undefined) return text;
+  }
+  const row = patterns.map((pattern) => patternText(pattern, 0, () => true) ?? '').join('');
+  return isFit(row) ? row : undefined;
+}
+
+function matches(pattern, text) {
+  try {
+    return new RegExp(pattern, 'u').test(text);
+  } catch {
+    return true; // no pattern: it refuses nothing
+  }
 }

@@ -6,7 +6,8 @@
  * A schema with a name is written once, in a section of its own; others link to it. Nothing here follows a reference twice,
  * so that a schema may hold itself.
  */
-import { NOTHING, html, joined, prose } from './markup.ts';
+import { prose } from './markdown.ts';
+import { NOTHING, html, joined } from './markup.ts';
 import { list, record, resolve, text, unescaped } from './document.ts';
 import type { JsonObject, NamedSchema, ReadDocument } from './document.ts';
 import type { Content, Markup } from './markup.ts';
@@ -50,9 +51,15 @@ export class SchemaWriter {
     return factsOf(schema, examples);
   }
 
-  /** The members of a schema, of the items of a list, or of what a reference to either means. Nothing where it has none. */
-  members(schema: unknown): Markup {
-    return this.#members(this.#followed(schema), 0);
+  /**
+   * The members of a schema, of the items of a list, or of what a reference to either means. Nothing where it has none.
+   * `fieldTypes` has the media types of the fields of a form.
+   */
+  members(schema: unknown, fieldTypes: ReadonlyMap<string, string> = new Map()): Markup {
+    const followed = this.#followed(schema);
+    return fieldTypes.size === 0
+      ? this.#members(followed, 0)
+      : this.#writeMembers(record(followed), 0, fieldTypes);
   }
 
   /** A schema with a name, whole. */
@@ -168,23 +175,23 @@ export class SchemaWriter {
     return members;
   }
 
-  #writeMembers(given: JsonObject, depth: number): Markup {
+  #writeMembers(given: JsonObject, depth: number, fieldTypes?: ReadonlyMap<string, string>): Markup {
     const required = new Set(list(given['required']));
     const rows = Object.entries(record(given['properties'])).map(([name, member]) =>
-      this.#member(name, member, required.has(name), depth),
+      this.#member(name, member, required.has(name), depth, fieldTypes?.get(name)),
     );
     const others = [
       ...Object.entries(record(given['patternProperties'])).map(([pattern, member]) =>
         this.#member(`/${pattern}/`, member, false, depth),
       ),
       ...(rows.length > 0 && typeof given['additionalProperties'] === 'object'
-        ? [this.#member('any other name', given['additionalProperties'], false, depth)]
+        ? [this.#member('any other property', given['additionalProperties'], false, depth)]
         : []),
     ];
     const parts = list(given['allOf']).map((part) =>
       record(part)['$ref'] === undefined
         ? this.#members(part, depth)
-        : html`<p class="k">Everything of ${this.#type(part, 0)}, and:</p>`,
+        : html`<p class="k">All of ${this.#type(part, 0)}, and:</p>`,
     );
     const own = rows.length + others.length === 0 ? NOTHING : html`<ul class="f">${rows}${others}</ul>`;
     const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter(
@@ -193,12 +200,12 @@ export class SchemaWriter {
     return all.length === 0 ? NOTHING : joined(all, '');
   }
 
-  #member(name: string, schema: unknown, isRequired: boolean, depth: number): Markup {
+  #member(name: string, schema: unknown, isRequired: boolean, depth: number, mediaType?: string): Markup {
     const given = record(schema);
-    return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [])}${this.#members(schema, depth + 1)}`;
+    return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
   }
 
-  /** Those that are written out; references are in the type already. */
+  /** Variants that are written out; references are in the type already. */
   #variants(given: JsonObject, depth: number): Markup {
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
       this.#members(variant, depth + 1),
@@ -208,16 +215,16 @@ export class SchemaWriter {
     const table =
       property === undefined
         ? NOTHING
-        : html`<p class="k">Told apart by <code>${property}</code>${
+        : html`<p class="k">Discriminator <code>${property}</code>${
             mapping.length > 0 &&
             html`: ${joined(
-              mapping.map(([value, ref]) => html`<code>${value}</code> is ${this.#reference(String(ref))}`),
+              mapping.map(([value, ref]) => html`<code>${value}</code> → ${this.#reference(String(ref))}`),
               ', ',
             )}`
           }</p>`;
     const written = variants.filter((variant) => variant !== NOTHING);
     if (written.length === 0) return table;
-    return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? 'Either' : 'or'}</p>${variant}`)}`;
+    return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
   }
 
   /** The members of what a list or a map holds, where that is written out. */
@@ -231,7 +238,7 @@ export class SchemaWriter {
 }
 
 /** JSON, cut where it is long. */
-export function literal(value: unknown): Markup {
+function literal(value: unknown): Markup {
   const json = JSON.stringify(value) ?? 'undefined';
   return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
 }
@@ -260,34 +267,65 @@ function impliedType(given: JsonObject): string {
   return isFile(given) ? 'string' : 'any';
 }
 
-function factsOf(schema: unknown, examples: readonly unknown[]): Markup {
-  const given = record(schema);
+/** Formats whose name says more than the pattern and the length that go with them. */
+const NAMED_FORMATS: ReadonlySet<unknown> = new Set([
+  'date',
+  'date-time',
+  'email',
+  'hostname',
+  'ipv4',
+  'ipv6',
+  'time',
+  'uri',
+  'uuid',
+]);
+
+/** Facts in a line, and in another one those of the items of a list. */
+function factsOf(schema: unknown, examples: readonly unknown[], mediaType?: string): Markup {
+  const { type, items } = record(schema);
+  const own = factList(schema, examples, mediaType);
+  const each = type === 'array' ? factList(items, []) : [];
+  return html`${own.length > 0 && html`<p class="k">${joined(own, ' · ')}</p>`}${each.length > 0 && html`<p class="k">Each item: ${joined(each, ' · ')}</p>`}`;
+}
+
+function factList(schema: unknown, examples: readonly unknown[], mediaType?: string): Content[] {
+  const whole = record(schema);
+  const isNamed = NAMED_FORMATS.has(whole['format']);
+  const given = isNamed ? { ...whole, pattern: undefined, maxLength: undefined } : whole;
   const example = examples[0] ?? given['example'] ?? list(given['examples'])[0];
+  const patterns = [given['pattern'], ...list(given['allOf']).map((part) => record(part)['pattern'])];
   const facts: Content[] = [
+    mediaType !== undefined &&
+      isFile(given['type'] === 'array' ? given['items'] : given) &&
+      html`<code>${mediaType}</code>`,
     ...rangesOf(given),
     given['multipleOf'] !== undefined && html`multiple of ${literal(given['multipleOf'])}`,
-    given['uniqueItems'] === true && 'no item twice',
-    text(given['pattern']) !== undefined && html`pattern <code>${text(given['pattern'])}</code>`,
-    given['additionalProperties'] === false && given['properties'] !== undefined && 'no other members',
+    given['uniqueItems'] === true && 'unique items',
+    ...patterns.map((pattern) => text(pattern) !== undefined && html`pattern <code>${text(pattern)}</code>`),
+    given['additionalProperties'] === false &&
+      given['properties'] !== undefined &&
+      'no additional properties',
     given['readOnly'] === true && 'read only',
     given['writeOnly'] === true && 'write only',
     given['default'] !== undefined && html`default ${literal(given['default'])}`,
     example !== undefined && html`example ${literal(example)}`,
-  ].filter((fact) => fact !== false);
-  return facts.length === 0 ? NOTHING : html`<p class="k">${joined(facts, ' · ')}</p>`;
+  ];
+  return facts.filter((fact) => fact !== false);
 }
 
 /** What is counted or measured, and by which words. */
 const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
   ['minLength', 'maxLength', 'character', 'characters'],
   ['minItems', 'maxItems', 'item', 'items'],
-  ['minProperties', 'maxProperties', 'member', 'members'],
+  ['minProperties', 'maxProperties', 'property', 'properties'],
 ];
 
 function rangesOf(given: JsonObject): Content[] {
+  const isBytes = isFile(given);
   const counts = RANGES.flatMap(([least, most, one, many]): Content[] => {
     const [from, to] = [given[least], given[most]];
     if (from === undefined && to === undefined) return [];
+    if (isBytes && least === 'minLength') return [sizesOf(from, to)];
     const numbers =
       from === undefined
         ? `up to ${grouped(to)}`
@@ -318,6 +356,23 @@ function rangesOf(given: JsonObject): Content[] {
     typeof above === 'number' && `> ${grouped(above)}`,
     typeof below === 'number' && `< ${grouped(below)}`,
   ];
+}
+
+/** Sizes of a file, which OpenAPI counts in octets. */
+function sizesOf(from: unknown, to: unknown): string {
+  if (from === undefined) return `up to ${sizeOf(to)}`;
+  return to === undefined ? `at least ${sizeOf(from)}` : `${sizeOf(from)}–${sizeOf(to)}`;
+}
+
+function sizeOf(bytes: unknown): string {
+  if (typeof bytes !== 'number') return String(bytes);
+  for (const [unit, size] of [
+    ['GB', 1e9],
+    ['MB', 1e6],
+    ['kB', 1e3],
+  ] as const)
+    if (bytes >= size) return `${grouped(Math.round((bytes / size) * 100) / 100)} ${unit}`;
+  return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
 }
 
 let groups: Intl.NumberFormat | undefined; // made when a page is: it takes longer to make than all that is loaded here

@@ -1,6 +1,6 @@
 /**
- * Script of the docs page: what an unfolded operation gets beside its text: fields for parameters, an editor for the body, the
- * request that they make, and the same request as a command.
+ * Script of the docs page: an unfolded operation gets fields for its parameters, an editor for the body, and the request that
+ * they make. code.js writes that request as code, answer.js sends it.
  */
 
 let lastId = 0;
@@ -11,7 +11,7 @@ const asText = (value) => (typeof value === 'string' ? value : JSON.stringify(va
 const pairOf = (name, value) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
 
 async function addTry(fold, body) {
-  const panel = make('div', { class: 'y', role: 'group', 'aria-label': 'Try it' });
+  const panel = make('div', { class: 'y', role: 'group', 'aria-label': 'Try it out' });
   body.append(panel);
   try {
     await loadDocument();
@@ -37,7 +37,7 @@ async function addTry(fold, body) {
 
 /** Gives the panel of an operation its fields, and lets it send. */
 function startForm(panel, { method, path, item, operation }) {
-  const [form, command, needs, send, out] = ['form', '.curl pre', '.need', '.main', '.out'].map((selector) =>
+  const [form, needs, send, out] = ['form', '.need', '.main', '.out'].map((selector) =>
     panel.querySelector(selector),
   );
   const fields = mergedParameters(item, operation).map(parameterField);
@@ -46,8 +46,9 @@ function startForm(panel, { method, path, item, operation }) {
     .querySelector('.fields')
     .append(...fields.flatMap(({ elements }) => elements), ...(body?.elements ?? []));
   const request = () => requestOf({ method, path, operation, fields, body });
+  const showCode = startCode(panel.querySelector('.curl'), request);
   const show = () => {
-    command.textContent = curl(request());
+    showCode();
     const missing = missingProofs(operation);
     needs.hidden = missing.length === 0;
     needs.firstElementChild.textContent = `Needs ${missing.join(' or ')}.`;
@@ -57,7 +58,10 @@ function startForm(panel, { method, path, item, operation }) {
     event.preventDefault();
     if (running) return running.abort();
     const empty = fields.filter((field) => !field.check());
-    if (empty.length > 0) return empty[0].focus();
+    if (empty.length > 0) {
+      out.replaceChildren(); // the response there belongs to other values
+      return empty[0].focus();
+    }
     running = new AbortController();
     send.textContent = 'Stop';
     try {
@@ -74,10 +78,26 @@ function startForm(panel, { method, path, item, operation }) {
     if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
   });
   needs.querySelector('button').addEventListener('click', openAuth);
-  const copyCommand = panel.querySelector('.curl .button');
-  copyCommand.addEventListener('click', () => copy(command.textContent, copyCommand));
   document.addEventListener('proofs', show);
+  showExample(panel, operation);
   show();
+}
+
+/** An example of the first response of success that has JSON. */
+function showExample(panel, operation) {
+  const part = panel.querySelector('.eg');
+  for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
+    code.startsWith('2'),
+  )) {
+    const [, media] =
+      Object.entries(resolved(given).content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
+    const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
+    if (example === undefined) continue;
+    part.querySelector('summary').append(` ${status}`);
+    part.querySelector('pre').append(...jsonNodes(JSON.stringify(example)));
+    return;
+  }
+  part.remove();
 }
 
 /** The parameters of an operation and of its path; those of the operation count. */
@@ -107,7 +127,7 @@ function exampleIn(owner) {
 }
 
 /** A label, a control and the place for a complaint. Lists are written line by line, objects as JSON. */
-function valueField({ name, place = '', isRequired, schema, example }) {
+function valueField({ name, place = '', isRequired, schema, example, mediaType = '' }) {
   const id = nextId();
   const control = controlOf(schema, isRequired);
   const isList = typeName(schema) === 'array';
@@ -121,14 +141,16 @@ function valueField({ name, place = '', isRequired, schema, example }) {
     control.value = isList && Array.isArray(begin) ? begin.map(asText).join('\n') : asText(begin);
   if ('placeholder' in control && schema.default !== undefined)
     control.placeholder = `default ${asText(schema.default)}`;
-  const wrong = make('p', { class: 'wrongs', id: `${id}-wrong`, hidden: true }, 'This is needed');
+  const wrong = make('p', { class: 'wrongs', id: `${id}-wrong`, hidden: true }, 'Required');
   const label = make(
     'label',
     { for: id },
     make('code', {}, name),
     make('span', { class: 't' }, place && ` ${place}`, isList && !isFiles && ', one on a line'),
     isRequired && make('em', {}, ' required'),
+    isFiles && make('span', { class: 't' }, fileHint(schema, mediaType)),
   );
+  if (isFiles && mediaType) control.setAttribute('accept', acceptOf(mediaType));
   return {
     name,
     schema,
@@ -147,6 +169,22 @@ function valueField({ name, place = '', isRequired, schema, example }) {
       return !isEmpty;
     },
   };
+}
+
+/** Types and size that a file may have. */
+function fileHint(schema, mediaType) {
+  const { maxLength } = schema.items ? resolved(schema.items) : schema;
+  const size = maxLength === undefined ? '' : `up to ${sizeText(maxLength)}`;
+  const type = mediaType === 'application/octet-stream' ? '' : mediaType;
+  return [type, size]
+    .filter(Boolean)
+    .map((text) => ` · ${text}`)
+    .join('');
+}
+
+/** Browsers know no other wildcards. */
+function acceptOf(mediaType) {
+  return mediaType === 'application/octet-stream' || /(?:^|[ ,])\*/.test(mediaType) ? '' : mediaType;
 }
 
 function controlOf(schema, isRequired) {
@@ -196,7 +234,7 @@ function bodyField(body) {
 function bodyEditor(type, media, isRequired) {
   const schema = resolved(media.schema);
   if (type.startsWith('multipart/') || type === 'application/x-www-form-urlencoded')
-    return formEditor(type, schema, exampleIn(media));
+    return formEditor(type, schema, exampleIn(media), media.encoding ?? {});
   const id = nextId();
   const label = make('label', { for: id }, 'Body', make('span', { class: 't' }, ` ${type}`));
   const isJson = /[/+]json/.test(type);
@@ -209,7 +247,7 @@ function bodyEditor(type, media, isRequired) {
   const area = make('textarea', given);
   area.addEventListener('input', () => {
     const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
-    wrong.textContent = isWrong ? 'This is no JSON' : '';
+    wrong.textContent = isWrong ? 'Not valid JSON' : '';
     area.classList.toggle('wrong', isWrong);
   });
   const example = exampleIn(media);
@@ -229,19 +267,27 @@ function isJsonText(text) {
   }
 }
 
-function formEditor(type, schema, example) {
+function formEditor(type, schema, example, encoding) {
   const required = schema.required ?? [];
   const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
   const fields = members
     .filter(([, member]) => !member.readOnly)
     .map(([name, member]) =>
-      valueField({ name, isRequired: required.includes(name), schema: member, example: example?.[name] }),
+      valueField({
+        name,
+        isRequired: required.includes(name),
+        schema: member,
+        example: example?.[name],
+        mediaType: encoding[name]?.contentType,
+      }),
     );
   const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
+  const input = () =>
+    Object.fromEntries(fields.map((field) => [field.name, typedValue(field.schema, field.values())]));
   const isMultipart = type.startsWith('multipart/');
   return {
     elements: fields.flatMap(({ elements }) => elements),
-    read: () => ({ type, isMultipart, parts: parts() }),
+    read: () => ({ type, isMultipart, parts: parts(), input: input() }),
   };
 }
 
@@ -257,11 +303,14 @@ function requestOf({ method, path, operation, fields, body }) {
     headers: [],
     cookies: [],
     body: hasBody ? body?.read() : undefined,
+    operation,
+    inputs: { path: {}, query: {}, header: {}, cookie: {} },
   };
   let filled = path;
   for (const { parameter, isJson, schema, values } of fields) {
     const { name, in: place } = parameter;
     const texts = values();
+    if (texts.length > 0 && request.inputs[place]) request.inputs[place][name] = typedValue(schema, texts);
     if (place === 'path') filled = filled.replace(`{${name}}`, () => encodeURIComponent(texts.join(',')));
     else if (texts.length === 0) continue;
     else if (place === 'query') request.query.push(...queryOf(parameter, isJson ? {} : schema, texts));
@@ -278,6 +327,19 @@ function requestOf({ method, path, operation, fields, body }) {
     needsToken: wantsToken && !SAFE.includes(method),
     url: base().replace(/\/$/, '') + filled + query,
   };
+}
+
+/** The texts or files of a field as a value of its schema; undefined for none. */
+function typedValue(schema, texts) {
+  const type = typeName(schema);
+  if (type === 'array')
+    return texts.length === 0 ? undefined : texts.map((text) => typedValue(resolved(schema.items), [text]));
+  const [text] = texts;
+  if (text === undefined || text instanceof File) return text;
+  if (type === 'boolean') return text === 'true';
+  const isNumber = (type === 'integer' || type === 'number') && Number.isFinite(Number(text));
+  if (isNumber) return Number(text);
+  return type === 'object' && isJsonText(text) ? JSON.parse(text) : text;
 }
 
 /** The address of the operations: a server of the document that is this site, or else the folder of the document. */
@@ -303,24 +365,4 @@ function queryOf({ name, style, explode }, schema, texts) {
     return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(key), asText(value)));
   }
   return texts.map((text) => pairOf(name, text));
-}
-
-/** As a shell reads it. */
-const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
-
-const METHOD_FLAGS = { GET: '', HEAD: ' -I' };
-
-function curl({ method, url, headers, cookies, needsToken, body }) {
-  const parts = [`curl${METHOD_FLAGS[method] ?? ` -X ${method}`} ${quoted(url)}`];
-  for (const [name, value] of headers) parts.push(`-H ${quoted(`${name}: ${value}`)}`);
-  if (needsToken) parts.push(`-H ${quoted('X-CSRF-Token: <token of your session>')}`);
-  if (cookies.length > 0) parts.push(`-b ${quoted(cookies.map((pair) => pair.join('=')).join('; '))}`);
-  if (body?.text !== undefined) parts.push(`--data-raw ${quoted(body.text)}`);
-  else if (body?.file) parts.push(`--data-binary ${quoted(`@${body.file.name}`)}`);
-  for (const [name, value] of body?.parts ?? []) {
-    const isAFile = value instanceof File;
-    const flag = body.isMultipart ? (isAFile ? '-F' : '--form-string') : '--data-urlencode';
-    parts.push(`${flag} ${quoted(`${name}=${isAFile ? `@${value.name}` : value}`)}`);
-  }
-  return parts.join(' \\\n  ');
 }

@@ -2,7 +2,7 @@
  * The source phase over applications in text: what is marked is found at its line, and nothing else is.
  */
 import assert from 'node:assert/strict';
-import { cpSync, readFileSync, readdirSync } from 'node:fs';
+import { cpSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
@@ -10,15 +10,17 @@ import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
 import { fileOfPlace } from '../../../src/base/findings.ts';
 import { ROOT } from '../../support/build.ts';
+import { manuals } from '../../support/manuals.ts';
 import { folder } from '../../support/run.ts';
 import { ASYNC } from './cases/async.ts';
 import { DECLARATIONS } from './cases/declarations.ts';
+import { HELPERS } from './cases/helpers.ts';
 import { INJECTION } from './cases/injection.ts';
 import { SECRETS } from './cases/secrets.ts';
 import { STATE } from './cases/state.ts';
 import type { TestContext } from 'node:test';
 
-const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE, ...DECLARATIONS };
+const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE, ...DECLARATIONS, ...HELPERS };
 
 /** The files of a case: `// FILE name` begins each but that of a case of one file. */
 function filesOf(text: string): Record<string, string> {
@@ -91,8 +93,8 @@ test('the starter, and the examples of the manuals, have no finding of level err
   const starter = folder(t);
   cpSync(join(ROOT, 'src/cli/starter/template'), starter, { recursive: true });
   assert.deepEqual(wordsOf([join(starter, 'src/app.ts')]), []);
-  const examples = ['README.md', 'src/db/README.md', 'src/oauth/README.md'].flatMap((manual) =>
-    [...readFileSync(join(ROOT, manual), 'utf8').matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!),
+  const examples = manuals().flatMap(({ text }) =>
+    [...text.matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!),
   );
   assert.ok(examples.length > 30);
   const files = Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code]));

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isPackageName, starterFiles } from '../../../src/cli/starter/starter.ts';
 import { ROOT } from '../../support/build.ts';
-import type { StarterDeps, StarterFile } from '../../../src/cli/starter/starter.ts';
+import type { StarterDeps } from '../../../src/cli/starter/starter.ts';
 
 const SECRET = 'a1b2'.repeat(16);
 const PASSWORD = 'c3d4'.repeat(8);
@@ -131,7 +131,7 @@ test('the workflow runs each script with what npm ci has brought, and hands the 
 
 test('the files that README.md names are there, and every script', () => {
   const readme = textOf('README.md');
-  const paths: ReadonlySet<string> = new Set(starterFiles(DEPS).map(({ path }: StarterFile) => path));
+  const paths: ReadonlySet<string> = new Set(starterFiles(DEPS).map(({ path }) => path));
   for (const [, path] of readme.matchAll(/`((?:src|public|test|migrations|\.github)\/[\w./-]+\.\w+)`/g))
     assert.ok(paths.has(path!), path);
   const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };

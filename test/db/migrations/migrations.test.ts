@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { takeRunnerLock } from '../../../src/db/sqlite/runner-lock.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { createLogger } from '../../../src/observability/log.ts';
 import { isMigratable, labelOf, migrateAtStart } from '../../../src/db/migrations/start.ts';
@@ -308,10 +309,11 @@ test('Migrator leaves a migration without a transaction unfinished when it fails
 
 test('Migrator waits for an unfinished migration that somebody else ends', async (t) => {
   const clock = new ManualClock();
-  const { directory, db } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
+  const { directory, db, path } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   const migrator = new Migrator(db, { directory }, { clock });
   await migrator.up();
   await db.execute('update svc_migrations set applied_at = null');
+  using _running = await takeRunnerLock(path);
   write(directory, { '0002_b.up.sql': 'create table b (id);' });
   const other = await openDatabase(`sqlite:///${join(directory, '../data.db')}`);
   t.after(() => other.close());
@@ -331,6 +333,7 @@ test('Migrator waits for a migration that somebody else begins between its look 
   await db.script('delete from svc_migrations; drop table b');
   const other = await openDatabase(`sqlite:///${path}`);
   t.after(() => other.close());
+  using _running = await takeRunnerLock(path);
   let waiting: Promise<MigrationDone[]> | undefined;
   const [first] = await migrator.status();
   const turns = async (count: number): Promise<void> => {
@@ -506,6 +509,29 @@ test('a process that is killed in the middle of a migration leaves nothing of it
   assert.deepEqual(await tables(db), ['a', 'svc_migrations']);
   assert.deepEqual(ids(await migrator.up()), ['0002', '0003']);
   assert.equal(await db.scalar('select count(*) from b'), 1_200_000);
+});
+
+test('a process that is killed in a migration without a transaction has no lock: the migration is unfinished, and nothing waits for it', async (t) => {
+  const long =
+    'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 3000000) select i from n;';
+  const { path, directory, migrator } = await open(t, {
+    '0001_a.up.sql': 'create table a (id);',
+    '0002_b.up.sql': `-- svc: no-transaction\ncreate table b (id);\n${long}\n${long}`,
+  });
+  const child = start(t, process.execPath, childArguments(path, directory), { cwd: ROOT });
+  await child.printed(/applied 0001/);
+  let unfinished = await migrator.unfinished();
+  while (unfinished === undefined) {
+    await new Promise((resolve) => setImmediate(resolve));
+    unfinished = await migrator.unfinished();
+  }
+  assert.equal(unfinished.isRunning, true);
+  await assert.rejects(migrator.repair('pending'), { code: 'E_MIGRATION_UNFINISHED' });
+  child.child.kill('SIGKILL');
+  await child.ended;
+  assert.equal((await migrator.unfinished())!.isRunning, false);
+  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_UNFINISHED' });
+  assert.equal((await migrator.repair('pending'))!.id, '0002');
 });
 
 // ── at start-up ──

@@ -103,6 +103,43 @@ test('readMigrations() reads the directives above the first statement', (t) => {
   });
 });
 
+for (const [dialect, taken] of [
+  ['sqlite', ['0001_a.up.sql', '0003_c.sqlite.up.sql', '0004_d.up.sql']],
+  ['postgres', ['0001_a.up.sql', '0002_b.postgres.up.sql', '0003_c.up.sql', '0004_d.up.sql']],
+  ['mysql', ['0001_a.up.sql', '0003_c.mysql.up.sql', '0004_d.mysql.up.sql']],
+  ['mariadb', ['0001_a.up.sql', '0003_c.mariadb.up.sql', '0004_d.mysql.up.sql']],
+] as const) {
+  test(`readMigrations() takes the files of ${dialect} before plain ones, and leaves out what only other engines have`, (t) => {
+    const files = [
+      '0001_a.up.sql',
+      '0001_a.down.sql',
+      '0002_b.postgres.up.sql',
+      '0002_b.postgres.down.sql',
+      '0003_c.up.sql',
+      '0003_c.sqlite.up.sql',
+      '0003_c.mysql.up.sql',
+      '0003_c.mariadb.up.sql',
+      '0003_c.down.sql',
+      '0003_c.sqlite.down.sql',
+      '0004_d.up.sql',
+      '0004_d.mysql.up.sql',
+    ];
+    const directory = folder(t, Object.fromEntries(files.map((file) => [file, `select '${file}';`])));
+    const migrations = readMigrations({ directory }, dialect);
+    assert.deepEqual(
+      migrations.map(({ up }) => up.origin),
+      taken.map((file) => join(directory, file)),
+    );
+    const byId = new Map(migrations.map((migration) => [migration.id, migration]));
+    assert.equal(
+      byId.get('0003')!.down!().origin,
+      join(directory, dialect === 'sqlite' ? '0003_c.sqlite.down.sql' : '0003_c.down.sql'),
+    );
+    assert.equal(new Set(migrations.map(({ checksum }) => checksum)).size, migrations.length);
+    assert.equal(nextNumber(directory), '0005');
+  });
+}
+
 for (const [what, files, message] of [
   ['a name that is none', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is no name of a migration: four digits/],
   ['capitals', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/],
@@ -123,6 +160,21 @@ for (const [what, files, message] of [
     'a down file alone',
     { '0001_a.up.sql': UP, '0002_b.down.sql': UP },
     /0002_b\.down\.sql has no 0002_b\.up\.sql beside it/,
+  ],
+  [
+    'a down file of an engine that has no up file',
+    { '0001_a.postgres.up.sql': UP, '0001_a.mysql.down.sql': UP },
+    /0001_a\.mysql\.down\.sql has no 0001_a\.up\.sql beside it/,
+  ],
+  [
+    'an engine that is none',
+    { '0001_a.oracle.up.sql': UP },
+    /"0001_a\.oracle\.up\.sql" is no name of a migration/,
+  ],
+  [
+    'files of engines with different names',
+    { '0001_a.up.sql': UP, '0001_b.postgres.up.sql': UP },
+    /0001_a\.up\.sql and 0001_b\.postgres\.up\.sql have the same number/,
   ],
   [
     'a down file of another name',

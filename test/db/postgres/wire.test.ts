@@ -2,16 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as read from '../../../src/db/postgres/messages.ts';
 import { MAX_MESSAGE_BYTES, MessageReader } from '../../../src/db/postgres/messages.ts';
-import { MAX_LOGIN_BYTES } from '../../../src/db/wire/bytes.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
-import {
-  MAX_PARAMETERS,
-  MessageWriter,
-  PROTOCOL_3_0,
-  PROTOCOL_3_2,
-} from '../../../src/db/postgres/writer.ts';
+import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from '../../../src/db/postgres/writer.ts';
 import * as write from '../../support/postgres-bytes.ts';
 import { seeded } from '../../support/random.ts';
+
+const MAX_LOGIN_BYTES = 65_536;
+
+const MAX_PARAMETERS = 65_535;
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 

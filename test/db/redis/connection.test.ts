@@ -411,6 +411,17 @@ test('errors are told apart by their first word, and quote nothing', async (t) =
         (!(error instanceof RedisError) || error.reply === said.split(' ')[0]),
     );
   }
+  for (const [said, code, sqlstate, remedy] of [
+    ['MOVED 3999 127.0.0.1:6381', 'database', '0A000', /clusters are not supported: name a server/],
+    ['ASK 3999 127.0.0.1:6381', 'database', '0A000', /clusters are not supported: name a server/],
+    ["READONLY You can't write", 'read_only', '25006', /is a replica.*: name its primary/],
+  ] as const)
+    await assert.rejects(redis.command(['SET', said]), (error) => {
+      assert.ok(error instanceof DatabaseError);
+      assert.deepEqual([error.code, error.sqlstate], [code, sqlstate]);
+      assert.match(error.message, remedy);
+      return true;
+    });
   await assert.rejects(
     redis.command(['GET', 'OOM no']),
     (error) => /redis\/connection\.test/.test((error as Error).stack!),

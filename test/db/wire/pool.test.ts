@@ -16,6 +16,7 @@ import { fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeConnection, FakeServer } from '../../support/fake-pooled.ts';
 import { seeded } from '../../support/random.ts';
+import { turn } from '../../support/turn.ts';
 import type { PoolEventKind, PoolDeps, PooledConnection } from '../../../src/db/wire/pool-settings.ts';
 
 interface Bench {
@@ -60,7 +61,6 @@ const limit = (more: { signal?: AbortSignal; timeoutMs?: number } = {}, clock?: 
   timeoutMs: more.timeoutMs ?? 0,
 });
 const fake = (connection: PooledConnection): FakeConnection => connection as unknown as FakeConnection; // bench() makes no others
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 async function lend(pool: Pool<PooledConnection>, count: number): Promise<PooledConnection[]> {
   return Promise.all(Array.from({ length: count }, () => pool.acquire(undefined)));

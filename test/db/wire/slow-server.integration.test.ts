@@ -19,6 +19,7 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { CAPABILITIES, OK, packet, prepared } from '../../support/mysql-bytes.ts';
 import { PLAIN } from '../../support/postgres.ts';
 import * as write from '../../support/postgres-bytes.ts';
+import { turn } from '../../support/turn.ts';
 import type { Socket } from 'node:net';
 import type { MySqlConnectionOptions } from '../../../src/db/mysql/url.ts';
 import type { Params } from '../../../src/db/values.ts';
@@ -73,10 +74,6 @@ class SlowSocket extends Duplex {
   }
 }
 
-const turn = (): Promise<void> =>
-  new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 async function until(isSo: () => boolean, problem: string): Promise<void> {
   for (let count = 0; !isSo(); count++) {
     assert.ok(count < MAX_TURNS, problem);

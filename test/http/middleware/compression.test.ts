@@ -36,6 +36,7 @@ import { codersOf, negotiateEncoding } from '../../../src/http/content-codings.t
 import { CompressedChunks } from '../../../src/http/middleware/compression.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { ContentCoding } from 'svc';
 import type { Coder } from '../../../src/http/content-codings.ts';
 
@@ -46,7 +47,6 @@ const DECODE: Readonly<Record<ContentCoding, (bytes: Uint8Array) => Buffer>> = {
 };
 const CODINGS = ['zstd', 'br', 'gzip'] as const;
 const TEXT = 'All work and no play. '.repeat(100);
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function site(declare: (app: Svc) => void, middleware = new CompressionMiddleware()): TestClient {
   const app = new Svc().use(middleware);

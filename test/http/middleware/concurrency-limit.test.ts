@@ -14,6 +14,7 @@ import { HttpServer } from '../../../src/http/server/server.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { ConcurrencyLimitOptions } from 'svc';
 
 interface Site {
@@ -29,8 +30,6 @@ interface Site {
   send(name: string, signal?: AbortSignal): Promise<void>;
   readonly statuses: Record<string, number>;
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function site(options: ConcurrencyLimitOptions, change: (app: Svc) => void = () => undefined): Site {
   const { logger, events } = collectedLog();

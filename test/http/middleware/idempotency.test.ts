@@ -16,11 +16,11 @@ import {
 import { ManualClock, TestClient } from 'svc/testing';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
+import { turn } from '../../support/turn.ts';
 import type { Awaitable, HttpRequest, IdempotencyOptions, Middleware, RecordStore } from 'svc';
 import type { TestRequest } from '../../../src/testing/index.ts';
 
 const SECRET = 'an example secret that is long enough 1';
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface Site {
   readonly app: Svc;

@@ -17,6 +17,7 @@ import { HttpServer } from '../../../src/http/server/server.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { HttpRequest } from 'svc';
 
 interface Site {
@@ -35,8 +36,6 @@ function site(): Site {
 const clientOf = ({ app, clock }: Site): TestClient => new TestClient(app, { clock, raiseErrors: false });
 const metric = async (client: TestClient, name: string): Promise<string[]> =>
   (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(name));
-/** The event loop has turned: what was begun has come to where it waits. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test('a request is answered with 503, Retry-After and a problem when its time is over, and in its time as ever', async () => {
   const s = site();

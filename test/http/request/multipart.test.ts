@@ -4,11 +4,7 @@ import { boundaryOf } from '../../../src/http/request/form.ts';
 import { MultipartParser } from '../../../src/http/request/multipart.ts';
 import { field, fileOf, partsByReference, written } from '../../support/multipart-reference.ts';
 import { seeded } from '../../support/random.ts';
-import type {
-  MultipartLimits,
-  MultipartProblem,
-  MultipartSink,
-} from '../../../src/http/request/multipart.ts';
+import type { MultipartLimits, MultipartIssue, MultipartSink } from '../../../src/http/request/multipart.ts';
 import type { PartHead } from '../../../src/http/request/part-head.ts';
 import type { PlainPart } from '../../support/multipart-reference.ts';
 
@@ -47,10 +43,10 @@ function read(
   chunks: readonly Uint8Array[],
   boundary = 'b',
   limits: Partial<MultipartLimits> = {},
-): { parts: PlainPart[]; problem: MultipartProblem | undefined } {
+): { parts: PlainPart[]; problem: MultipartIssue | undefined } {
   const kept = new Kept();
   const parser = new MultipartParser(boundary, kept, { ...LIMITS, ...limits });
-  let problem: MultipartProblem | undefined;
+  let problem: MultipartIssue | undefined;
   for (const chunk of chunks) problem ??= parser.push(chunk);
   return { parts: kept.parts, problem: problem ?? parser.end() };
 }

@@ -10,10 +10,10 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { AddressInfo, Socket } from 'node:net';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 type Adopting = {
   clock: ManualClock;

@@ -5,6 +5,7 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { SvcOptions } from '../../../src/app/options.ts';
 import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
@@ -22,7 +23,6 @@ async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Pro
   return { app, server, events, [Symbol.asyncDispose]: () => server.close() };
 }
 
-const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
 
@@ -136,7 +136,7 @@ test('HttpServer gives a body the time of its route, shorter or longer than that
       (await RawClient.open(it.server.port)).send(POST.replace('/', path)),
     ),
   )) as [RawClient, RawClient, RawClient];
-  while (it.app.operations.inFlight() < 3) await tick();
+  while (it.app.operations.inFlight() < 3) await turn();
   await clock.advance(999);
   assert.equal(it.app.operations.inFlight(), 3);
   await clock.advance(1_001);
@@ -237,7 +237,7 @@ test('HttpServer answers requests beyond maxInFlight with 503 and keeps their co
     { maxInFlight: 2 },
   );
   const busy = await Promise.all([1, 2].map(async () => (await RawClient.open(it.server.port)).send(GET)));
-  while (it.app.operations.inFlight() < 2) await tick();
+  while (it.app.operations.inFlight() < 2) await turn();
   await using client = await RawClient.open(it.server.port);
   for (let round = 0; round < 2; round++) {
     const answer = await client.send(GET).answer();
@@ -268,9 +268,9 @@ test('HttpServer serves as many pipelined requests as maxPipelined says and one 
   );
   await using client = await RawClient.open(it.server.port);
   client.send(GET.repeat(2_000));
-  while (seen < 4) await tick();
+  while (it.app.operations.inFlight() < 4) await turn();
   client.send(GET.repeat(2_000)); // read no more
-  await tick();
+  await turn();
   release.resolve();
   for (let count = 1; count <= 4; count++)
     assert.equal((await client.answer()).field('connection'), count === 4 ? 'close' : 'keep-alive');
@@ -290,8 +290,8 @@ test('HttpServer bounds the pipelined requests of a connection that it refuses b
   );
   await using client = await RawClient.open(it.server.port);
   client.send(GET.repeat(200));
-  while (it.app.operations.inFlight() < 4) await tick();
-  await tick();
+  while (it.app.operations.inFlight() < 4) await turn();
+  await turn();
   assert.equal(it.app.operations.inFlight(), 4);
   release.resolve();
   for (const [status, connection] of [
@@ -335,7 +335,7 @@ test('HttpServer counts an answer of a stream as in flight until it has gone', a
   await using first = await RawClient.open(it.server.port);
   await using second = await RawClient.open(it.server.port);
   first.send(GET);
-  while (first.unread === 0) await tick();
+  while (first.unread === 0) await turn();
   assert.equal((await second.send(GET).answer()).status, 503);
   release.resolve();
   assert.equal((await first.answer()).text(), 'a');

@@ -12,6 +12,7 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { FIRST } from '../../support/certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { TLSSocket } from 'node:tls';
 import type { SvcOptions } from 'svc';
 
@@ -41,7 +42,6 @@ async function serve(
 
 const metric = (app: Svc, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(app.metrics.render())?.[1] ?? 0);
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** What never gives a second piece, and tells when it is ended: iterables, web streams and Node streams. */
 const pending = (

@@ -7,9 +7,9 @@ import { StreamingResponse, Svc } from 'svc';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { serverOf } from '../../support/inject.ts';
+import { turn } from '../../support/turn.ts';
 import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const LIMIT_MS = 8_000;
 /** Far more than what the kernel takes of one connection. */
 const BIG = 'x'.repeat(16_000_000);

@@ -4,7 +4,7 @@ import { Keyring } from '../../../src/crypto/keys.ts';
 import { ProtectedValues } from '../../../src/http/session/cookie.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { seeded } from '../../support/random.ts';
-import type { Protection, ValueRefusal } from '../../../src/http/session/cookie.ts';
+import type { Protection, ValueIssue } from '../../../src/http/session/cookie.ts';
 
 const OLD = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 const NEW = 'Zp5&uE1*oA7(iQ0)rW4-tK8_gV2+lX6=';
@@ -25,7 +25,7 @@ function reasonOf(
   name: string,
   text: string,
   nowSeconds = 1_500,
-): ValueRefusal | 'valid' {
+): ValueIssue | 'valid' {
   const value = reader.read(name, text, nowSeconds);
   return value.kind === 'valid' ? 'valid' : value.reason;
 }

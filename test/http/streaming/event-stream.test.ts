@@ -13,6 +13,7 @@ import { Chromium, needsChromium } from '../../support/chromium.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
+import { turn } from '../../support/turn.ts';
 import type { ServerSentEvent, SvcOptions } from 'svc';
 
 async function serve(
@@ -46,8 +47,6 @@ async function serve(
     },
   };
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** The reference: what a browser makes of a stream (WHATWG HTML §9.2.6). */
 function dispatched(stream: string): { type: string; data: string; lastEventId: string }[] {

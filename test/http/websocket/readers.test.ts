@@ -8,6 +8,7 @@ import { WebSocketConnection } from '../../../src/http/websocket/websocket.ts';
 import { OPCODE } from '../../../src/http/websocket/codes.ts';
 import { FrameReader, SpareReaders } from '../../../src/http/websocket/frames.ts';
 import { closing, everySplit, frame, read, readInTurn } from '../../support/ws-frames.ts';
+import { turn } from '../../support/turn.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
 import type { SharedSocketDeps } from '../../../src/http/websocket/websocket.ts';
 import type { FrameSink } from '../../../src/http/websocket/frames.ts';
@@ -50,8 +51,6 @@ class Answered extends Duplex {
     callback();
   }
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('SpareReaders', () => {
   for (const [what, last] of [

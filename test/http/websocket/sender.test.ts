@@ -8,11 +8,13 @@ import { OPCODE } from '../../../src/http/websocket/codes.ts';
 import { FrameReader } from '../../../src/http/websocket/frames.ts';
 import { closePayload } from '../../../src/http/websocket/encode.ts';
 import { WebSocketMeter } from '../../../src/http/websocket/meter.ts';
-import { FrameSender, HIGH_WATER_BYTES } from '../../../src/http/websocket/sender.ts';
+import { FrameSender } from '../../../src/http/websocket/sender.ts';
 import { SharedMessage } from '../../../src/http/websocket/rooms.ts';
 import { MessageInflater } from '../../../src/http/websocket/deflate.ts';
 import type { Duplex } from 'node:stream';
 import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
+
+const HIGH_WATER_BYTES = 65_536;
 
 /** A client that takes what it is sent when it is told to. */
 class Client extends Writable {

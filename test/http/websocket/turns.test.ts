@@ -9,9 +9,9 @@ import { LIMITED_SUITE, until } from '../../support/endings.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
 import { frame } from '../../support/ws-frames.ts';
+import { turn } from '../../support/turn.ts';
 
 const OFFER = 'permessage-deflate';
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const compressed = (text: string, opcode = 1): Buffer =>
   frame({ rsv: 4, opcode, payload: deflateMessage(Buffer.from(text), 15, 9) });
 

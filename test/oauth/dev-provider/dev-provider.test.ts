@@ -10,7 +10,7 @@ import { SvcError } from '../../../src/base/errors.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { DevProvider } from '../../../src/oauth/dev-provider/dev-provider.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { LIMITED } from '../../support/endings.ts';
 import { challengeOf } from '../support/fake-provider.ts';
@@ -132,7 +132,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
       await client.checkIssuer(iss);
       await assert.rejects(
         client.checkIssuer(undefined),
-        (error) => error instanceof ProviderFailure && error.code === 'issuer_mismatch',
+        (error) => error instanceof ProviderFault && error.code === 'issuer_mismatch',
       );
       const { info, tokens } = await client.identify({
         code: code!,
@@ -155,7 +155,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
       assert.deepEqual([tokens.expiresInSeconds, tokens.scope], [3600, 'openid email profile']);
       await assert.rejects(
         client.identify({ code: code!, redirectUri: CALLBACK, verifier, nonce: 'nonce' }),
-        (error) => error instanceof ProviderFailure && error.reason === 'token_status_400_invalid_grant',
+        (error) => error instanceof ProviderFault && error.reason === 'token_status_400_invalid_grant',
       );
       client.close();
       await dev.stop();

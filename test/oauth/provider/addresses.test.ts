@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPrivateAddress, isWithinSite, problemOfUrl } from '../../../src/oauth/provider/addresses.ts';
+import { isPrivateAddress, isWithinSite, issueOfUrl } from '../../../src/oauth/provider/addresses.ts';
 
 test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4 inside IPv6 too', () => {
   const privates = [
@@ -66,12 +66,12 @@ test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4
   assert.deepEqual(publics.filter(isPrivateAddress), []);
 });
 
-test('N01: problemOfUrl() lets https through, and http to the loopback interface when it is allowed', () => {
+test('N01: issueOfUrl() lets https through, and http to the loopback interface when it is allowed', () => {
   for (const url of ['https://provider.test/authorize?x=1', 'https://[2606:4700::1111]:8443/'])
-    assert.equal(problemOfUrl(url, false), undefined);
+    assert.equal(issueOfUrl(url, false), undefined);
   for (const url of ['http://127.0.0.1:9000/', 'http://localhost/', 'http://[::1]:80/', 'http://0x7f.1/']) {
-    assert.equal(problemOfUrl(url, true), undefined);
-    assert.match(problemOfUrl(url, false)!, /allowInsecure/);
+    assert.equal(issueOfUrl(url, true), undefined);
+    assert.match(issueOfUrl(url, false)!, /allowInsecure/);
   }
   const wrong: readonly (readonly [url: unknown, problem: RegExp])[] = [
     ['http://provider.test/', /leads to another machine/],
@@ -91,7 +91,7 @@ test('N01: problemOfUrl() lets https through, and http to the loopback interface
     ['https:\\\\provider.test', /backslashes/],
     ['https://provider.test/\u00e4', /escape/],
   ];
-  for (const [url, problem] of wrong) assert.match(problemOfUrl(url as string, true)!, problem);
+  for (const [url, problem] of wrong) assert.match(issueOfUrl(url as string, true)!, problem);
 });
 
 test('isWithinSite() takes a host and what is below it', () => {

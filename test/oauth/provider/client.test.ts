@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { OAuthProvider, githubProvider } from '../../../src/oauth/provider/presets.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider, RSA, challengeOf, jwk } from '../support/fake-provider.ts';
@@ -70,7 +70,7 @@ function client(provider: OAuthProvider): ClientFixture {
 const failure =
   (reason: string | RegExp, code = 'provider_error') =>
   (error: unknown): boolean => {
-    assert.ok(error instanceof ProviderFailure, String(error));
+    assert.ok(error instanceof ProviderFault, String(error));
     assert.equal(error.code, code, error.reason);
     if (typeof reason === 'string') assert.equal(error.reason, reason);
     else assert.match(error.reason, reason);
@@ -258,7 +258,7 @@ test('B09: checkIssuer() takes the iss of any allowed tenant of a template', asy
     await assert.rejects(provider().checkIssuer(iss), failure('iss_differs', 'issuer_mismatch'), iss);
   await assert.rejects(
     provider(['00000000-0000-0000-0000-000000000000']).checkIssuer(`https://login.test/${id}/v2.0`),
-    ProviderFailure,
+    ProviderFault,
   );
 });
 

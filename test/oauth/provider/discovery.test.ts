@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { Discovery } from '../../../src/oauth/provider/discovery.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { Outbound } from '../../../src/oauth/provider/outbound.ts';
 import { readMetadata } from '../../../src/oauth/provider/metadata.ts';
 import { OAuthProvider, settingsOf } from '../../../src/oauth/provider/options.ts';
@@ -51,7 +51,7 @@ function discovery(
 const reason =
   (expected: string | RegExp) =>
   (error: unknown): boolean => {
-    assert.ok(error instanceof ProviderFailure, String(error));
+    assert.ok(error instanceof ProviderFault, String(error));
     assert.equal(error.code, 'provider_error');
     if (typeof expected === 'string') assert.equal(error.reason, expected);
     else assert.match(error.reason, expected);
@@ -236,8 +236,8 @@ test('Discovery asks once for all who wait, keeps what it found, and asks again 
   const found = new Discovery(settingsOf(provider()), { call }, new ManualClock());
   const first = [found.endpoints(), found.endpoints()];
   assert.equal(answers.length, 1);
-  answers[0]!.reject(new ProviderFailure('provider_timeout', 'connect'));
-  for (const each of first) await assert.rejects(Promise.resolve(each), ProviderFailure);
+  answers[0]!.reject(new ProviderFault('provider_timeout', 'connect'));
+  for (const each of first) await assert.rejects(Promise.resolve(each), ProviderFault);
   const second = found.endpoints();
   answers[1]!.resolve({
     status: 200,
@@ -256,7 +256,7 @@ test('Discovery reads the description again after an hour, in the background, an
   let calls = 0;
   const call = async (): Promise<OutboundAnswer> => {
     const { token } = answers[calls++]!;
-    if (token === undefined) throw new ProviderFailure('provider_timeout', 'connect');
+    if (token === undefined) throw new ProviderFault('provider_timeout', 'connect');
     return {
       status: 200,
       mediaType: 'application/json',

@@ -8,7 +8,7 @@ import {
   verifyIdToken,
 } from '../../../src/oauth/provider/id-token.ts';
 import { readKeySet } from '../../../src/oauth/provider/jwks.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { seeded } from '../../support/random.ts';
 import { EC, EC384, EC521, ED, RSA, halfHash, jwk, jws } from '../support/fake-provider.ts';
 import type { IdTokenClaims, IdTokenRules } from '../../../src/oauth/provider/id-token.ts';
@@ -69,7 +69,7 @@ async function refused(check: string, given: Given | string, why = check, more: 
   await assert.rejects(
     call,
     (error) => {
-      assert.ok(error instanceof ProviderFailure, `${why}: ${String(error)}`);
+      assert.ok(error instanceof ProviderFault, `${why}: ${String(error)}`);
       assert.deepEqual([error.code, error.reason], ['provider_error', `id_token_${check}`], why);
       return true;
     },
@@ -332,12 +332,9 @@ test('I06: verifyIdToken() fetches once more for a kid it does not know, or for 
     'ada',
   );
   assert.equal(fetched, 2);
-  await assert.rejects(verifyIdToken(made({}), RULES, keys([], [])), ProviderFailure);
+  await assert.rejects(verifyIdToken(made({}), RULES, keys([], [])), ProviderFault);
   assert.equal(fetched, 3);
-  await assert.rejects(
-    verifyIdToken(`${made({}).slice(0, -4)}AAAA`, RULES, keys(KEYS, KEYS)),
-    ProviderFailure,
-  );
+  await assert.rejects(verifyIdToken(`${made({}).slice(0, -4)}AAAA`, RULES, keys(KEYS, KEYS)), ProviderFault);
   assert.equal(fetched, 3);
 });
 
@@ -506,6 +503,6 @@ test('verifyIdToken() refuses every single-character mutation, never with anothe
     const at = random(token.length);
     const mutated = token.slice(0, at) + alphabet[random(alphabet.length)]! + token.slice(at + 1);
     if (mutated === token) continue;
-    await assert.rejects(verified(mutated), ProviderFailure, `position ${at}`);
+    await assert.rejects(verified(mutated), ProviderFault, `position ${at}`);
   }
 });

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { KeySource, chooseKeys, readKeySet } from '../../../src/oauth/provider/jwks.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { Outbound } from '../../../src/oauth/provider/outbound.ts';
 import { EC, EC384, EC521, ED, FakeProvider, RSA, jwk } from '../support/fake-provider.ts';
 import type { Target } from '../../../src/oauth/provider/discovery.ts';
@@ -139,7 +139,7 @@ test('Where a fetch fails KeySource goes on with known keys for a day, and asks 
   assert.notEqual(await keys.current(target), known, 'it answers again');
   await clock.advance(86_400_000);
   fake.failNext('jwks', { status: 503 });
-  await assert.rejects(Promise.resolve(keys.current(target)), ProviderFailure);
+  await assert.rejects(Promise.resolve(keys.current(target)), ProviderFault);
 });
 
 test('N08: KeySource shares one fetch among all who wait', async () => {
@@ -192,7 +192,7 @@ test('KeySource fails when there is no answer, no set or no URL, keeps nothing o
   const reason =
     (expected: string) =>
     (error: unknown): boolean =>
-      error instanceof ProviderFailure && error.reason === expected;
+      error instanceof ProviderFault && error.reason === expected;
   for (const [scripted, expected] of [
     [{ status: 500 }, 'jwks_status_500'],
     [{ body: '[]' }, 'jwks_not_object'],

@@ -5,13 +5,15 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { ProviderFailure, word } from '../../../src/oauth/provider/failure.ts';
-import { MAX_ANSWER_BYTES, Outbound } from '../../../src/oauth/provider/outbound.ts';
+import { ProviderFault, word } from '../../../src/oauth/provider/failure.ts';
+import { Outbound } from '../../../src/oauth/provider/outbound.ts';
 import { FakeProvider } from '../support/fake-provider.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { OutboundAnswer, OutboundDeps, Resolve } from '../../../src/oauth/provider/outbound.ts';
+
+const MAX_ANSWER_BYTES = 1_048_576;
 
 function outbound(deps: Partial<OutboundDeps> = {}): Outbound {
   return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...deps });
@@ -20,7 +22,7 @@ function outbound(deps: Partial<OutboundDeps> = {}): Outbound {
 const failure =
   (code: string, reason: string | RegExp) =>
   (error: unknown): boolean => {
-    assert.ok(error instanceof ProviderFailure, String(error));
+    assert.ok(error instanceof ProviderFault, String(error));
     assert.equal(error.code, code);
     if (typeof reason === 'string') assert.equal(error.reason, reason);
     else assert.match(error.reason, reason);
@@ -474,7 +476,7 @@ test('N07: Outbound lets a call wait no longer than a stage: then temporarily_un
 test('Outbound forgets a waiting call whose signal is aborted', async () => {
   const calls = outbound({ resolve: () => undefined });
   const running = Array.from({ length: 16 }, () =>
-    assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/' }), ProviderFailure),
+    assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/' }), ProviderFault),
   );
   const leaving = new AbortController();
   const left = assert.rejects(
@@ -505,10 +507,10 @@ test('Outbound.close() ends the calls that run and those that wait, and refuses 
   await assert.rejects(calls.call({ method: 'GET', url: fake.url }), closed);
 });
 
-test('ProviderFailure keeps a bounded reason of visible characters', () => {
-  const failed = new ProviderFailure('provider_error', `a\r\nb\u001b[31m${'x'.repeat(1_000)}`);
+test('ProviderFault keeps a bounded reason of visible characters', () => {
+  const failed = new ProviderFault('provider_error', `a\r\nb\u001b[31m${'x'.repeat(1_000)}`);
   assert.equal(failed.reason.length, 120);
   assert.match(failed.reason, /^a\?\?b\?\[31mx+$/);
-  assert.equal(failed.name, 'ProviderFailure');
+  assert.equal(failed.name, 'ProviderFault');
   assert.equal(word('é b', 10), '??b');
 });

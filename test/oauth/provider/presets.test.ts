@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { SvcError } from '../../../src/base/errors.ts';
 import { OAuthProvider, githubProvider, googleProvider } from '../../../src/oauth/provider/presets.ts';
-import { problemInProduction, settingsOf } from '../../../src/oauth/provider/options.ts';
+import { issueInProduction, settingsOf } from '../../../src/oauth/provider/options.ts';
 import { joinClaims, postedName, standardUser, userInfoOf } from '../../../src/oauth/provider/user-info.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.ts';
 
@@ -106,7 +106,7 @@ test('allowInsecure names hosts that are reached without TLS, and production ref
       issuer: `http://${host}/realms/x`,
       allowInsecure,
     });
-  assert.match(problemInProduction(compose(['keycloak']))!, /allowInsecure/);
+  assert.match(issueInProduction(compose(['keycloak']))!, /allowInsecure/);
   compose(['keycloak', 'other.internal'], '127.0.0.1:8080');
   for (const [allowed, host] of [
     [true, 'keycloak:8080'],
@@ -389,7 +389,7 @@ test('B22: userInfoOf() gives every member a value, vouches for no absent e-mail
   ]) {
     assert.throws(
       () => userInfoOf(mapped as never, {}),
-      (error) => error instanceof ProviderFailure && error.reason === 'user_subject',
+      (error) => error instanceof ProviderFault && error.reason === 'user_subject',
     );
   }
 });

@@ -161,3 +161,26 @@ test('resolve() follows references within the document, and none out of it, into
   ])
     assert.deepEqual(resolve(root, { $ref }), {}, $ref);
 });
+
+test('readDocument() puts webhooks into a section of their own, which counts no operations, and reads callbacks', () => {
+  const body = { requestBody: { content: { 'application/json': { schema: { type: 'string' } } } } };
+  const { sections, operationCount } = readDocument({
+    paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } }, none: 5 } } } },
+    webhooks: { shipped: { post: { summary: 'It is on its way', ...body } } },
+  });
+  assert.equal(operationCount, 1);
+  assert.deepEqual(
+    sections.map(({ name, operations }) => [
+      name,
+      operations.map(({ path, isWebhook }) => [path, isWebhook]),
+    ]),
+    [
+      ['Operations', [['/a', false]]],
+      ['Webhooks', [['shipped', true]]],
+    ],
+  );
+  assert.deepEqual(
+    sections[0]!.operations[0]!.callbacks.map(({ name, method, expression }) => [name, method, expression]),
+    [['paid', 'put', '{$request.body#/url}']],
+  );
+});

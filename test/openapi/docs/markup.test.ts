@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { escape, html, inline, joined, prose } from '../../../src/openapi/docs/markup.ts';
+import { escape, html, joined } from '../../../src/openapi/docs/markup.ts';
 import { seeded } from '../../support/random.ts';
 
 test('html`` escapes text, also in lists, and leaves markup and numbers as they are', () => {
@@ -27,23 +27,6 @@ test('escape() leaves nothing that could end a text or an attribute, whatever th
       text.replaceAll('\0', '\ufffd'),
     );
   }
-});
-
-test('prose() makes paragraphs, lists and code, and nothing else', () => {
-  assert.equal(
-    prose('One\nline.\n\nTwo `a<b` and `c`.\n \n- x\n* y `z`').text,
-    '<p>One\nline.</p><p>Two <code>a&lt;b</code> and <code>c</code>.</p><ul><li>x<li>y <code>z</code></ul>',
-  );
-  assert.equal(
-    prose('<b>no</b> **markup** [link](javascript:alert(1))').text,
-    '<p>&lt;b&gt;no&lt;/b&gt; **markup** [link](javascript:alert(1))</p>',
-  );
-  for (const nothing of [undefined, '', ' \n\n ']) assert.equal(prose(nothing).text, '');
-});
-
-test('inline() takes an odd backtick for a backtick', () => {
-  assert.equal(inline('a `b` c ` d').text, 'a <code>b</code> c ` d');
-  assert.equal(inline('`').text, '`');
 });
 
 test('joined() puts markup or text between parts', () => {

@@ -30,7 +30,7 @@ test('operationMarkup() marks what is deprecated, and what needs a proof, by whi
     /<p class="a">.*<code>bearerAuth<\/code> <code>books:write<\/code> or <code>apiKey<\/code><\/p>/,
   );
   assert.match(written('payFine'), /<code>session<\/code> \+ <code>csrf<\/code><\/p>/);
-  assert.match(written('listLoans'), /<code>bearerAuth<\/code>, or nothing<\/p>/);
+  assert.match(written('listLoans'), /<code>bearerAuth<\/code>, or none<\/p>/);
   for (const open of ['listLoans', 'listBooks'])
     assert.doesNotMatch(written(open).split('</summary>')[0]!, /class="l"/);
 });
@@ -39,15 +39,15 @@ test('operationMarkup() puts parameters by their places, with the members of non
   const text = written('listBooks');
   assert.match(
     text,
-    /<h4>Query<\/h4><ul class="f"><li><code>page<\/code> <span class="t">integer<\/span><p>Counts from one\.<\/p><p class="k">1 … 1,000,000 · default <code>1<\/code><\/p><li>/,
+    /<h4>Query parameters<\/h4><ul class="f"><li><code>page<\/code> <span class="t">integer<\/span><p>Counts from one\.<\/p><p class="k">1 … 1,000,000 · default <code>1<\/code><\/p><li>/,
   );
   assert.match(
     written('changeBook'),
-    /<h4>Path<\/h4>.*<h4>Headers<\/h4>.*<h4>Body <em>required<\/em><\/h4><p class="t"><code>application\/merge-patch\+json<\/code> object<\/p><p class="k">no other members<\/p><ul class="f"><li><code>title<\/code>/,
+    /<h4>Path parameters<\/h4>.*<h4>Headers<\/h4>.*<h4>Request body <em>required<\/em><\/h4><p class="t"><code>application\/merge-patch\+json<\/code> object<\/p><p class="k">no additional properties<\/p><ul class="f"><li><code>title<\/code>/,
   );
 });
 
-test('operationMarkup() unfolds answers of success, and puts errors that look alike together', () => {
+test('operationMarkup() unfolds successes, and puts errors that look alike together', () => {
   const text = written('addBook');
   assert.match(
     text,
@@ -63,7 +63,7 @@ test('operationMarkup() unfolds answers of success, and puts errors that look al
   );
   assert.match(
     written('listBooks'),
-    /<p class="k">Header fields<\/p><ul class="f"><li><code>X-Request-Id<\/code> <span class="t">string<small>uuid<\/small><\/span>/,
+    /<p class="k">Headers<\/p><ul class="f"><li><code>X-Request-Id<\/code> <span class="t">string<small>uuid<\/small><\/span>/,
   );
 });
 
@@ -76,4 +76,23 @@ test('operationMarkup() shows an example of a body or an answer', () => {
 
 test('pathMarkup() marks parameters, and lets a brace without an end be', () => {
   assert.equal(pathMarkup('/a/{b}.{c}/{<d').text, '/a/<i>{b}</i>.<i>{c}</i>/{&lt;d');
+});
+
+test('operationMarkup() shows callbacks with their bodies, and marks webhooks, which cannot be tried', () => {
+  const body = { requestBody: { content: { 'application/json': { schema: { type: 'integer' } } } } };
+  const hooked = readDocument({
+    paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } } } } } },
+    webhooks: { shipped: { post: body } },
+  });
+  const [call, hook] = hooked.sections.map(
+    ({ operations }) => operationMarkup(operations[0]!, new SchemaWriter(hooked)).text,
+  );
+  assert.match(
+    call!,
+    /<h4>Callbacks<\/h4><p>paid: <b>PUT<\/b> <code>\{\$request\.body#\/url\}<\/code><\/p><p class="t"><code>application\/json<\/code> integer<\/p>/,
+  );
+  assert.match(
+    hook!,
+    /^<details class="op post hook"><summary><h3><b class="m">POST<\/b> <code>shipped<\/code>/,
+  );
 });

@@ -58,7 +58,16 @@ for (const [schema, facts] of [
   [{ minimum: -9007199254740991, maximum: 9007199254740991 }, ''],
   [{ pattern: '<\\S>' }, 'pattern <\\S>'],
   [{ default: null, readOnly: true }, 'read only · default null'],
-  [{ uniqueItems: true, minItems: 2 }, 'at least 2 items · no item twice'],
+  [{ uniqueItems: true, minItems: 2 }, 'at least 2 items · unique items'],
+  [{ type: 'string', format: 'email', maxLength: 254, pattern: '^x' }, ''],
+  [{ type: 'string', format: 'uri', minLength: 9, maxLength: 8192 }, 'at least 9 characters'],
+  [{ type: 'string', allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, 'pattern a · pattern b'],
+  [{ type: 'string', contentMediaType: 'image/png', maxLength: 2_500_000 }, 'up to 2.5 MB'],
+  [{ type: 'string', format: 'binary', minLength: 1, maxLength: 800 }, '1 byte–800 bytes'],
+  [
+    { type: 'array', maxItems: 3, items: { type: 'string', minLength: 2 } },
+    'up to 3 items\nEach item: at least 2 characters',
+  ],
   [{ examples: ['x', 'y'] }, 'example "x"'],
   [{ example: 0 }, 'example 0'],
 ] as const) {
@@ -70,7 +79,7 @@ test('SchemaWriter.members() lists the members of an object with type, need and 
   const members = writer.members({ $ref: '#/components/schemas/NewBook' });
   assert.equal(
     read(members),
-    'title string required\n1–200 characters · pattern \\S · example "Dune"\ngenre Genre required\nauthor Author\nisbn string | null\npattern ^[0-9-]{10,17}$ · default null\nprice number\n> 0 · multiple of 0.01 · example 12.5\nlabels map of string\nup to 10 members\nparts array of Part\nup to 50 items',
+    'title string required\n1–200 characters · pattern \\S · example "Dune"\ngenre Genre required\nauthor Author\nisbn string | null\npattern ^[0-9-]{10,17}$ · default null\nprice number\n> 0 · multiple of 0.01 · example 12.5\nlabels map of string\nup to 10 properties\nparts array of Part\nup to 50 items',
   );
   assert.ok(members.text.includes('<a href="#schema-Genre">Genre</a>'));
 });
@@ -82,10 +91,26 @@ test('SchemaWriter.members() gives the members of the items of a list, and one s
   );
 });
 
+test('SchemaWriter.members() has the media types of the files of a form', () => {
+  const image = { type: 'string', contentMediaType: 'application/octet-stream', maxLength: 1000 };
+  const form = {
+    properties: { photo: image, note: { type: 'string' }, more: { type: 'array', items: image } },
+  };
+  const types = new Map([
+    ['photo', 'image/png, image/jpeg'],
+    ['more', 'image/*'],
+    ['note', 'text/plain'],
+  ]);
+  assert.equal(
+    read(writer.members(form, types)),
+    'photo file\nimage/png, image/jpeg · up to 1 kB\nnote string\nmore array of file\nimage/*\nEach item: up to 1 kB',
+  );
+});
+
 test('SchemaWriter.members() says how alternatives are told apart', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Event' })),
-    'Told apart by kind: paid is Paid, borrowed is Borrowed',
+    'Discriminator kind: paid → Paid, borrowed → Borrowed',
   );
   assert.equal(
     read(
@@ -93,14 +118,14 @@ test('SchemaWriter.members() says how alternatives are told apart', () => {
         oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { b: { type: 'integer' } } }],
       }),
     ),
-    'Either\na string\nor\nb integer',
+    'One of\na string\nor\nb integer',
   );
 });
 
 test('SchemaWriter.members() puts the parts of a whole together', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Loan' })),
-    'Everything of Timestamps, and:\nbook Book required\ndue string date',
+    'All of Timestamps, and:\nbook Book required\ndue string date',
   );
 });
 

@@ -9,8 +9,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import { PAGE } from '../../../src/openapi/docs/page.generated.ts';
+import { compileType } from '../../../src/schema/schema.ts';
+import { JsonSchemas } from '../../../src/schema/json-schema.ts';
 import { ROOT } from '../../support/build.ts';
 import { LIBRARY } from '../../support/openapi-documents.ts';
+import { Random, describe, realise } from '../../support/schema-reference.ts';
 import { GENERATED, SCRIPTS, generatedPage } from '../../support/pages.ts';
 
 test('page.generated.ts is what "npm run pages" makes of the files beside it', () => {
@@ -51,10 +54,13 @@ function scriptOf(name: string): string {
 /** The value that the form of an operation begins with. */
 function sample(schema: object, openApi: object = {}): unknown {
   return JSON.parse(
-    runInNewContext(`${scriptOf('sample')}; openApi = given; JSON.stringify(sample(schema) ?? null)`, {
-      given: openApi,
-      schema,
-    }) as string,
+    runInNewContext(
+      `${scriptOf('sample')}; ${scriptOf('pattern')}; openApi = given; JSON.stringify(sample(schema) ?? null)`,
+      {
+        given: openApi,
+        schema,
+      },
+    ) as string,
   );
 }
 
@@ -79,6 +85,22 @@ for (const [schema, value] of [
   [{ type: 'object', additionalProperties: { type: 'integer' } }, { name: 1 }],
   [{ properties: { id: { type: 'integer', readOnly: true }, x: {} } }, { x: 'text' }],
   [{ type: 'string', contentEncoding: 'base64' }, 'aGVsbG8='],
+  [{ type: 'string', pattern: '^[A-Z]{2}-\\d{4}$' }, 'AB-1234'],
+  [{ type: 'string', pattern: '^(?:v\\d+|latest)$', minLength: 7 }, 'v123456'],
+  [{ type: 'string', pattern: '^(?=.*\\d)[a-z\\d]{3,}$', maxLength: 3 }, 'a2s'],
+  [{ type: 'string', pattern: 'z$', minLength: 3, maxLength: 3 }, 'aaz'],
+  [{ type: 'string', pattern: '^\\p{Lu}[^a-z]?\\x41\\u{42}$' }, 'AAB'],
+  [{ type: 'string', allOf: [{ pattern: '^[ab]' }, { pattern: '\\d$' }], maxLength: 2 }, 'a1'],
+  [{ type: 'string', pattern: '(' }, 'text'],
+  [{ type: 'string', format: 'email', maxLength: 8 }, 'a@b.c'],
+  [{ type: 'integer', multipleOf: 0.4, minimum: 1 }, 2],
+  [{ type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 0.5 }, 0.25],
+  [{ type: 'array', items: { enum: ['a', 'b'] }, minItems: 2, uniqueItems: true }, ['a', 'b']],
+  [{ type: 'array', items: { type: 'string' }, minItems: 2, uniqueItems: true }, ['text', 'text2']],
+  [
+    { type: 'object', additionalProperties: { const: 1 }, minProperties: 2 },
+    { name: 1, name2: 1 },
+  ],
 ] as const) {
   test(`sample() begins with ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () =>
     assert.deepEqual(sample(schema), value));
@@ -102,6 +124,111 @@ test('sample() follows references, ends in schemas that hold themselves, and nam
     ),
     'text',
   );
+});
+
+/** The least length of a text with a format; a shorter bound leaves no value. */
+const SHORTEST = { date: 10, 'date-time': 20, uuid: 36, email: 5, ipv4: 7 };
+
+/** Whether a schema within has no value at all. */
+function isImpossible(text: string): boolean {
+  return [...text.matchAll(/"maxLength":(\d+),"(?:format":"([\w-]+)|pattern)"/g)].some(
+    ([, length, format]) =>
+      Number(length) < (format === undefined ? 1 : (SHORTEST[format as keyof typeof SHORTEST] ?? 0)),
+  );
+}
+
+for (const seed of [1, 2, 3]) {
+  test(`sample() gives values that the validators accept, for types made from the seed ${seed}`, () => {
+    const random = new Random(seed);
+    let checked = 0;
+    for (let round = 0; round < 200; round++) {
+      const type = compileType(realise(describe(random, 3, true)));
+      const schemas = new JsonSchemas({ isOpenApi: true });
+      const schema = schemas.type(type.node, 'input');
+      const document = { components: { schemas: schemas.components() } };
+      if (isImpossible(JSON.stringify([schema, document]))) continue;
+      checked++;
+      const value = sample(schema, document);
+      const result = type.parseJson(value);
+      assert.ok(result.ok, JSON.stringify([schema, document, value, result]));
+    }
+    assert.ok(checked > 150, `${checked} types`);
+  });
+}
+
+/** A request as code. */
+function code(language: string, request: object): string {
+  const context = `const stored = () => null, base = () => 'http://a.example/v1/', chosenProofs = () => proofs`;
+  const scripts = `${context}; ${scriptOf('code')}; const isJsonText = (text) => { try { JSON.parse(text); return true; } catch { return false; } }`;
+  const given = {
+    method: 'GET',
+    url: 'http://a.example/v1/x',
+    headers: [],
+    cookies: [],
+    inputs: { path: {}, query: {}, header: {}, cookie: {} },
+    operation: {},
+    ...request,
+  };
+  return runInNewContext(`${scripts}; LANGUAGES[language](given)`, {
+    given,
+    language,
+    proofs: [['bearer', {}]],
+    File,
+  }) as string;
+}
+
+const POST = {
+  method: 'POST',
+  headers: [
+    ['Content-Type', 'application/json'],
+    ['X-It', "it's"],
+  ],
+  body: { type: 'application/json', text: '{"a-b":[1,true,null],"text":"x\\ny"}' },
+  inputs: { path: { id: 5 }, query: {}, header: { 'x-it': "it's" }, cookie: {} },
+  operation: { operationId: 'things.add' },
+};
+
+for (const [language, expected] of [
+  [
+    'curl',
+    `curl -X POST 'http://a.example/v1/x' \\\n  -H 'Content-Type: application/json' \\\n  -H 'X-It: it'\\''s' \\\n  --data-raw '{"a-b":[1,true,null],"text":"x\\ny"}'`,
+  ],
+  [
+    'fetch',
+    `const response = await fetch('http://a.example/v1/x', {\n  method: 'POST',\n  headers: { 'Content-Type': 'application/json', 'X-It': "it's" },\n  body: JSON.stringify({ 'a-b': [1, true, null], text: "x\\ny" }),\n});\nconsole.log(response.status, await response.text());`,
+  ],
+  [
+    'Python',
+    `import requests\n\nresponse = requests.request(\n    "POST",\n    "http://a.example/v1/x",\n    headers={\n        "X-It": "it's",\n    },\n    json={\n        "a-b": [\n            1,\n            True,\n            None,\n        ],\n        "text": "x\\ny",\n    },\n)\nprint(response.status_code, response.text)`,
+  ],
+  [
+    'Generated client',
+    `import { createClient, unwrap } from './api.ts';\n\nconst api = createClient({ baseUrl: 'http://a.example/v1', auth: { bearer: () => credential } });\nconst data = await unwrap(api['things.add']({\n  params: { id: 5 },\n  headers: { 'x-it': "it's" },\n  body: { 'a-b': [1, true, null], text: "x\\ny" },\n}));`,
+  ],
+] as const) {
+  test(`the code of a request in ${language}`, () => assert.equal(code(language, POST), expected));
+}
+
+test('the code of a form has its files, and fetch needs the form first', () => {
+  const body = {
+    isMultipart: true,
+    parts: [
+      ['note', 'a'],
+      ['file', new File(['x'], 'a.png')],
+    ],
+    input: { note: 'a', file: new File(['x'], 'a.png') },
+  };
+  const request = { method: 'PUT', body, operation: { operationId: 'put' } };
+  assert.match(code('curl', request), /--form-string 'note=a' .*\n.*-F 'file=@a\.png'/);
+  assert.match(
+    code('fetch', request),
+    /^const form = new FormData\(\);\nform\.append\('note', 'a'\);\nform\.append\('file', file\);\n[^]*body: form,/,
+  );
+  assert.match(
+    code('Python', request),
+    /data=\[\("note", "a"\)\],\n {4}files=\[\("file", open\("a\.png", "rb"\)\)\]/,
+  );
+  assert.match(code('Generated client', request), /api\.put\(\{ form: \{ note: 'a', file: file \} \}\)/);
 });
 
 /** JSON as it is shown. */

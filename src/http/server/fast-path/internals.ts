@@ -48,7 +48,7 @@ const OBSERVED = [
 ].map((name) => channel(name));
 
 /** Whether tools may look at messages through node:http. */
-export function isObserved(): boolean {
+function isObserved(): boolean {
   return (
     OBSERVED[0]!.hasSubscribers ||
     OBSERVED[1]!.hasSubscribers ||
@@ -363,7 +363,7 @@ export const MESSAGES: {
  */
 
 /** Called about the silence between two requests. */
-export interface SilenceWatch {
+interface SilenceWatch {
   /** The silence before the next request begins. */
   begin(socket: Socket): void;
   /** Ends the silence. Returns whether it had begun. */
@@ -422,24 +422,21 @@ for (const name of [
 
 /** The heads of a server's answers. */
 export class HeadTexts {
+  readonly #identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly #keepAlive: string;
   /** The text behind the length, for as long as the second lasts. */
   #end: string | undefined;
 
-  /** `keepAliveTimeoutMs`: how long a connection stays open between two requests. */
-  constructor(keepAliveTimeoutMs: number) {
+  /** `identity` names the field of the request id; `keepAliveTimeoutMs`: how long a connection stays open between two requests. */
+  constructor(identity: Pick<RequestIdentity, 'field' | 'name'>, keepAliveTimeoutMs: number) {
+    this.#identity = identity;
     this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
   }
 
   /** The head of an answer whose connection stays open. Empty where it has to be left to node:http. */
-  of(
-    response: HttpResponse,
-    { field, name }: Pick<RequestIdentity, 'field' | 'name'>,
-    id: string,
-    isSecure: boolean,
-    length: number,
-  ): string {
+  of(response: HttpResponse, id: string, isSecure: boolean, length: number): string {
     const { prepared } = response;
+    const { field, name } = this.#identity;
     const start =
       prepared === undefined
         ? startOf(response.status, response.fields(isSecure), name)

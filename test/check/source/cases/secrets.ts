@@ -101,7 +101,7 @@ app.get('/a', {}, async () => {
 });
 app.get('/b', {}, async ({ db }) => {
   const user = await db.fetchOne('select * from users');
-  return { id: user.id, passwordHash: user.password_hash }; // SVC626
+  return { id: user.id, passwordHash: user.password_hash }; // SVC615 SVC626
 });
 app.get('/env', {}, () => process.env); // SVC626
 app.get('/c', { response: User }, ({ user }) => ({ id: user.id, passwordHash: user.hash }));
@@ -116,7 +116,7 @@ router.use((err, req, res, next) => { res.status(500).json({ error: err.stack })
 const a = new OAuthPlugin({
   onUser: async (provider, info) => {
     const user = await db.fetchOne('select id from users where email = ?', [info.email]); // SVC627
-    return { sub: user.id };
+    return { sub: user.id }; // SVC615
   },
 });
 const b = new OAuthPlugin({
@@ -128,7 +128,7 @@ const b = new OAuthPlugin({
 const c = new OAuthPlugin({
   onUser: async (provider, info) => {
     const user = await db.fetchOne('select id from users where provider = ? and subject = ?', [provider, info.subject]);
-    return { sub: user.id, claims: { email: info.email } };
+    return { sub: user.id, claims: { email: info.email } }; // SVC615
   },
 });
 `,

@@ -7,6 +7,7 @@ import { Svc } from '../../../../src/app/svc.ts';
 import { MESSAGES, USES_INTERNALS } from '../../../../src/http/server/fast-path/internals.ts';
 import { collectedLog } from '../../../support/collected-log.ts';
 import { RawClient } from '../../../support/raw-http.ts';
+import { turn } from '../../../support/turn.ts';
 import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, Server } from 'node:http';
 
@@ -30,10 +31,6 @@ async function serve(
   };
 }
 
-const turn = (): Promise<void> =>
-  new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 const echo = (app: Svc): void => {
   app.post('/at-once', async ({ req }) => await req.text());
   app.post('/late', async ({ req }) => {

@@ -1,0 +1,160 @@
+/**
+ * Variables of the environment that the sources read: misspelt ones, and those that nothing sets (a part of SVC401).
+ */
+import { readFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { calledName, entryOf, pathOf } from './nodes.ts';
+import type { SourceModule } from './modules.ts';
+import type { Node } from './nodes.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** Variables that the system, Node.js or a platform sets. */
+const FOREIGN =
+  /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
+/** Calls that decide themselves what becomes of an absent variable. */
+const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
+
+interface Read {
+  readonly module: SourceModule;
+  readonly node: Node;
+  readonly name: string;
+}
+
+/** Looks at every read of `process.env`. */
+export function findVariables(sources: Sources, report: ReportNode): void {
+  const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
+  if (reads.length === 0) return;
+  const files = environmentFiles(sources);
+  const tested = new Set(reads.filter(({ node }) => mayBeAbsent(node)).map(({ name }) => name));
+  const known = new Set([...files.names, ...Object.keys(process.env)]);
+  for (const { module, node, name } of reads) {
+    if (files.names.has(name)) continue;
+    const near = [...known].find((other) => isMisspelt(name, other));
+    if (near !== undefined)
+      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is?`, {
+        severity: 'warning',
+        remedy: `Read ${near}, or set ${name}`,
+      });
+    else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
+      report('SVC401', module, node, `nothing sets ${name}, and the code reads it without a default`, {
+        severity: 'warning',
+        remedy: `Set ${name} where the application runs and where it is checked (--env-file), or give a default`,
+      });
+  }
+}
+
+function readsOf(sources: Sources): Read[] {
+  const reads: Read[] = [];
+  for (const { module, node } of sources.all('member')) {
+    const name = /^process\.env\.(\w+)$/.exec(pathOf(node) ?? '')?.[1];
+    const isWritten = node.parent?.type === 'assign' && node.parent.target === node;
+    if (name !== undefined && !isWritten) reads.push({ module, node, name });
+  }
+  for (const { module, node } of sources.all('declarator')) {
+    if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
+      continue;
+    for (const entry of node.target.entries)
+      if (entry.type === 'entry' && entry.key !== undefined && entry.value?.type === 'name')
+        reads.push({ module, node: entry, name: entry.key });
+  }
+  return reads;
+}
+
+/** Names that files such as `.env.example` set, beside the modules or in the working directory. */
+function environmentFiles(sources: Sources): {
+  readonly names: ReadonlySet<string>;
+  readonly found: boolean;
+} {
+  const folders = new Set([process.cwd()]);
+  const [entry] = sources.project.modules;
+  for (let at = entry === undefined ? '' : dirname(entry.file), depth = 0; at !== '' && depth < 3; depth++) {
+    folders.add(at);
+    at = dirname(at) === at ? '' : dirname(at);
+  }
+  const names = new Set<string>();
+  let found = false;
+  for (const folder of folders)
+    for (const file of filesIn(folder)) {
+      found = true;
+      for (const [, name] of readText(join(folder, file)).matchAll(/^\s*(?:#\s*)?(?:export\s+)?(\w+)\s*=/gm))
+        names.add(name!); // the group always matches
+    }
+  return { names, found };
+}
+
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => /^\.?env(?:\.\w+)*$/.test(name));
+  } catch {
+    return []; // a folder that cannot be listed
+  }
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return ''; // a folder, or a file without rights
+  }
+}
+
+/** Whether one word of two names differs by one letter, or two that changed places: not by its end, as a number or a plural does. */
+function isMisspelt(name: string, other: string): boolean {
+  const [left, right] = [name.split('_'), other.split('_')];
+  if (left.length !== right.length || name === other) return false;
+  const differing = left.flatMap((word, index) =>
+    word === right[index] ? [] : [[word, right[index]!] as const],
+  );
+  const [only] = differing;
+  if (only === undefined || differing.length > 1) return false;
+  const [one, two] = only;
+  if (Math.min(one.length, two.length) < 4 || /\d/.test(one + two)) return false;
+  if (`${one}S` === two || `${two}S` === one) return false;
+  return isOneEditAway(one, two);
+}
+
+function isOneEditAway(one: string, two: string): boolean {
+  let start = 0;
+  while (start < one.length && one[start] === two[start]) start++;
+  let end = 0;
+  while (end < Math.min(one.length, two.length) - start && one.at(-1 - end) === two.at(-1 - end)) end++;
+  const [left, right] = [one.slice(start, one.length - end), two.slice(start, two.length - end)];
+  const isSwapped = left.length === 2 && right.length === 2 && left[0] === right[1] && left[1] === right[0];
+  return isSwapped || (left.length <= 1 && right.length <= 1);
+}
+
+/** Whether the code provides for an absent variable: a default, a test, or a call that decides. */
+function mayBeAbsent(node: Node): boolean {
+  const { parent } = node;
+  switch (parent?.type) {
+    case 'binary':
+      return parent.operator !== '+';
+    case 'assign':
+      return parent.operator !== '='; // ??=
+    case 'if':
+    case 'choice':
+      return parent.test === node;
+    case 'unary':
+    case 'switch':
+    case 'loop':
+      return true;
+    case 'member':
+      return false;
+    case 'call':
+      return TOLERANT.test(calledName(parent) ?? '');
+    case 'object':
+      return entryOf(parent, 'default') !== undefined;
+    default:
+      return node.type === 'entry' && node.value?.type === 'assign';
+  }
+}
+
+/** Whether `undefined` becomes text, or the code says with `!` that the variable is there. */
+function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
+  return (
+    node.parent?.type === 'template' ||
+    node.parent?.type === 'binary' ||
+    text?.[node.end] === '!' ||
+    /^\s+as string\b/.test(text?.slice(node.end, node.end + 20) ?? '')
+  );
+}

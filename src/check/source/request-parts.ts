@@ -1,0 +1,64 @@
+/**
+ * The parts of a request: which members of it hold text of a client, and which methods and functions pass that text on.
+ */
+import { isHarmless } from './routes.ts';
+import type { Call } from './nodes.ts';
+import type { Given } from './values.ts';
+
+const PARTS =
+  /^(?:params|pathParams|query|body|form|headers|cookies|args|rawBody|files|searchParams|rawHeaders)$/;
+export const READERS: RegExp =
+  /^(?:json|text|form|body|parts|stream|formData|param|queries|header|get|query|leadingFields)$/;
+/** Members that cannot carry anything. */
+const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
+/** Harmless members of headers; below, of addresses. */
+const HARMLESS_HEADERS = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
+const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
+/** A test of one of these says nothing of the rest of a value: `url.protocol === 'https:'`, `name.length < 100`. */
+export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
+/** A test for such a beginning says nothing of the rest either: `next.startsWith('/')`, `/^https?:/.test(url)`. */
+const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
+/** Methods whose result holds what they were called on. */
+export const PASSING: RegExp =
+  /^(?:toString|valueOf|trim|trimStart|trimEnd|toLowerCase|toUpperCase|normalize|slice|substring|substr|split|join|concat|padStart|padEnd|at|get|getAll|charAt|repeat|map|filter|flatMap|find|reverse|sort|flat|values|entries|keys|pop|shift|then|json|text|toSorted|with|first|last|bytes)$/;
+/** Functions whose result holds their arguments. */
+export const PASSING_FUNCTIONS: RegExp =
+  /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
+export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
+export const ASSERTING: RegExp =
+  /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
+
+/** Returns the member of a value that a request has given; undefined where that cannot carry anything. */
+export function memberOf(object: Given, property: string): Given | undefined {
+  if (object.kind === 'members') return object.members?.get(property);
+  const made = (what: string, more: Partial<Given> = {}): Given => ({
+    kind: 'outside',
+    what,
+    route: object.route,
+    isRaw: object.isRaw,
+    lead: '',
+    text: '',
+    ...more,
+  });
+  if (object.kind === 'request') {
+    if (property === 'req' || property === 'request') return object;
+    return PARTS.test(property) ? made(property, { part: property }) : undefined;
+  }
+  if (HARMLESS_MEMBERS.test(property)) return undefined;
+  if (object.part === 'headers' && HARMLESS_HEADERS.test(property)) return undefined;
+  if (object.part === undefined && HARMLESS_OF_ADDRESS.test(property)) return undefined;
+  if (object.part !== undefined && isHarmless(object.route, object.part, property)) return undefined;
+  return made(`${object.what}.${property}`);
+}
+
+/** `next.startsWith('/')`, `/^https?:/.test(url)`: says nothing of what follows. */
+export function isWeakTest({ callee, args }: Call): boolean {
+  if (callee.type !== 'member') return false;
+  const [arg] = args;
+  if (callee.property === 'startsWith') return arg?.type === 'text' && WEAK_BEGINNING.test(arg.value);
+  return (
+    callee.property === 'test' &&
+    callee.object.type === 'pattern' &&
+    WEAK_BEGINNING.test(callee.object.source)
+  );
+}

@@ -1,0 +1,230 @@
+/**
+ * Secrets and identities that leave the application, or that it believes: logs, replies, accounts found by e-mail (SVC625 … SVC627).
+ */
+import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { literal, specOf } from './routes.ts';
+import { meaningOfCall } from './sources.ts';
+import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
+import type { SourceModule } from './modules.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { Visit } from './flow.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** Runs every rule of this file but those that follow requests. */
+export function findRevealing(sources: Sources, report: ReportNode): void {
+  findLogged(sources, report);
+  findRevealed(sources, report);
+  findUnverifiedMail(sources, report);
+}
+
+// -- SVC625 --
+
+const LOGGED =
+  /^(?:password|passwd|pwd|passphrase|secret|clientsecret|apikey|accesstoken|refreshtoken|idtoken|authtoken|bearertoken|resettoken|privatekey|token|sessiontoken|otp|authorization|cookie|creditcard|cardnumber|cvv|cvc)$/;
+
+function isLog(call: Call): boolean {
+  const path = pathOf(call.callee) ?? '';
+  return /^console\.(?:log|info|warn|error|debug|trace)$/.test(path) || isLogger(path);
+}
+
+function isLogger(path: string): boolean {
+  return /(?:^|\.)#?(?:log|logger)\.(?:info|warn|error|debug|trace|fatal|log)$/.test(path);
+}
+
+function findLogged(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (!isLog(call)) continue;
+    const isConsole = pathOf(call.callee)!.startsWith('console.');
+    for (const arg of call.args) {
+      const name = loggedName(arg, isConsole);
+      if (name === undefined) continue;
+      report('SVC625', module, arg, `"${name}" goes into the log, where every reader of logs can use it`);
+      break;
+    }
+  }
+}
+
+/** A secret among what is logged. The logger of this package leaves out members that are called as secrets are. */
+function loggedName(node: Node, isConsole: boolean): string | undefined {
+  switch (node.type) {
+    case 'name':
+    case 'member':
+      return LOGGED.test(wordOf(node)) ? (wordOfTarget(node) ?? undefined) : undefined;
+    case 'template':
+      return firstOf(node.values, (value) => loggedName(value, isConsole));
+    case 'binary':
+      return node.operator === '+' || node.operator === '??' || node.operator === '||'
+        ? (loggedName(node.left, isConsole) ?? loggedName(node.right, isConsole))
+        : undefined;
+    case 'object':
+      return firstOf(node.entries, (entry) => {
+        if (entry.type === 'spread' || entry.value === undefined) return undefined;
+        if (!isConsole && LOGGED.test(bare(entry.key ?? ''))) return undefined;
+        return loggedName(entry.value, isConsole);
+      });
+    case 'call':
+      return pathOf(node.callee) === 'JSON.stringify' && node.args[0] !== undefined
+        ? loggedName(node.args[0], true)
+        : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | undefined): R | undefined {
+  for (const node of nodes) {
+    const found = find(node);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** SVC625 for whole bodies of logins, and the fields and cookies of a request. */
+export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
+  if (!isLog(call)) return;
+  const isConsole = pathOf(call.callee)!.startsWith('console.');
+  for (const arg of call.args) {
+    const parts =
+      arg.type === 'object'
+        ? arg.entries.flatMap((entry) =>
+            entry.type === 'entry' && entry.value !== undefined ? [entry.value] : [],
+          )
+        : [arg];
+    for (const part of parts) {
+      const inner = part.type === 'call' && pathOf(part.callee) === 'JSON.stringify' ? part.args[0] : part;
+      const value = given(inner);
+      const whole = value?.part;
+      const hasSecrets =
+        (isConsole && (whole === 'headers' || whole === 'cookies')) ||
+        ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
+      if (hasSecrets)
+        return report('SVC625', module, part, `all of "${whole!}" goes into the log, with the secrets in it`);
+    }
+  }
+}
+
+function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean {
+  if (route === undefined) return false;
+  const spec = specOf(route);
+  const input = entryOf(spec, 'form') ?? entryOf(spec, 'body');
+  const type = input === undefined ? undefined : (literal(input, route.module) ?? input);
+  const text = type === undefined ? '' : route.module.source.slice(type.start, type.end);
+  const path = route.call.args[0]?.type === 'text' ? route.call.args[0].value : '';
+  return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
+}
+
+// -- SVC626 --
+
+const REVEALED =
+  /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
+const SENDS = /^(?:json|send|end|write|html|text)$/;
+
+function findRevealed(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('member')) {
+    if (
+      node.property !== 'stack' ||
+      !/^(?:\w*[eE]rr(?:or)?|e|ex|cause|reason|exception)$/.test(pathOf(node.object) ?? '')
+    )
+      continue;
+    if (isSent(node, sources, module))
+      report('SVC626', module, node, 'the answer shows the stack: paths, packages and their versions');
+  }
+  for (const { module, node } of sources.all('entry')) {
+    if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
+      continue;
+    if (
+      node.value.type === 'text' ||
+      node.value.type === 'value' ||
+      (node.value.type === 'name' && node.value.name === 'undefined')
+    )
+      continue;
+    if (isReturned(node.parent, sources))
+      report('SVC626', module, node, `the answer has "${node.key!}": every client gets it`);
+  }
+  for (const { module, node } of sources.all('member')) {
+    if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
+    if (isReturned(node, sources) || isSent(node, sources, module))
+      report('SVC626', module, node, 'the answer has the environment, with every secret in it');
+  }
+}
+
+/** Whether a value is part of an answer: returned by a handler, or handed to what makes or sends one. */
+function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
+  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
+    if (at.type === 'call') {
+      const name = calledName(at) ?? '';
+      if (isLog(at)) return false;
+      if (
+        /(?:^|\.)(?:\w*Response|reply|HTTPException|BadRequest|InternalError)$/.test(
+          meaningOfCall(at, module),
+        )
+      )
+        return true;
+      if (
+        SENDS.test(name) &&
+        at.callee.type === 'member' &&
+        /(?:^|\.)(?:res|response|reply|ctx|c)\b/.test(
+          pathOf(at.callee.object) ??
+            (at.callee.object.type === 'call' ? (pathOf(at.callee.object.callee) ?? '') : ''),
+        )
+      )
+        return true;
+      if (!/^(?:String|split|join|slice|trim|map|toString|stringify)$/.test(name)) return false;
+    }
+  }
+  return isReturned(node, sources);
+}
+
+/** Whether a handler returns it as it stands there, with no schema of the reply that would leave it out. */
+export function isReturned(node: Node, sources: Sources): boolean {
+  const fn = functionAround(node);
+  if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
+  const [role] = sources.handlers.rolesOf(fn).filter((each) => each !== undefined);
+  if (role?.route !== undefined && entryOf(specOf(role.route), 'response') !== undefined) return false;
+  let at: Node = node;
+  for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
+    if (up.type === 'leave') return up.how === 'return';
+    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? '')) return false;
+    if (up.type === 'statement' || up.type === 'declarator' || up.type === 'if' || up.type === 'binary')
+      return false;
+  }
+  return fn.isExpression && fn.body[0] === at;
+}
+
+// -- SVC627 --
+
+function findUnverifiedMail(sources: Sources, report: ReportNode): void {
+  const named = new Set<Fn>();
+  for (const { module, node } of sources.all('entry'))
+    if (node.key === 'onUser' && node.value?.type === 'name') {
+      const fn = sources.handlers.resolve(node.value, module);
+      if (fn !== undefined) named.add(fn);
+    }
+  for (const { module, node: fn } of sources.all('function')) {
+    if (nameOfCallback(fn) !== 'onUser' && !named.has(fn)) continue;
+    const code = module.source.slice(fn.start, fn.end);
+    if (/verified/i.test(code)) continue;
+    walk(fn, (node) => {
+      if (node.type !== 'call' || node.isNew || !isLookup(node, module)) return;
+      const mail = node.args.find((arg) => mentions(arg, (word) => word === 'email'));
+      if (mail !== undefined)
+        report(
+          'SVC627',
+          module,
+          node,
+          'the account is found by an e-mail address that may not be verified: a person who enters it at the provider gets the account',
+        );
+      return;
+    });
+  }
+}
+
+function isLookup(call: Call, module: SourceModule): boolean {
+  const name = calledName(call) ?? '';
+  const [statement] = call.args;
+  const text = statement === undefined ? '' : module.source.slice(statement.start, statement.end);
+  return /^(?:find|get|lookup|load|userBy|accountBy|select|by)\w*$/i.test(name) ||
+    /^(?:fetchOne|fetchAll|scalar)$/.test(name)
+    ? !/\binsert\b/i.test(text)
+    : false;
+}

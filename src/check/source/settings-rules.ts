@@ -1,0 +1,242 @@
+/**
+ * Settings as they are written: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403, as far as the application that was made of them no
+ * longer shows them, or not their line.
+ */
+import { calledName, entryOf } from './nodes.ts';
+import { literal, numberOf } from './routes.ts';
+import { meaningOfCall } from './sources.ts';
+import type { SourceModule } from './modules.ts';
+import type { Call, Node } from './nodes.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** Runs every rule of this file. */
+export function findWrittenSettings(sources: Sources, report: ReportNode): void {
+  judgeMemory(sources, report);
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    judgeApplication(call, meaning, module, report);
+    judgeCookies(call, meaning, module, report);
+    judgeHeader(call, module, report);
+    judgePolicy(call, meaning, module, report);
+    judgeDatabases(call, meaning, module, report);
+    if (calledName(call) === 'loadDict') judgeSettings(call, module, report);
+  }
+  for (const { module, node } of sources.all('entry')) {
+    if (node.parent?.type !== 'object' || node.value === undefined) continue;
+    if (node.key === 'trustProxy') judgeProxies(node.value, module, report);
+    if (/^set-cookie$/i.test(node.key ?? '')) judgeCookieText(node.value, module, report);
+    if (LIMITS.test(node.key ?? '') && isEndless(node.value) && isOption(node.parent))
+      report(
+        'SVC212',
+        module,
+        node,
+        `${node.key!} is switched off: what hangs holds its connection and its memory for ever`,
+        { severity: 'warning' },
+      );
+  }
+}
+
+/** `response.headers.append('Set-Cookie', …)` */
+function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
+  const [name, value] = call.args;
+  if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
+  if (/^(?:append|set|setHeader|header)$/.test(calledName(call) ?? ''))
+    judgeCookieText(value, module, report);
+}
+
+/** SVC208 */
+function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+  if (meaning === 'svc.Svc') judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
+}
+
+function judgeEnvironment(env: Node | undefined, module: SourceModule, report: ReportNode): void {
+  const value = env === undefined ? undefined : literal(env, module);
+  if (value?.type === 'text' && value.value !== 'production')
+    report(
+      'SVC208',
+      module,
+      env!,
+      `the environment is written into the source: production runs as "${value.value}", with traces and documents for every client`,
+      {
+        severity: 'warning',
+        remedy: 'Leave out env, and set SVC_ENV=development where you develop',
+      },
+    );
+}
+
+const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
+
+/** SVC207 */
+function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+  const [name] = call.args;
+  const isSet =
+    /^(?:setCookie|cookie)$/.test(calledName(call) ?? '') &&
+    name?.type === 'text' &&
+    SESSION_COOKIE.test(name.value) &&
+    !/csrf|xsrf/i.test(name.value);
+  const options = isSet
+    ? call.args.at(-1)
+    : meaning === 'svc.SessionMiddleware'
+      ? entryOf(call.args[0], 'cookie')
+      : undefined;
+  for (const key of isSet ? ['httpOnly', 'secure'] : ['httpOnly']) {
+    const value = entryOf(options, key);
+    if (value?.type === 'value' && value.raw === 'false')
+      report(
+        'SVC207',
+        module,
+        value,
+        key === 'httpOnly'
+          ? 'scripts can read the cookie that says who a client is: one that gets into a page takes it along'
+          : 'the cookie that says who a client is goes over connections without TLS',
+      );
+  }
+}
+
+/** SVC207 for cookies that a program writes as a header: `'Set-Cookie': 'session=…'`. */
+function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
+  const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
+  const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
+  if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
+  const attributes = texts.join(' ');
+  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // it ends the cookie
+  const missing = ['HttpOnly', 'Secure'].filter(
+    (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
+  );
+  if (missing.length > 0)
+    report(
+      'SVC207',
+      module,
+      node,
+      `the cookie "${name}" identifies a client and lacks ${missing.join(' and ')}: scripts or networks can take it`,
+      { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
+    );
+}
+
+/** SVC211 */
+function judgePolicy(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+  if (meaning !== 'svc.SecurityHeadersMiddleware') return;
+  const given = entryOf(call.args[0], 'contentSecurityPolicy');
+  const policy = given === undefined ? undefined : literal(given, module);
+  if (policy === undefined) return;
+  for (const [sources, node] of scriptSources(policy)) {
+    const found = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/.exec(
+      sources,
+    )?.[0];
+    if (found === undefined || (found === "'unsafe-inline'" && /'nonce-|'strict-dynamic'/.test(sources)))
+      continue;
+    report(
+      'SVC211',
+      module,
+      node,
+      `the policy allows scripts from ${found}: a script that gets into a page runs`,
+      {
+        remedy: "Name the files: script-src 'self'; for a script in the page use cspNonce()",
+      },
+    );
+  }
+}
+
+function scriptSources(policy: Node): (readonly [sources: string, node: Node])[] {
+  if (policy.type === 'text') {
+    const directives = policy.value.split(';').map((each) => each.trim());
+    const found =
+      directives.find((each) => /^script-src\s/.test(each)) ??
+      directives.find((each) => /^default-src\s/.test(each));
+    return found === undefined ? [] : [[found, policy]];
+  }
+  const node = entryOf(policy, 'scriptSrc') ?? entryOf(policy, 'script-src') ?? entryOf(policy, 'defaultSrc');
+  if (node === undefined) return [];
+  const items = node.type === 'list' ? node.items : [node];
+  return [[items.map((item) => (item.type === 'text' ? item.value : '')).join(' '), node]];
+}
+
+/** SVC218 */
+function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+  if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
+    return;
+  const given = call.args[0].type === 'binary' ? call.args[0].right : call.args[0];
+  const value = literal(given, module);
+  if (value?.type !== 'text') return;
+  const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
+  if (host === undefined || /^(?:localhost|127\.|\[::1\])/.test(host)) return;
+  if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
+    report(
+      'SVC218',
+      module,
+      given,
+      `the connection to ${host} has no TLS: passwords and rows can be read on the way`,
+    );
+}
+
+/** SVC208 for settings that are loaded. */
+function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
+  judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
+  for (const [key, what] of [
+    ['debug', 'answers show stack traces to every client'],
+    ['enableDocs', '/docs and /openapi.json show every route to every client'],
+  ] as const) {
+    const value = entryOf(call.args[0], key);
+    if (value?.type === 'value' && value.raw === 'true')
+      report('SVC208', module, value, what, {
+        severity: key === 'debug' ? 'error' : 'warning',
+        remedy: `Leave ${key} out of the source, and set it where you develop`,
+      });
+  }
+}
+
+/** SVC210: halves of all addresses, which no "all" among the words shows. */
+function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
+  const value = literal(given, module);
+  for (const item of value?.type === 'list' ? value.items : []) {
+    const prefix = item.type === 'text' ? /^([\d.]+|[\da-f:]+)\/(\d+)$/i.exec(item.value) : null;
+    if (prefix === null || Number(prefix[2]) >= 8) continue;
+    report(
+      'SVC210',
+      module,
+      value === given ? item : given,
+      `"${prefix[0]}" is so large a part of all addresses that clients are in it`,
+    );
+  }
+}
+
+/** SVC403: what is in the memory of one process, where the program starts several. */
+function judgeMemory(sources: Sources, report: ReportNode): void {
+  const isServedByMany = sources.all('call').some(({ node }) => {
+    const workers = calledName(node) === 'run' ? entryOf(node.args[0], 'workers') : undefined;
+    return workers !== undefined && (workers.type === 'call' || (numberOf(workers) ?? 0) > 1);
+  });
+  if (!isServedByMany) return;
+  for (const { module, node } of sources.all('call')) {
+    const name =
+      /^svc(?:\/db)?\.(Memory(?:RecordStore|RateLimitStore|Cache|RoomBus)|RateLimitMiddleware|RateLimiter)$/.exec(
+        meaningOfCall(node, module),
+      )?.[1];
+    if (name === undefined || (name.startsWith('RateLimit') && entryOf(node.args[0], 'store') !== undefined))
+      continue;
+    report(
+      'SVC403',
+      module,
+      node,
+      `${name.startsWith('RateLimit') ? `${name} counts` : `${name} keeps its records`} in the memory of one process, and run() starts several workers`,
+    );
+  }
+}
+
+const LIMITS =
+  /^(?:statementTimeoutMs|connectTimeoutMs|requestTimeoutMs|headersTimeoutMs|sendTimeoutMs|timeoutMs)$/;
+
+function isEndless(value: Node): boolean {
+  return (
+    (value.type === 'value' && (value.raw === 'false' || value.raw === '0')) ||
+    (value.type === 'name' && value.name === 'Infinity')
+  );
+}
+
+/** Whether an object is an argument, or an option inside of one. */
+function isOption(node: Node): boolean {
+  return (
+    node.parent?.type === 'call' ||
+    (node.parent?.type === 'entry' && node.parent.parent !== undefined && isOption(node.parent.parent))
+  );
+}

@@ -1,0 +1,46 @@
+/**
+ * The words that names are made of: the last name of an expression, the name that a value or a function gets.
+ */
+import { calledName, pathOf, walk } from './nodes.ts';
+import type { Fn, Node } from './nodes.ts';
+
+/** The last name of an expression: `apiKey` of `req.headers['x-api-key']`, in small letters without marks. */
+export function wordOf(node: Node): string {
+  if (node.type === 'await') return wordOf(node.value);
+  if (node.type === 'call') {
+    const [first] = node.args;
+    const isRead = /^(?:get|header|field)$/.test(calledName(node) ?? '') && first?.type === 'text';
+    return isRead ? bare(first.value) : '';
+  }
+  const path = pathOf(node);
+  return path === undefined ? '' : bare(path.slice(path.lastIndexOf('.') + 1));
+}
+
+export function bare(name: string): string {
+  return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
+}
+
+export function wordOfTarget(target: Node): string | undefined {
+  const path = pathOf(target);
+  return path?.slice(path.lastIndexOf('.') + 1);
+}
+
+export function mentions(node: Node, test: (word: string) => boolean): boolean {
+  let found = false;
+  walk(node, (part) => {
+    if ((part.type === 'name' || part.type === 'member') && test(wordOf(part))) found = true;
+    return !found && part.type !== 'function';
+  });
+  return found;
+}
+
+export function nameOfCallback(fn: Fn): string | undefined {
+  return (
+    fn.name ??
+    (fn.parent?.type === 'entry'
+      ? fn.parent.key
+      : fn.parent?.type === 'declarator'
+        ? wordOfTarget(fn.parent.target)
+        : undefined)
+  );
+}

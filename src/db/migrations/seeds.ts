@@ -1,0 +1,112 @@
+/**
+ * Seeds: rows for development, from SQL files of a folder. `svc migrate seed` runs all of them, in the order of their names, each time that it
+ * is called; nothing is noted. So they are written to be run again: delete first, or pass over rows that are there.
+ *
+ *   seeds/10_users.sql
+ *   seeds/20_notes.sql               each file in a transaction of its own
+ *   seeds/20_notes.postgres.sql      in place of 20_notes.sql on PostgreSQL, as for migrations
+ */
+import { readdirSync } from 'node:fs';
+import { SvcError } from '../../base/errors.ts';
+import { systemClock, type Clock } from '../../base/clock.ts';
+import { preferredFiles, readScript, type Script } from './source.ts';
+import type { Env } from '../../base/config.ts';
+import type { Database } from '../database.ts';
+import type { Dialect } from '../driver.ts';
+
+const FILE = /^([a-z0-9][a-z0-9_-]*)(?:\.(sqlite|postgres|mysql|mariadb))?\.sql$/;
+
+/** A file of seeds that has run. */
+export interface SeedDone {
+  readonly file: string;
+  readonly durationMs: number;
+}
+
+/** Fills a database with the rows of a folder. */
+export class Seeder {
+  readonly #database: Database;
+  readonly #directory: string;
+  readonly #clock: Clock;
+
+  /** Reads nothing yet. */
+  constructor(database: Database, directory: string, clock: Clock = systemClock) {
+    this.#database = database;
+    this.#directory = directory;
+    this.#clock = clock;
+  }
+
+  /** Runs all files. @throws SvcError `E_SEED` with the file, and what is wrong with it or what the database says; then its rows are undone, and those of earlier files remain */
+  async run(onDone?: (done: SeedDone) => void): Promise<readonly SeedDone[]> {
+    const seeds = readSeeds(this.#directory, this.#database.dialect);
+    const all: SeedDone[] = [];
+    for (const { file, script } of seeds) {
+      const startMs = this.#clock.monotonicMs();
+      await this.#runOne(script);
+      const done = { file, durationMs: Math.round(this.#clock.monotonicMs() - startMs) };
+      all.push(done);
+      onDone?.(done);
+    }
+    return all;
+  }
+
+  #runOne({ origin, statements }: Script): Promise<void> {
+    return this.#database.transaction(async (tx) => {
+      for (const { text, line } of statements) {
+        try {
+          await tx.script(text);
+        } catch (error) {
+          const said = error instanceof Error ? error.message : String(error);
+          throw new SvcError('E_SEED', [`${origin}, line ${line}: ${said}`], { cause: error });
+        }
+      }
+    });
+  }
+}
+
+/** Keeps seeds out of production, unless they are wanted there. @throws SvcError `E_SEED_PRODUCTION` */
+export function refuseInProduction(env: Env, isWanted: boolean): void {
+  if (env === 'production' && !isWanted) throw new SvcError('E_SEED_PRODUCTION', []);
+}
+
+/** The files for an engine, in the order of their names. @throws SvcError `E_SEED` */
+function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
+  const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
+  return [...names.values()].flatMap((group) => {
+    const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
+    const seed = group.find((each) => each.dialect === engine);
+    if (seed === undefined) return []; // all of its files are of other engines
+    const script = readScript(
+      directory,
+      seed.file,
+      dialect,
+      (origin, problem, cause) => new SvcError('E_SEED', [`${origin}: ${problem}`], { cause }),
+    );
+    if (!script.hasTransaction || !script.hasForeignKeys)
+      throw new SvcError('E_SEED', [`${script.origin}: directives "-- svc: …" are for migrations`]);
+    return [{ file: seed.file, script }];
+  });
+}
+
+function listSeeds(
+  directory: string,
+): readonly { readonly file: string; readonly name: string; readonly dialect: Dialect | undefined }[] {
+  let entries: string[];
+  try {
+    entries = readdirSync(directory)
+      .filter((entry) => !entry.startsWith('.'))
+      .sort();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const problem =
+      code === 'ENOENT' ? 'there is no such folder' : `it cannot be read (${code ?? String(error)})`;
+    throw new SvcError('E_SEED', [`"${directory}": ${problem}`], { cause: error });
+  }
+  return entries.map((file) => {
+    const [, name, dialect] = FILE.exec(file) ?? [];
+    if (name === undefined)
+      throw new SvcError('E_SEED', [
+        `"${file}" in "${directory}" is no name of a seed: small letters, digits, "_" and "-", then ".sql"`,
+      ]);
+    return { file, name, dialect: dialect as Dialect | undefined }; // the pattern says so
+  });
+}

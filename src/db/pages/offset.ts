@@ -1,0 +1,151 @@
+/**
+ * Pages by number, with their total: for small tables. The server reads and counts all rows before a page, and rows that are inserted
+ * meanwhile move others to the next one. For lists that grow there is keyset.ts.
+ *
+ *   const tags = new OffsetPages({ orderBy: { name: 'asc' } });
+ *   app.get('/tags', { db: Depends(db), query: tags.query, response: tags.response(Tag) }, async ({ db, query, req }) => {
+ *     const page = await tags.fetch(db, sql`select name from tag`, { query, req });
+ *     return reply(page, 200, page.headers);
+ *   });
+ */
+import { given, int, isObject, readOptions } from '../../base/options.ts';
+import { Field, Schema, int as integer, list } from '../../schema/schema.ts';
+import { sql, type Sql } from '../sql.ts';
+import { fromSource, orderBy, orderColumns } from './order.ts';
+import { linkHeaders, pageSchemas } from './page.ts';
+import type { HttpRequest } from '../../http/contracts.ts';
+import type { SchemaClass } from '../../schema/schema.ts';
+import type { Row } from '../driver.ts';
+import type { QueryOptions } from '../limits.ts';
+import type { Session } from '../session.ts';
+import type { OrderColumn, PageOrder } from './order.ts';
+
+/** How a list is cut into pages. */
+export interface OffsetPagesOptions {
+  /** Columns of the rows by importance; the last is a key, or pages may overlap. */
+  readonly orderBy: PageOrder;
+  /** Rows of a page where the client says nothing, 1 ... 10_000. Default 20. */
+  readonly size?: number | undefined;
+  /** Rows of a page at most, 1 ... 10_000. Default 100. */
+  readonly maxSize?: number | undefined;
+  /** The last page that may be asked for, 1 ... 1_000_000. Default 1_000. */
+  readonly maxPage?: number | undefined;
+}
+
+/** Parameters of the address, for `query` of a route. Spread them where a route has others, too. */
+export interface OffsetQuery {
+  readonly page: number;
+  readonly size: number;
+}
+
+/** A page as a response has it. */
+export interface OffsetPageBody<T> {
+  readonly items: readonly T[];
+  readonly page: number;
+  readonly size: number;
+  readonly total: number;
+}
+
+/** Rows, and where in the list they are. */
+export class OffsetPage<T> implements OffsetPageBody<T> {
+  readonly items: readonly T[];
+  /** Counted from 1. */
+  readonly page: number;
+  readonly size: number;
+  /** Rows of all pages. */
+  readonly total: number;
+  readonly #req: HttpRequest | undefined;
+
+  /** @internal */
+  constructor(body: OffsetPageBody<T>, req: HttpRequest | undefined) {
+    this.items = body.items;
+    this.page = body.page;
+    this.size = body.size;
+    this.total = body.total;
+    this.#req = req;
+  }
+
+  /** `Link` with the relations `first`, `prev`, `next` and `last` (RFC 8288), relative to the address of the request. */
+  get headers(): Readonly<Record<string, string>> {
+    const last = Math.max(1, Math.ceil(this.total / this.size));
+    const to = (page: number): { page: string } | undefined =>
+      page < 1 || page > last ? undefined : { page: String(page) };
+    return linkHeaders(this.#req, {
+      first: to(1),
+      prev: to(Math.min(this.page - 1, last)),
+      next: to(this.page + 1),
+      last: to(last),
+    });
+  }
+}
+
+const schemaOf = pageSchemas(
+  'NumberedPage',
+  (Item) =>
+    class extends Schema {
+      items = Field(list(Item));
+      page = Field(integer, { description: 'Number of the page, from 1' });
+      size = Field(integer, { description: 'Entries of a page' });
+      total = Field(integer, { description: 'Entries of all pages' });
+    } as unknown as SchemaClass,
+);
+
+/** A list that is read in numbered pages. See the top of this file. */
+export class OffsetPages {
+  readonly #columns: readonly OrderColumn[];
+  readonly #size: number;
+  readonly #maxSize: number;
+  readonly #maxPage: number;
+
+  /** @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: OffsetPagesOptions) {
+    const read = readOptions('OffsetPages', options, {
+      orderBy: given<PageOrder>('an object of columns and directions', isObject),
+      size: int(20, 1, 10_000),
+      maxSize: int(100, 1, 10_000),
+      maxPage: int(1_000, 1, 1_000_000),
+    });
+    this.#columns = orderColumns(read.orderBy ?? {});
+    this.#size = Math.min(read.size, read.maxSize);
+    this.#maxSize = read.maxSize;
+    this.#maxPage = read.maxPage;
+  }
+
+  /** Fields for `query` of a route. */
+  get query(): OffsetQuery {
+    return {
+      page: Field(1, { ge: 1, le: this.#maxPage, description: 'Number of the page, from 1' }),
+      size: Field(this.#size, { ge: 1, le: this.#maxSize, description: 'Entries of a page' }),
+    };
+  }
+
+  /** The schema of a page, for `response` of a route. */
+  response<T extends object>(Item: SchemaClass<T>): SchemaClass<OffsetPageBody<T>> {
+    return schemaOf(Item) as SchemaClass<OffsetPageBody<T>>;
+  }
+
+  /**
+   * Reads one page of the rows of a `select` without a limit, and counts all of them. Beyond the last page there are no items. Pass a
+   * transaction with `isolation: 'repeatable read'` where the total must be of one moment with the items.
+   */
+  async fetch<R extends object = Row>(
+    session: Session,
+    query: Sql,
+    request: { readonly query: OffsetQuery; readonly req?: HttpRequest | undefined },
+    options?: QueryOptions,
+  ): Promise<OffsetPage<R>> {
+    const page = Math.min(request.query.page, this.#maxPage);
+    const size = Math.min(request.query.size, this.#maxSize);
+    const source = fromSource(query);
+    const total = Number(await session.scalar(sql`select count(*) ${source}`, options));
+    const offset = (page - 1) * size;
+    const items =
+      offset >= total
+        ? []
+        : await session.fetchAll(
+            sql`select * ${source} ${orderBy(this.#columns, true)} limit ${size} offset ${offset}`,
+            options,
+          );
+    return new OffsetPage({ items: items as object[] as R[], page, size, total }, request.req); // its caller says so
+  }
+}

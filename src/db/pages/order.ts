@@ -1,0 +1,103 @@
+/**
+ * The order of a list, in SQL: how rows are sorted, and which rows come behind a position.
+ *
+ *   { created_at: 'desc', id: 'asc' }, behind (c, i)     created_at <= c and ((created_at < c) or (created_at = c and id > i))
+ *
+ * The first condition lets an index on the first column begin at the position. Columns whose values may be NULL say so: engines
+ * disagree on where NULL belongs, so that it is always behind all values here.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { shown } from '../../base/options.ts';
+import { sql, type Sql } from '../sql.ts';
+import type { Parameter } from '../values.ts';
+
+/** The direction of one column. A column that may be NULL has `nulls last`, in either direction. */
+export type Direction = 'asc' | 'desc' | 'asc nulls last' | 'desc nulls last';
+
+/** Columns of the rows with their directions, the most important first. Together their values are of one row only, so that the last is a key. */
+export type PageOrder = Readonly<Record<string, Direction>>;
+
+/** The values of one row in the columns of the order. */
+export type Position = readonly (Parameter & (string | number | bigint | boolean | Uint8Array | null))[];
+
+/** A column of an order. */
+export interface OrderColumn {
+  readonly name: string;
+  readonly isAscending: boolean;
+  readonly mayBeNull: boolean;
+}
+
+/** The name of the statement that a page is taken from. */
+const SOURCE = 'svc_page';
+
+/** The columns of an order. @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER` */
+export function orderColumns(order: PageOrder): readonly OrderColumn[] {
+  const columns = Object.entries(order).map(([name, direction]) => {
+    const [, word, nulls] = /^(asc|desc)( nulls last)?$/.exec(String(direction)) ?? [];
+    if (word === undefined)
+      throw new SvcError('E_DB_PAGE', [
+        `"${name}" has the direction ${shown(direction)}, and "asc", "desc", or one of them with "nulls last" is needed`,
+      ]);
+    sql.identifier(name); // refused here, where the mistake is
+    return { name, isAscending: word === 'asc', mayBeNull: nulls !== undefined };
+  });
+  if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['orderBy names no column']);
+  return columns;
+}
+
+/** `from (…) as svc_page`. A statement may end with a comment. */
+export function fromSource(query: Sql): Sql {
+  return sql`from (${query}
+) as ${sql.identifier(SOURCE)}`;
+}
+
+/** A column of the statement that a page is taken from. */
+export function sourceColumn(name: string): Sql {
+  return sql.identifier(SOURCE, name);
+}
+
+/** `order by …`, or the other way round. */
+export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sql {
+  const terms = columns.flatMap(({ name, isAscending, mayBeNull }) => {
+    const column = sourceColumn(name);
+    const term = isAscending === isForward ? sql`${column} asc` : sql`${column} desc`;
+    if (!mayBeNull) return [term];
+    const isNull = sql`case when ${column} is null then 1 else 0 end`;
+    return [isForward ? sql`${isNull} asc` : sql`${isNull} desc`, term];
+  });
+  return sql`order by ${sql.join(terms)}`;
+}
+
+/** The condition that a row comes behind a position, or before it. */
+export function beyond(columns: readonly OrderColumn[], position: Position, isForward: boolean): Sql {
+  const ways = columns.map((column, index) => {
+    const equal = columns.slice(0, index).map((earlier, at) => equals(earlier, position[at]!));
+    return sql`(${sql.join([...equal, past(column, position[index]!, isForward)], AND)})`;
+  });
+  const any = sql`(${sql.join(ways, OR)})`;
+  const [first] = columns;
+  if (first!.mayBeNull || ways.length === 1) return any;
+  const column = sourceColumn(first!.name);
+  const bound =
+    first!.isAscending === isForward ? sql`${column} >= ${position[0]!}` : sql`${column} <= ${position[0]!}`;
+  return sql`${bound} and ${any}`;
+}
+
+const AND = sql` and `;
+const OR = sql` or `;
+
+function equals({ name }: OrderColumn, value: Position[number]): Sql {
+  const column = sourceColumn(name);
+  return value === null ? sql`${column} is null` : sql`${column} = ${value}`;
+}
+
+function past(
+  { name, isAscending, mayBeNull }: OrderColumn,
+  value: Position[number],
+  isForward: boolean,
+): Sql {
+  const column = sourceColumn(name);
+  if (value === null) return isForward ? sql`1 = 0` : sql`${column} is not null`;
+  const compared = isAscending === isForward ? sql`${column} > ${value}` : sql`${column} < ${value}`;
+  return mayBeNull && isForward ? sql`(${compared} or ${column} is null)` : compared;
+}

@@ -1,0 +1,45 @@
+/**
+ * Dates and times in each form that a server writes them in (DateStyle, 8.5.2 of its manual) -> the form of its style ISO. A session may have
+ * changed the style, and a pooler between decides what it is at the start.
+ *
+ *   ISO        1997-12-17 07:37:16-08              SQL       12/17/1997 07:37:16 UTC · day first: 17/12/1997
+ *   German     17.12.1997 07:37:16 UTC             Postgres  Wed Dec 17 07:37:16 1997 UTC · date alone: 12-17-1997
+ *
+ * Abbreviations of time zones, other than UTC, name no offset: such text is returned as it is.
+ */
+
+const NUMERIC = /^(\d\d)([./-])(\d\d)\2(\d{4,})(?: (\d\d:\d\d:\d\d(?:\.\d+)?))?(?: ?((?!BC)\S+))?( BC)?$/;
+const NAMED =
+  /^\w{3} (?:([A-Z][a-z]{2}) (\d\d)|(\d\d) ([A-Z][a-z]{2})) (\d\d:\d\d:\d\d(?:\.\d+)?) (\d{4,})(?: ((?!BC)\S+))?( BC)?$/;
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const UTC = /^(?:UTC|GMT|Z)$/;
+const OFFSET = /^[-+]\d\d(?::?\d\d){0,2}$/;
+
+/** The text in the style ISO. `style` is the DateStyle of the session, for example `SQL, DMY`. */
+export function isoFromStyle(text: string, style: string | undefined): string {
+  if (style === undefined || style.startsWith('ISO')) return text;
+  const numeric = NUMERIC.exec(text);
+  if (numeric !== null) {
+    const [, first, separator, second, year, time, zone, bc] = numeric;
+    const isDayFirst = separator === '.' || style.endsWith('DMY');
+    const [month, day] = isDayFirst ? [second!, first!] : [first!, second!];
+    return iso(text, [year!, month, day], time, zone, bc);
+  }
+  const named = NAMED.exec(text);
+  if (named === null) return text; // infinity, for one
+  const [, month, day, dayBefore, monthBehind, time, year, zone, bc] = named;
+  const number = MONTHS.indexOf(month ?? monthBehind!) + 1;
+  return iso(text, [year!, String(number).padStart(2, '0'), day ?? dayBefore!], time, zone, bc);
+}
+
+function iso(
+  text: string,
+  date: readonly [year: string, month: string, day: string],
+  time: string | undefined,
+  zone: string | undefined,
+  bc: string | undefined,
+): string {
+  const offset = zone === undefined ? '' : UTC.test(zone) ? '+00' : OFFSET.test(zone) ? zone : undefined;
+  if (offset === undefined) return text;
+  return `${date.join('-')}${time === undefined ? '' : ` ${time}${offset}`}${bc ?? ''}`;
+}

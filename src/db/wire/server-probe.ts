@@ -1,0 +1,84 @@
+/**
+ * Finds out what a server is that says nothing: it waits for a client of another protocol. On connections of their own, and without secrets.
+ *
+ *   SSLRequest of PostgreSQL     its server answers S or N
+ *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
+ */
+import { connect, type Socket } from 'node:net';
+import { foreignServer, type ServerKind } from './foreign-server.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Endpoint } from './server-socket.ts';
+
+/** How long a server may say nothing before it is asked. */
+const SILENT_MS = 1_000;
+/** How long it has for its answer. */
+const ANSWER_MS = 2_000;
+const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
+const YES = 0x53;
+const NO = 0x4e;
+
+/** Calls `found` with what the server is, when it says nothing for a second and is of another kind than `ours`. Dispose of it when it has spoken. */
+export function probeWhenSilent(
+  endpoint: Endpoint,
+  ours: ServerKind,
+  clock: Clock,
+  found: (kind: string) => void,
+): Disposable {
+  let isOver = false;
+  const timer = clock.after(SILENT_MS, () => {
+    void askServer(endpoint, ours, clock).then((kind) => {
+      if (kind !== undefined && !isOver) found(kind);
+    });
+  });
+  return {
+    [Symbol.dispose]: () => {
+      isOver = true;
+      timer[Symbol.dispose]();
+    },
+  };
+}
+
+/** Returns what a server is; undefined when it is one of ours, or nothing tells. */
+export async function askServer(
+  endpoint: Endpoint,
+  ours: ServerKind,
+  clock: Clock,
+): Promise<string | undefined> {
+  const asked = QUESTIONS.map(async (question) => {
+    const kind = await ask(endpoint, question, ours, clock);
+    if (kind === undefined) throw new Error('no answer tells');
+    return kind;
+  });
+  try {
+    return await Promise.any(asked);
+  } catch {
+    return undefined;
+  }
+}
+
+function ask(
+  { at: { host, port }, path }: Endpoint,
+  question: Buffer,
+  ours: ServerKind,
+  clock: Clock,
+): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket: Socket = connect(path === undefined ? { host, port } : { path });
+    const timer = clock.after(ANSWER_MS, () => end(undefined));
+    const end = (kind: string | undefined): void => {
+      timer[Symbol.dispose]();
+      socket.destroy();
+      resolve(kind);
+    };
+    socket.on('error', () => end(undefined));
+    socket.once('close', () => end(undefined));
+    socket.once('connect', () => socket.write(question));
+    socket.once('data', (bytes: Buffer) => end(kindOf(bytes, ours)));
+  });
+}
+
+function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
+  const kind = foreignServer(bytes, ours);
+  if (kind !== undefined || ours === 'PostgreSQL') return kind;
+  return bytes.length === 1 && (bytes[0] === YES || bytes[0] === NO) ? 'a server of PostgreSQL' : undefined;
+}

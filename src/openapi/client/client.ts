@@ -1,0 +1,396 @@
+/**
+ * An OpenAPI document -> a TypeScript client in one file without imports: types, a function for each operation, and runtime.ts.
+ *
+ *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
+ *   const result = await api.readItem({ params: { id: 5 } });
+ *   if (result.ok) show(result.data); else if (result.status === 410) ...
+ *
+ * Equal documents give equal text.
+ */
+import { readFileSync } from 'node:fs';
+import { packageRoot } from '../../base/package-root.ts';
+import { list, record, resolve, text } from '../docs/document.ts';
+import { isJson, isJsonLines, isText } from './runtime.ts';
+import { TypeWriter, comment, key, union } from './types.ts';
+import type { JsonObject } from '../docs/document.ts';
+
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
+/** The places of parameters, and their members of the input. */
+const PLACES = [
+  ['path', 'params'],
+  ['query', 'query'],
+  ['header', 'headers'],
+  ['cookie', 'cookies'],
+] as const;
+/** Names of TypeScript and of the text around the schemas, which no schema gets. Those of runtime.ts are read from it. */
+const RESERVED = [
+  'any bigint boolean never null number object string symbol undefined unknown void',
+  'break case catch class const continue debugger default delete do else enum export extends false finally for function',
+  'if implements import in instanceof interface let new package private protected public return static super switch this',
+  'throw true try type typeof var while with yield async await',
+  'AbortSignal Array AsyncGenerator AsyncIterable Awaited Blob Error Exclude Extract FormData Headers JSON Math NonNullable',
+  'Object Parameters Promise ReadableStream Readonly Record RequestInit Response ReturnType String TextDecoder TextEncoder',
+  'TypeError Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
+  'ServerErrorStatus createClient',
+].flatMap((names) => names.split(' '));
+/** Exports of runtime.ts that only this file uses. */
+const PRIVATE =
+  /^export (?=(?:function (?:functionsOf|isJson|isJsonLines|isText)|interface (?:Operation|Scheme))\b)/gm;
+
+/** One operation, with its references followed. */
+interface Read {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  readonly operation: JsonObject;
+  readonly parameters: readonly JsonObject[];
+  /** Media type and content of the body. */
+  readonly body: readonly [type: string, media: JsonObject] | undefined;
+  readonly isBodyRequired: boolean;
+  readonly responses: readonly (readonly [status: string, content: JsonObject])[];
+  readonly security: readonly (readonly string[])[];
+}
+
+/** The text of a client. `document` is an OpenAPI 3.1 document. */
+export function clientText(document: object): string {
+  const root = document as JsonObject;
+  const runtime = readFileSync(new URL('src/openapi/client/runtime.ts', packageRoot()), 'utf8');
+  const operations = readOperations(root);
+  return new ClientWriter(root, operations, runtime).text();
+}
+
+class ClientWriter {
+  readonly #root: JsonObject;
+  readonly #operations: readonly Read[];
+  readonly #runtime: string;
+  readonly #types: TypeWriter;
+
+  constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
+    this.#root = root;
+    this.#operations = operations;
+    this.#runtime = runtime;
+    const own = [
+      ...runtime.matchAll(/^(?:export )?(?:async )?(?:type|interface|class|function\*?|const) (\w+)/gm),
+    ];
+    this.#types = new TypeWriter(
+      root,
+      new Set([...RESERVED, ...own.map(([, name]) => name!)]),
+      operations.map(({ responses }) => responses),
+    );
+  }
+
+  text(): string {
+    const info = record(this.#root['info']);
+    const title = [text(info['title']) ?? 'svc', text(info['version'])].filter((word) => word !== undefined);
+    return [
+      comment(
+        `Client of ${title.join(' ')}, written by \`svc openapi --client\`. Do not edit: write it again.`,
+      ),
+      this.#servers(),
+      this.#types.declarations(),
+      STATUSES,
+      this.#client(),
+      HELPERS,
+      this.#options(),
+      this.#table(),
+      this.#runtime
+        .replace(/^\/\*\*[^]*?\*\/\n/, '')
+        .replace(PRIVATE, '')
+        .trim(),
+      '',
+    ]
+      .filter((part, index, parts) => part !== '' || index === parts.length - 1)
+      .join('\n');
+  }
+
+  #servers(): string {
+    const urls = list(this.#root['servers']).flatMap((server) => text(record(server)['url']) ?? []);
+    const absolute = urls.filter((url) => /^https?:/.test(url)).map((url) => JSON.stringify(url));
+    return absolute.length === 0
+      ? ''
+      : `/** Addresses that the document names: one of them is the \`baseUrl\`. */\nexport const SERVERS = [${absolute.join(', ')}] as const;\n`;
+  }
+
+  #client(): string {
+    const members = this.#operations.map((read) => {
+      const { id, method, path, operation } = read;
+      const about = [
+        text(operation['summary']),
+        text(operation['description']),
+        `\`${method} ${path}\``,
+        operation['deprecated'] === true ? '@deprecated' : undefined,
+      ].filter((line) => line !== undefined);
+      return `${comment(about.join('\n\n'), '  ')}  ${key(id)}(${this.#input(read)}, call?: CallOptions): Promise<${this.#result(read)}>;\n`;
+    });
+    return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
+  }
+
+  /** The first parameter of a function. */
+  #input({ parameters, body, isBodyRequired }: Read): string {
+    const indent = '    ';
+    const groups: string[] = [];
+    let needs = false;
+    for (const [place, name] of PLACES) {
+      const found = parameters.filter((parameter) => parameter['in'] === place);
+      if (found.length === 0) continue;
+      const isRequired = found.some((parameter) => parameter['required'] === true);
+      const lines = found.map((parameter) => this.#parameter(parameter, indent));
+      groups.push(
+        `${indent}${name}${isRequired ? '' : '?'}: {\n${lines.join('')}${indent}}${isRequired ? '' : ' | undefined'};\n`,
+      );
+      needs ||= isRequired;
+    }
+    if (body !== undefined) {
+      const [type, media] = body;
+      const text = FORMS.has(type)
+        ? this.#form(media, indent)
+        : isJson(type)
+          ? this.#types.type(media['schema'], 'request', indent)
+          : 'RawBody';
+      groups.push(
+        `${indent}${FORMS.has(type) ? 'form' : 'body'}${isBodyRequired ? '' : '?'}: ${text}${isBodyRequired ? '' : ' | undefined'};\n`,
+      );
+      needs ||= isBodyRequired;
+    }
+    if (groups.length === 0) return 'input?: Record<string, never>';
+    return `input${needs ? '' : '?'}: {\n${groups.join('')}  }`;
+  }
+
+  #parameter(parameter: JsonObject, indent: string): string {
+    const [content] = Object.values(record(parameter['content']));
+    const schema = record(parameter['schema'] ?? record(content)['schema']);
+    const about = {
+      description: parameter['description'] ?? schema['description'],
+      deprecated: parameter['deprecated'],
+    };
+    return this.#types.member(
+      String(parameter['name']),
+      { ...schema, ...about },
+      {
+        isRequired: parameter['required'] === true,
+        place: 'request',
+        indent,
+      },
+    );
+  }
+
+  /** The fields of a form: files are `Blob`, and a `File` has a name. */
+  #form(media: JsonObject, indent: string): string {
+    const schema = resolve(this.#root, media['schema']);
+    const required = new Set(list(schema['required']));
+    const lines = Object.entries(record(schema['properties'])).map(([name, given]) => {
+      const member = resolve(this.#root, given);
+      const item = resolve(this.#root, member['items']);
+      const type = isFile(member) ? 'Blob' : isFile(item) ? 'Blob[]' : undefined;
+      const isRequired = required.has(name);
+      if (type === undefined)
+        return this.#types.member(name, given, { isRequired, place: 'request', indent });
+      return `${comment(text(member['description']), `${indent}  `)}${indent}  ${key(name)}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};\n`;
+    });
+    return lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
+  }
+
+  /** Successes one by one; failures with one type of body together. */
+  #result({ responses }: Read): string {
+    const successes: string[] = [];
+    const failures = new Map<string, string[]>();
+    const bodies = responses.map(([status, content]) => [status, this.#body(content)] as const);
+    for (const [status, body] of bodies) {
+      if (/^[45]|^default$/.test(status)) failures.set(body, [...(failures.get(body) ?? []), status]);
+      else successes.push(`Success<${statusType(status, [])}, ${body}>`);
+    }
+    const known = bodies.map(([status]) => status);
+    const failed = [...failures].map(
+      ([body, statuses]) => `Failure<${failureStatuses(statuses, known)}, ${body}>`,
+    );
+    return union([...successes, ...failed]);
+  }
+
+  #body(content: JsonObject): string {
+    const types = Object.entries(content).map(([type, media]) => {
+      if (type === '*/*') return 'Response';
+      if (type === 'text/event-stream') return 'AsyncIterable<ServerSentEvent>';
+      const schema = record(media)['schema'];
+      if (isJsonLines(type))
+        return `AsyncIterable<${this.#types.type(record(media)['itemSchema'], 'response', '  ')}>`;
+      if (isText(type)) return 'string';
+      return isJson(type) ? this.#types.type(schema, 'response', '  ') : 'Blob';
+    });
+    return types.length === 0 ? 'undefined' : union(types);
+  }
+
+  #options(): string {
+    const schemes = Object.entries(this.#schemes());
+    const members = schemes.map(
+      ([name, [, scheme]]) =>
+        `${comment(text(scheme['description']), '    ')}    readonly ${key(name)}?: Credential | undefined;\n`,
+    );
+    const auth = members.length === 0 ? '' : `  readonly auth?: {\n${members.join('')}  };\n`;
+    const entries = schemes.map(([name, [how]]) => `  ${keyOfTable(name)}: ${how},\n`);
+    return `/** Options of {@link createClient}. */
+export interface ClientOptions extends BaseOptions {
+${auth}}
+
+/** A client of the application at \`baseUrl\`. */
+export function createClient(options: ClientOptions): Client {
+  return functionsOf(OPERATIONS, SCHEMES, options) as unknown as Client; // the table has every operation
+}
+
+const SCHEMES: Readonly<Record<string, Scheme>> = {
+${entries.join('')}};
+`;
+  }
+
+  #schemes(): Record<string, readonly [how: string, scheme: JsonObject]> {
+    const given = Object.entries(record(record(this.#root['components'])['securitySchemes']));
+    return Object.fromEntries(
+      given.map(([name, value]) => {
+        const scheme = resolve(this.#root, value);
+        return [name, [schemeText(scheme), scheme] as const];
+      }),
+    );
+  }
+
+  /** Tables of the runtime. Operations share the media types of their responses. */
+  #table(): string {
+    const shared = new Map<string, number>();
+    const rows = this.#operations.map(({ id, method, path, parameters, body, responses, security }) => {
+      const types = responses.map(
+        ([status, content]) => `${JSON.stringify(status)}: ${JSON.stringify(Object.keys(content))}`,
+      );
+      const written = `{ ${types.join(', ')} }`;
+      const number = shared.get(written) ?? shared.size;
+      shared.set(written, number);
+      const joined = [...joinedParameters(parameters), ...joinedFields(body?.[1])];
+      const members = [
+        `method: ${JSON.stringify(method)}`,
+        `path: ${JSON.stringify(path)}`,
+        ...(body === undefined ? [] : [`body: ${JSON.stringify(body[0])}`]),
+        ...(joined.length === 0 ? [] : [`joined: ${JSON.stringify(joined)}`]),
+        `responses: RESPONSES[${number}]!`,
+        ...(security.length === 0 ? [] : [`security: ${JSON.stringify(security)}`]),
+      ];
+      return `  ${keyOfTable(id)}: { ${members.join(', ')} },\n`;
+    });
+    const responses = [...shared.keys()].map((written) => `  ${written},\n`);
+    return `/** Media types of responses by status. */
+const RESPONSES: readonly Operation['responses'][] = [
+${responses.join('')}];
+
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+${rows.join('')}};
+`;
+  }
+}
+
+const STATUSES = `${statusUnion('ClientErrorStatus', 400)}${statusUnion('ServerErrorStatus', 500)}/** Every status of a failure. */
+export type ErrorStatus = ClientErrorStatus | ServerErrorStatus;
+`;
+
+const HELPERS = `/** The input of an operation: \`InputOf<'readItem'>\`. */
+export type InputOf<K extends keyof Client> = Parameters<Client[K]>[0];
+
+/** The result of an operation: \`ResultOf<'readItem'>\`. */
+export type ResultOf<K extends keyof Client> = Awaited<ReturnType<Client[K]>>;
+`;
+
+function statusUnion(name: string, first: number): string {
+  const rows = Array.from({ length: 10 }, (_, ten) =>
+    Array.from({ length: 10 }, (_, one) => first + ten * 10 + one).join(' | '),
+  );
+  return `/** Statuses ${first} to ${first + 99}. */\nexport type ${name} =\n  | ${rows.join('\n  | ')};\n`;
+}
+
+/** Operations in the order of the document. One without an id is called by its method and path. */
+function readOperations(root: JsonObject): Read[] {
+  const found: Read[] = [];
+  const taken = new Set<string>();
+  for (const [path, entry] of Object.entries(record(root['paths']))) {
+    const item = resolve(root, entry);
+    for (const method of METHODS.filter((name) => typeof item[name] === 'object')) {
+      const operation = record(item[method]);
+      const wanted = text(operation['operationId']) ?? `${method}${path.replace(/\W+/g, '_')}`;
+      let id = wanted;
+      for (let n = 2; taken.has(id); n++) id = `${wanted}${n}`;
+      taken.add(id);
+      found.push({ id, method: method.toUpperCase(), path, operation, ...readParts(root, item, operation) });
+    }
+  }
+  return found;
+}
+
+function readParts(
+  root: JsonObject,
+  item: JsonObject,
+  operation: JsonObject,
+): Omit<Read, 'id' | 'method' | 'path' | 'operation'> {
+  const all = [...list(item['parameters']), ...list(operation['parameters'])].map((one) =>
+    resolve(root, one),
+  );
+  const body = resolve(root, operation['requestBody']);
+  const contents = Object.entries(record(body['content']));
+  // files need multipart, and it takes texts too
+  const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
+  return {
+    parameters: [...new Map(all.map((one) => [`${String(one['in'])} ${String(one['name'])}`, one])).values()],
+    body: chosen === undefined ? undefined : [chosen[0], record(chosen[1])],
+    isBodyRequired: body['required'] === true,
+    responses: Object.entries(record(operation['responses'])).map(
+      ([status, response]) => [status, record(resolve(root, response)['content'])] as const,
+    ),
+    security: list(operation['security'] ?? root['security']).map((one) => Object.keys(record(one))),
+  };
+}
+
+function isFile({ contentMediaType, contentEncoding, format }: JsonObject): boolean {
+  return format === 'binary' || (contentMediaType !== undefined && contentEncoding === undefined);
+}
+
+function joinedParameters(parameters: readonly JsonObject[]): string[] {
+  return parameters
+    .filter((parameter) => parameter['in'] === 'query' && parameter['explode'] === false)
+    .map((parameter) => String(parameter['name']));
+}
+
+function joinedFields(media: JsonObject = {}): string[] {
+  return Object.entries(record(media['encoding']))
+    .filter(([, encoding]) => record(encoding)['explode'] === false)
+    .map(([name]) => name);
+}
+
+function schemeText(scheme: JsonObject): string {
+  const { type, in: place, name } = scheme;
+  if (type === 'apiKey' && ['header', 'query', 'cookie'].includes(String(place)))
+    return `{ in: ${JSON.stringify(place)}, name: ${JSON.stringify(String(name))} }`;
+  const isBasic = type === 'http' && String(scheme['scheme']).toLowerCase() === 'basic';
+  return `{ in: "${isBasic ? 'basic' : 'bearer'}" }`;
+}
+
+/** A name of the table: as a literal, `__proto__` would set a prototype. */
+function keyOfTable(name: string): string {
+  return name === '__proto__' ? `['__proto__']` : key(name);
+}
+
+function statusType(status: string, except: readonly string[]): string {
+  const range = { '4XX': 'ClientErrorStatus', '5XX': 'ServerErrorStatus', default: 'ErrorStatus' }[status];
+  if (range === undefined) return /^\d{3}$/.test(status) ? status : 'number';
+  return except.length === 0 ? range : `Exclude<${range}, ${except.join(' | ')}>`;
+}
+
+/** The statuses of failures with one body: a range goes without those statuses that have another one. */
+function failureStatuses(statuses: readonly string[], known: readonly string[]): string {
+  const ranges = statuses.filter((status) => /\D/.test(status));
+  const single = statuses.filter((status) => /^\d/.test(status) && !ranges.includes(`${status[0]!}XX`));
+  const others = known.filter((status) => /^[45]\d\d$/.test(status) && !statuses.includes(status));
+  const isAll = ranges.includes('4XX') && ranges.includes('5XX');
+  const parts = isAll
+    ? [statusType('default', others)]
+    : ranges.map((range) =>
+        statusType(
+          range,
+          others.filter((status) => range === 'default' || status[0] === range[0]),
+        ),
+      );
+  return union([...single.filter((status) => /^\d{3}$/.test(status)), ...parts]);
+}

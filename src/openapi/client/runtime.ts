@@ -1,0 +1,347 @@
+/**
+ * Runtime of a generated client: builds requests, sends them with `fetch`, and reads responses by status and media type.
+ *
+ * `svc openapi --client` copies this file into the client, so it imports nothing and runs in browsers, Node, Deno and Bun.
+ * Values of a caller never change the path or the origin of a request. Redirects are returned, not followed: a key in a header
+ * field would go along to another site.
+ */
+
+/** A credential, or a function that returns it for each call. Without one the call is sent without it. */
+export type Credential = string | (() => string | undefined | Promise<string | undefined>);
+
+/** Options of a client. */
+export interface BaseOptions {
+  /** Address of the application, such as `https://api.example.com/v1`. In browsers, `''` is the page's own site. */
+  readonly baseUrl: string;
+  /** Default: the global `fetch`. */
+  readonly fetch?: typeof fetch | undefined;
+  /** Header fields of every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Whether browsers send cookies to another site. Default: to the page's own site only. */
+  readonly credentials?: 'include' | 'omit' | 'same-origin' | undefined;
+  /** Credentials by security scheme. */
+  readonly auth?: Readonly<Record<string, Credential | undefined>> | undefined;
+}
+
+/** Options of one call. */
+export interface CallOptions {
+  /** Aborts the call; the promise rejects with the reason of the signal. */
+  readonly signal?: AbortSignal | undefined;
+  /** Header fields of this request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A response of success. `response` has the header fields. */
+export interface Success<Status extends number, Data> {
+  readonly ok: true;
+  readonly status: Status;
+  readonly data: Data;
+  readonly response: Response;
+}
+
+/** A response of failure. `error` is its body. */
+export interface Failure<Status extends number, Body> {
+  readonly ok: false;
+  readonly status: Status;
+  readonly error: Body;
+  readonly response: Response;
+}
+
+/** An event of a stream (`text/event-stream`). */
+export interface ServerSentEvent {
+  /** `message` where the server names none. */
+  readonly event: string;
+  readonly data: string;
+  /** Id of the last event that had one; send it as `Last-Event-ID` to continue. */
+  readonly id: string;
+}
+
+/** A body that is sent as it is. */
+export type RawBody = NonNullable<RequestInit['body']>;
+
+/** A failure as an error: {@link unwrap} throws it. */
+export class HttpError extends Error {
+  override readonly name: string = 'HttpError';
+  readonly status: number;
+  readonly body: unknown;
+  readonly response: Response;
+
+  constructor({ status, error, response }: Failure<number, unknown>) {
+    super(`${response.url} returned status ${status}`);
+    this.status = status;
+    this.body = error;
+    this.response = response;
+  }
+}
+
+/** A response that the interface does not document, such as the error page of a proxy. Its body is not read. */
+export class UnexpectedResponse extends Error {
+  override readonly name: string = 'UnexpectedResponse';
+  readonly response: Response;
+
+  constructor(response: Response, what: string, options?: { readonly cause: unknown }) {
+    super(`${response.url} returned ${what}`, options);
+    this.response = response;
+  }
+}
+
+/** Returns the data of a success. @throws HttpError for a failure */
+export async function unwrap<R extends Success<number, unknown> | Failure<number, unknown>>(
+  result: R | Promise<R>,
+): Promise<Extract<R, { readonly ok: true }>['data']> {
+  const settled: Success<number, unknown> | Failure<number, unknown> = await result;
+  if (!settled.ok) throw new HttpError(settled);
+  return settled.data as Extract<R, { readonly ok: true }>['data']; // `ok` tells the two apart
+}
+
+/** The events of a stream, as they arrive. Leaving the loop closes the connection. */
+export async function* events(response: Response): AsyncGenerator<ServerSentEvent, void, undefined> {
+  let [event, data, id] = ['', '', ''];
+  for await (const line of linesOf(response)) {
+    if (line === '') {
+      if (data !== '') yield { event: event === '' ? 'message' : event, data: data.slice(0, -1), id };
+      [event, data] = ['', ''];
+      continue;
+    }
+    const colon = line.indexOf(':');
+    const field = colon === -1 ? line : line.slice(0, colon);
+    const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1);
+    if (field === 'data') data += `${value}\n`;
+    else if (field === 'event') event = value;
+    else if (field === 'id' && !value.includes('\0')) id = value;
+    if (data.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'an event without end');
+  }
+}
+
+/** The values of a stream that has one JSON text a line. */
+export async function* jsonLines(response: Response): AsyncGenerator<unknown, void, undefined> {
+  for await (const line of linesOf(response)) if (line.trim() !== '') yield JSON.parse(line);
+}
+
+/** Characters of one event or line. */
+const MOST_CHARACTERS = 16 * 1024 * 1024;
+
+async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
+  if (response.body === null) return;
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder(); // leaves out a byte order mark
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
+      const isOpen = !done && rest.endsWith('\r'); // the line feed may follow
+      const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
+      rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns one at least
+      yield* lines;
+      if (done) return;
+      if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line without end');
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined); // it may have failed already
+  }
+}
+
+/** An operation as the client knows it. */
+export interface Operation {
+  readonly method: string;
+  readonly path: string;
+  /** Media type of the body. */
+  readonly body?: string;
+  /** Lists that are sent as one text, with commas between their items. */
+  readonly joined?: readonly string[];
+  /** Media types by status; an empty list is for no content. */
+  readonly responses: Readonly<Record<string, readonly string[]>>;
+  /** Names of schemes that are needed together; any one of the lists is enough. */
+  readonly security?: readonly (readonly string[])[];
+}
+
+/** How a scheme sends its credential. */
+export interface Scheme {
+  readonly in: 'bearer' | 'basic' | 'header' | 'query' | 'cookie';
+  readonly name?: string;
+}
+
+/** Values of a call, by their place. */
+interface Input {
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly query?: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly cookies?: Readonly<Record<string, unknown>>;
+  readonly body?: unknown;
+  readonly form?: Readonly<Record<string, unknown>>;
+}
+
+/** A function for each operation. */
+export function functionsOf(
+  operations: Readonly<Record<string, Operation>>,
+  schemes: Readonly<Record<string, Scheme>>,
+  options: BaseOptions,
+): Record<string, (input?: Input, call?: CallOptions) => Promise<unknown>> {
+  return Object.fromEntries(
+    Object.entries(operations).map(([name, operation]) => [
+      name,
+      (input: Input = {}, call: CallOptions = {}) => send(operation, schemes, options, input, call),
+    ]),
+  );
+}
+
+async function send(
+  operation: Operation,
+  schemes: Readonly<Record<string, Scheme>>,
+  { baseUrl, fetch: given = fetch, headers: usual, credentials, auth = {} }: BaseOptions,
+  input: Input,
+  { signal, headers: own }: CallOptions,
+): Promise<unknown> {
+  const headers = new Headers(usual);
+  const query = queryOf(input.query, operation.joined);
+  const cookies = textsOf(input.cookies, operation.joined).map(([name, text]) => `${name}=${text}`);
+  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {})))
+    headers.set(name, text);
+  for (const [scheme, text] of await credentialsOf(operation, auth)) {
+    const { in: place, name = '' } = schemes[scheme] ?? { in: 'bearer' };
+    if (place === 'query') query.push(`${encodeURIComponent(name)}=${encodeURIComponent(text)}`);
+    else if (place === 'cookie') cookies.push(`${name}=${text}`);
+    else if (place === 'header') headers.set(name, text);
+    else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
+  }
+  if (cookies.length > 0) headers.set('Cookie', cookies.join('; ')); // browsers send their own instead
+  for (const [name, text] of Object.entries(own ?? {})) headers.set(name, text);
+  const init: RequestInit & { duplex?: 'half' } = { method: operation.method, headers, redirect: 'manual' };
+  if (signal !== undefined) init.signal = signal;
+  if (credentials !== undefined) init.credentials = credentials;
+  addBody(init, headers, operation, input);
+  const address = `${baseUrl.replace(/\/$/, '')}${pathOf(operation.path, input.params)}`;
+  return resultOf(
+    operation,
+    await given(query.length === 0 ? address : `${address}?${query.join('&')}`, init),
+  );
+}
+
+/** Fills in a path. @throws TypeError for a value that would name another path */
+function pathOf(template: string, params: Readonly<Record<string, unknown>> = {}): string {
+  return template.replace(/\{([^}]+)\}/g, (_, name: string) => {
+    const text = textOf(params[name] ?? '');
+    if (text === '' || text === '.' || text === '..')
+      throw new TypeError(`The path parameter "${name}" is "${text}", which would name another path`);
+    return encodeURIComponent(text);
+  });
+}
+
+function queryOf(values: Input['query'], joined: readonly string[] = []): string[] {
+  return textsOf(values, joined).map(([name, text]) => {
+    const encoded = joined.includes(name)
+      ? text.split(',').map(encodeURIComponent).join(',')
+      : encodeURIComponent(text);
+    return `${encodeURIComponent(name)}=${encoded}`;
+  });
+}
+
+/** Values as texts: an item of a list each, or all of them in one. */
+function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [string, string][] {
+  return Object.entries(values).flatMap(([name, value]): [string, string][] => {
+    if (value === undefined || value === null) return [];
+    const texts = Array.isArray(value) ? value.map(textOf) : [textOf(value)];
+    if (joined.includes(name)) return texts.length === 0 ? [] : [[name, texts.join(',')]];
+    return texts.map((text) => [name, text]);
+  });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+}
+
+/** The credentials of the first alternative that has all of them. */
+async function credentialsOf(
+  { security = [] }: Operation,
+  auth: NonNullable<BaseOptions['auth']>,
+): Promise<[scheme: string, text: string][]> {
+  for (const names of security) {
+    const found: [string, string][] = [];
+    for (const name of names) {
+      const given = auth[name];
+      const text = typeof given === 'function' ? await given() : given;
+      if (text !== undefined) found.push([name, text]);
+    }
+    if (found.length === names.length || names === security.at(-1)) return found;
+  }
+  return [];
+}
+
+function base64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+}
+
+function addBody(
+  init: RequestInit & { duplex?: 'half' },
+  headers: Headers,
+  { body: type, joined }: Operation,
+  { body, form }: Input,
+): void {
+  if (type === undefined || (body === undefined && form === undefined)) return;
+  if (type === 'multipart/form-data') {
+    init.body = formOf(form, joined); // fetch adds the boundary to the content type
+    return;
+  }
+  headers.set('Content-Type', type);
+  if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
+  else if (isJson(type)) init.body = JSON.stringify(body);
+  else init.body = body as RawBody; // as the types of the client say
+  if (body instanceof ReadableStream) init.duplex = 'half';
+}
+
+function formOf(form: Input['form'] = {}, joined: readonly string[] = []): FormData {
+  const data = new FormData();
+  for (const [name, value] of Object.entries(form)) {
+    const values: unknown[] = Array.isArray(value) ? value : [value];
+    if (values[0] instanceof Blob) for (const file of values) data.append(name, file as Blob);
+    else for (const [, text] of textsOf({ [name]: value }, joined)) data.append(name, text);
+  }
+  return data;
+}
+
+async function resultOf({ responses }: Operation, response: Response): Promise<unknown> {
+  const { status } = response;
+  const ok = status < 400;
+  const types = responses[status] ?? responses[`${Math.floor(status / 100)}XX`] ?? responses['default'];
+  if (types === undefined) {
+    const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`; // browsers hide where to
+    throw new UnexpectedResponse(response, `${what}, which is not documented`);
+  }
+  const data = await dataOf(response, types);
+  return ok ? { ok, status, data, response } : { ok, status, error: data, response };
+}
+
+async function dataOf(response: Response, types: readonly string[]): Promise<unknown> {
+  if (types.includes('*/*')) return response;
+  if (types.length === 0) return void (await response.body?.cancel());
+  const [given = ''] = (response.headers.get('Content-Type') ?? '').split(';');
+  const type = given.trim().toLowerCase();
+  if (!types.some((one) => one === type || (one.endsWith('/*') && type.startsWith(one.slice(0, -1)))))
+    throw new UnexpectedResponse(response, `status ${response.status} with content of type "${type}"`);
+  if (type === 'text/event-stream') return events(response);
+  if (isJsonLines(type)) return jsonLines(response);
+  if (isText(type)) return response.text();
+  if (!isJson(type)) return response.blob();
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new UnexpectedResponse(response, 'content that is not JSON', { cause });
+  }
+}
+
+/** Whether a media type holds JSON. */
+export function isJson(type: string): boolean {
+  return /[/+]json$/.test(type);
+}
+
+/** Whether a media type holds one JSON text a line. */
+export function isJsonLines(type: string): boolean {
+  return type === 'application/x-ndjson' || type === 'application/jsonl';
+}
+
+/** Whether a media type holds text. */
+export function isText(type: string): boolean {
+  return type.startsWith('text/') || /[/+]xml$/.test(type);
+}

@@ -1,0 +1,218 @@
+/**
+ * JSON Schema as TypeScript: one exported type for each named schema, the others written where they are used.
+ *
+ * A schema of requests leaves out read-only members, and takes undefined for optional ones. What a type cannot say, such as
+ * bounds, patterns and formats, is left to the server.
+ */
+import { list, record, text, unescaped } from '../docs/document.ts';
+import type { JsonObject } from '../docs/document.ts';
+
+/** Where a type is used. A named schema that responses have is written for responses. */
+type Place = 'request' | 'response';
+
+const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
+const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
+const INDENT = '  ';
+
+/** Writes the types of one document. `reserved` has the names that no schema gets. */
+export class TypeWriter {
+  readonly #schemas: JsonObject;
+  readonly #names: ReadonlyMap<string, string>;
+  /** Named schemas that responses lead to. */
+  readonly #answered: ReadonlySet<string>;
+
+  constructor(root: JsonObject, reserved: ReadonlySet<string>, responses: readonly unknown[]) {
+    this.#schemas = record(record(root['components'])['schemas']);
+    this.#names = namesOf(Object.keys(this.#schemas), reserved);
+    this.#answered = new Set(this.#reached(responses));
+  }
+
+  /** Every named schema as a declaration. */
+  declarations(): string {
+    return Object.entries(this.#schemas)
+      .map(([name, schema]) => this.#declaration(name, record(schema)))
+      .join('\n');
+  }
+
+  /** A type as text. `indent` is that of the line it stands in. */
+  type(schema: unknown, place: Place, indent = ''): string {
+    if (schema === undefined || schema === true) return 'unknown';
+    if (schema === false) return 'never';
+    const given = record(schema);
+    const ref = text(given['$ref']);
+    if (ref !== undefined) return this.#reference(ref);
+    if (given['const'] !== undefined) return JSON.stringify(given['const']);
+    const values = list(given['enum']);
+    if (values.length > 0) return union(values.map((value) => JSON.stringify(value)));
+    const variants = [...list(given['oneOf']), ...list(given['anyOf'])];
+    if (variants.length > 0) return union(variants.map((one) => this.type(one, place, indent)));
+    const own = this.#own(given, place, indent);
+    const parts = list(given['allOf'])
+      .map((part) => this.type(part, place, indent))
+      .filter((part) => part !== 'unknown');
+    if (parts.length === 0) return own;
+    const all = own === 'unknown' ? parts : [own, ...parts];
+    return [...new Set(all)].map(bracketed).join(' & ');
+  }
+
+  #declaration(name: string, schema: JsonObject): string {
+    const place = this.#answered.has(name) ? 'response' : 'request';
+    const type = this.type(schema, place);
+    const identifier = this.#names.get(name)!;
+    return `${comment(text(schema['description']))}export ${isObject(type) ? `interface ${identifier} ${type}` : `type ${identifier} = ${type};`}\n`;
+  }
+
+  #reference(ref: string): string {
+    return this.#names.get(nameIn(ref)) ?? 'unknown';
+  }
+
+  #own(given: JsonObject, place: Place, indent: string): string {
+    const { type } = given;
+    const types = Array.isArray(type) ? type : [text(type) ?? impliedType(given)];
+    return union(types.map((one) => this.#single(one, given, place, indent)));
+  }
+
+  #single(type: unknown, given: JsonObject, place: Place, indent: string): string {
+    switch (type) {
+      case 'string':
+        return 'string';
+      case 'integer':
+      case 'number':
+        return 'number';
+      case 'boolean':
+      case 'null':
+        return type;
+      case 'array':
+        return this.#array(given, place, indent);
+      case 'object':
+        return this.#object(given, place, indent);
+      default:
+        return 'unknown';
+    }
+  }
+
+  #array(given: JsonObject, place: Place, indent: string): string {
+    const items = list(given['prefixItems']);
+    if (items.length > 0) return `[${items.map((item) => this.type(item, place, indent)).join(', ')}]`;
+    return `${place === 'request' ? 'readonly ' : ''}${bracketed(this.type(given['items'], place, indent))}[]`;
+  }
+
+  #object(given: JsonObject, place: Place, indent: string): string {
+    const members = Object.entries(record(given['properties'])).filter(
+      ([, member]) => place === 'response' || record(member)['readOnly'] !== true,
+    );
+    const others = [
+      given['additionalProperties'],
+      ...Object.values(record(given['patternProperties'])),
+    ].filter(
+      (one) => one !== undefined && one !== false && (one !== true || given['properties'] === undefined),
+    );
+    const map = union(others.map((one) => this.type(one, place, indent)));
+    if (members.length === 0 && (others.length > 0 || given['properties'] === undefined))
+      return `Record<string, ${others.length === 0 ? 'unknown' : map}>`;
+    const required = new Set(list(given['required']));
+    const lines = members.map(([name, member]) =>
+      this.member(name, member, { isRequired: required.has(name), place, indent }),
+    );
+    const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
+    return others.length === 0 ? object : `${object} & Record<string, unknown>`; // an index type would have to fit every member
+  }
+
+  /** One member of an object as lines, with its description. */
+  member(
+    name: string,
+    schema: unknown,
+    {
+      isRequired,
+      place,
+      indent,
+    }: { readonly isRequired: boolean; readonly place: Place; readonly indent: string },
+  ): string {
+    const inner = indent + INDENT;
+    const given = record(schema);
+    const type = this.type(schema, place, inner);
+    const isLoose = !isRequired && place === 'request' && type !== 'unknown';
+    const about = [text(given['description']), given['deprecated'] === true ? '@deprecated' : undefined];
+    return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
+  }
+
+  /** Names of all schemas that values lead to. */
+  #reached(values: readonly unknown[]): Iterable<string> {
+    const found = new Set<string>();
+    const visit = (value: unknown): void => {
+      if (typeof value !== 'object' || value === null) return;
+      const ref = text(record(value)['$ref']);
+      const name = ref === undefined ? undefined : nameIn(ref);
+      if (name !== undefined && Object.hasOwn(this.#schemas, name) && !found.has(name)) {
+        found.add(name);
+        visit(this.#schemas[name]);
+      }
+      for (const inner of Object.values(value)) visit(inner);
+    };
+    visit(values);
+    return found;
+  }
+}
+
+/** A member's name as it is written: in quotation marks where it is not an identifier. */
+export function key(name: string): string {
+  return IDENTIFIER.test(name) ? name : JSON.stringify(name);
+}
+
+/** A doc comment on lines of its own; nothing for no text. */
+export function comment(about: string | undefined, indent = ''): string {
+  if (about === undefined || about.trim() === '') return '';
+  const lines = about
+    .trim()
+    .replaceAll('*/', '*\\/')
+    .split(/\r\n|[\r\n\u2028\u2029]/);
+  if (lines.length === 1) return `${indent}/** ${lines[0]!} */\n`;
+  return `${indent}/**\n${lines.map((line) => `${indent} * ${line}`.trimEnd()).join('\n')}\n${indent} */\n`;
+}
+
+/** The types of a union, each once. */
+export function union(types: readonly string[]): string {
+  const distinct = [...new Set(types)];
+  if (distinct.includes('unknown')) return 'unknown';
+  return distinct.length === 0
+    ? 'never'
+    : distinct.map((type) => (distinct.length === 1 ? type : part(type))).join(' | ');
+}
+
+function nameIn(ref: string): string {
+  return unescaped(COMPONENT.exec(ref)?.[1] ?? '')
+    .replaceAll('~1', '/')
+    .replaceAll('~0', '~');
+}
+
+/** An identifier for each schema: its own name, or one with `Schema` and a number behind it where that is taken. */
+function namesOf(names: readonly string[], reserved: ReadonlySet<string>): ReadonlyMap<string, string> {
+  const taken = new Set(reserved);
+  const found = new Map<string, string>();
+  for (const name of names) {
+    const base = name.replace(/[^\w$]+/g, '_').replace(/^(?=\d|$)/, '_');
+    let identifier = taken.has(base) ? `${base}Schema` : base;
+    for (let n = 2; taken.has(identifier); n++) identifier = `${base}Schema${n}`;
+    taken.add(identifier);
+    found.set(name, identifier);
+  }
+  return found;
+}
+
+function impliedType(given: JsonObject): string {
+  if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
+  return given['items'] !== undefined || given['prefixItems'] !== undefined ? 'array' : 'any';
+}
+
+function part(type: string): string {
+  return type.includes(' & ') ? bracketed(type) : type;
+}
+
+function bracketed(type: string): string {
+  return /[|&]|^readonly /.test(type) && !isObject(type) ? `(${type})` : type;
+}
+
+/** Whether a type is one object written out, with nothing beside it. */
+function isObject(type: string): boolean {
+  return type.startsWith('{') && type.endsWith('}') && !/^ *\} [&|]/m.test(type);
+}

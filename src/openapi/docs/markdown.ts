@@ -1,0 +1,336 @@
+/**
+ * Descriptions in Markdown -> HTML: paragraphs, headings, lists, tables, quotes, code, emphasis and links (CommonMark and tables
+ * of GitHub, without HTML). Text that is none of these stays text.
+ *
+ *   lines -> blocks, a block within another to a depth of 6 -> inline text, where each search ends after 2,000 characters
+ *
+ * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links, and images are links to them.
+ */
+import { NOTHING, html, joined } from './markup.ts';
+import type { Content, Markup } from './markup.ts';
+
+const MOST_CHARACTERS = 50_000;
+const MOST_DEPTH = 6;
+/** Characters between the two ends of an emphasis, a code span or a link. */
+const MOST_SPAN = 2_000;
+
+const BLANK = /^\s*$/;
+const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+const HEADING = /^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$/;
+const RULE = /^ {0,3}(?:-[ \t]*){3,}$|^ {0,3}(?:\*[ \t]*){3,}$|^ {0,3}(?:_[ \t]*){3,}$/;
+const QUOTE = /^ {0,3}> ?/;
+const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?=\S)/;
+const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
+
+/** A description as blocks. Nothing for no text. */
+export function prose(text: string | undefined): Markup {
+  if (text === undefined || text.trim() === '') return NOTHING;
+  return blocks(
+    text
+      .slice(0, MOST_CHARACTERS)
+      .trim()
+      .split(/\r\n|\r|\n/),
+    0,
+  );
+}
+
+/** A description in one line: emphasis, code and links. */
+export function inline(text: string): Markup {
+  return spans(text.slice(0, MOST_CHARACTERS), 0);
+}
+
+// ── blocks ──
+
+function blocks(lines: readonly string[], depth: number): Markup {
+  const found: Markup[] = [];
+  for (let at = 0; at < lines.length;) {
+    const [block, next] = blockAt(lines, at, depth);
+    found.push(block);
+    at = next;
+  }
+  return joined(found, '');
+}
+
+/** The block that begins in a line, and the line behind it. */
+function blockAt(lines: readonly string[], at: number, depth: number): readonly [Markup, next: number] {
+  const line = lines[at]!;
+  if (BLANK.test(line)) return [NOTHING, at + 1];
+  const fence = FENCE.exec(line)?.[1];
+  if (fence !== undefined) return fenced(lines, at, fence);
+  const heading = HEADING.exec(line)?.[1];
+  if (heading !== undefined) return [html`<p><b>${inline(heading)}</b></p>`, at + 1]; // the outline is the page's own
+  if (RULE.test(line)) return [html`<hr>`, at + 1];
+  if (isTable(lines, at)) return table(lines, at);
+  if (depth < MOST_DEPTH && QUOTE.test(line)) {
+    const end = endOf(lines, at, (each) => QUOTE.test(each));
+    const inner = lines.slice(at, end).map((each) => each.replace(QUOTE, ''));
+    return [html`<blockquote>${blocks(inner, depth + 1)}</blockquote>`, end];
+  }
+  if (depth < MOST_DEPTH && ITEM.test(line)) return listAt(lines, at, depth);
+  const end = Math.max(
+    at + 1,
+    endOf(lines, at + 1, (each, index) => !startsBlock(lines, index, each)),
+  );
+  return [
+    html`<p>${inline(
+      lines
+        .slice(at, end)
+        .map((each) => each.trimStart())
+        .join('\n'),
+    )}</p>`,
+    end,
+  ];
+}
+
+function endOf(
+  lines: readonly string[],
+  from: number,
+  isInside: (line: string, index: number) => boolean,
+): number {
+  let end = from;
+  while (end < lines.length && isInside(lines[end]!, end)) end++;
+  return end;
+}
+
+/** Whether a line ends the paragraph before it. */
+function startsBlock(lines: readonly string[], at: number, line: string): boolean {
+  return (
+    BLANK.test(line) ||
+    FENCE.test(line) ||
+    HEADING.test(line) ||
+    RULE.test(line) ||
+    QUOTE.test(line) ||
+    ITEM.test(line) ||
+    isTable(lines, at)
+  );
+}
+
+function fenced(lines: readonly string[], at: number, fence: string): readonly [Markup, number] {
+  const closes = (line: string): boolean => line.trim().startsWith(fence) && /^ {0,3}(`+|~+)\s*$/.test(line);
+  const end = endOf(lines, at + 1, (line) => !closes(line));
+  return [html`<pre tabindex="0">${lines.slice(at + 1, end).join('\n')}</pre>`, end + 1];
+}
+
+function listAt(lines: readonly string[], at: number, depth: number): readonly [Markup, number] {
+  const kindOf = (line: string): string | undefined => ITEM.exec(line)?.[2]?.at(-1)!.replace(/[*+]/, '-');
+  const kind = kindOf(lines[at]!)!;
+  const items: Markup[] = [];
+  let next = at;
+  while (next < lines.length && kindOf(lines[next]!) === kind && !RULE.test(lines[next]!)) {
+    const indent = ITEM.exec(lines[next]!)![0].length;
+    const end = endOf(lines, next + 1, (line, index) => isWithin(lines, index, line, indent));
+    const inner = [
+      lines[next]!.slice(indent),
+      ...lines.slice(next + 1, end).map((line) => outdented(line, indent)),
+    ];
+    items.push(html`<li>${itemOf(inner, depth + 1)}`);
+    next = end;
+  }
+  const first = Number.parseInt(lines[at]!.trimStart(), 10);
+  if (kind !== '.' && kind !== ')') return [html`<ul>${items}</ul>`, next];
+  return [first === 1 ? html`<ol>${items}</ol>` : html`<ol start="${first}">${items}</ol>`, next];
+}
+
+/** Whether a line belongs to the item that begins before it: indented, or a paragraph that goes on. */
+function isWithin(lines: readonly string[], at: number, line: string, indent: number): boolean {
+  if (BLANK.test(line)) {
+    const after = lines.slice(at, at + 3).find((each) => !BLANK.test(each)) ?? '';
+    return indentOf(after) >= indent || ITEM.test(after);
+  }
+  return indentOf(line) >= Math.min(indent, 2) || !startsBlock(lines, at, line);
+}
+
+/** One paragraph needs no element of its own. */
+function itemOf(lines: readonly string[], depth: number): Markup {
+  const end = endOf(lines, 0, (line, index) => index === 0 || !startsBlock(lines, index, line));
+  return html`${inline(
+    lines
+      .slice(0, end)
+      .map((line) => line.trimStart())
+      .join('\n'),
+  )}${blocks(lines.slice(end), depth)}`;
+}
+
+function indentOf(line: string): number {
+  return line.length - line.trimStart().length;
+}
+
+function outdented(line: string, indent: number): string {
+  return line.slice(Math.min(indentOf(line), indent));
+}
+
+function isTable(lines: readonly string[], at: number): boolean {
+  const rule = lines[at + 1];
+  return (
+    rule !== undefined &&
+    rule.includes('|') &&
+    lines[at]!.includes('|') &&
+    TABLE_RULE.test(rule.slice(0, MOST_SPAN))
+  );
+}
+
+function table(lines: readonly string[], at: number): readonly [Markup, number] {
+  const end = endOf(lines, at + 2, (line) => line.includes('|') && !BLANK.test(line));
+  const head = cellsOf(lines[at]!);
+  const classes = cellsOf(lines[at + 1]!).map(classOf);
+  const rows = lines.slice(at + 2, end).map((line) => {
+    const cells = cellsOf(line);
+    return html`<tr>${head.map((_, index) => html`<td${classes[index]}>${inline(cells[index] ?? '')}`)}`;
+  });
+  const names = head.map((cell, index) =>
+    cell === '' ? html`<td>` : html`<th scope="col"${classes[index]}>${inline(cell)}`,
+  );
+  return [html`<div class="g" tabindex="0"><table><thead><tr>${names}<tbody>${rows}</table></div>`, end];
+}
+
+/** The alignment of a column as an attribute. */
+function classOf(rule: string): Markup | undefined {
+  if (!rule.endsWith(':')) return undefined;
+  return rule.startsWith(':') ? html` class="ac"` : html` class="ar"`;
+}
+
+/** The cells of a row; a bar behind a backslash is text. */
+function cellsOf(line: string): string[] {
+  const inner = line.trim().replace(/^\|/, '').replace(/\|$/, '');
+  return inner.split(/(?<!\\)\|/, 50).map((cell) => cell.trim().replaceAll('\\|', '|'));
+}
+
+// ── inline text ──
+
+const SPECIAL = /[\\`*_~[!<\n]|https?:\/\//g;
+const ESCAPED = /^\\[!-/:-@[-`{-~]/;
+const ADDRESS = /https?:\/\/[^\s<>"`]*[^\s<>"`.,:;!?)\]'*_]/y;
+const EMPHASES = [
+  ['**', 'b'],
+  ['__', 'b'],
+  ['~~', 's'],
+  ['*', 'i'],
+  ['_', 'i'],
+] as const;
+
+function spans(text: string, depth: number): Markup {
+  const found: Content[] = [];
+  let plain = 0;
+  SPECIAL.lastIndex = 0;
+  for (let at = next(text, 0); at < text.length;) {
+    const span = spanAt(text, at, depth);
+    if (span === undefined) {
+      at = next(text, at + 1);
+      continue;
+    }
+    found.push(text.slice(plain, at), span[0]);
+    plain = span[1];
+    at = next(text, plain);
+  }
+  return joined([...found, text.slice(plain)], '');
+}
+
+/** Where the next sign stands that may begin something. */
+function next(text: string, from: number): number {
+  SPECIAL.lastIndex = from;
+  return SPECIAL.exec(text)?.index ?? text.length;
+}
+
+/** The span that begins at a sign, and the place behind it; undefined where the sign is text. */
+function spanAt(text: string, at: number, depth: number): readonly [Content, end: number] | undefined {
+  switch (text[at]) {
+    case '\\':
+      if (text[at + 1] === '\n') return [html`<br>`, at + 2];
+      return ESCAPED.test(text.slice(at, at + 2)) ? [text[at + 1]!, at + 2] : undefined;
+    case '\n':
+      return text.slice(at - 2, at) === '  ' ? [html`<br>`, at + 1] : undefined;
+    case '`':
+      return codeAt(text, at);
+    case '!':
+      return text[at + 1] === '[' ? linkAt(text, at + 1, depth) : undefined;
+    case '[':
+      return linkAt(text, at, depth);
+    case '<':
+      return autolinkAt(text, at);
+    case 'h':
+      return addressAt(text, at);
+    default:
+      return depth < MOST_DEPTH ? emphasisAt(text, at, depth) : undefined;
+  }
+}
+
+function codeAt(text: string, at: number): readonly [Content, number] | undefined {
+  const ticks = /^`+/.exec(text.slice(at, at + MOST_SPAN))![0];
+  const inner = text.slice(at + ticks.length, at + ticks.length + MOST_SPAN);
+  for (let end = inner.indexOf(ticks); end !== -1; end = inner.indexOf(ticks, end)) {
+    const run = /^`+/.exec(inner.slice(end))![0].length;
+    if (run === ticks.length) {
+      const code = inner.slice(0, end);
+      return [html`<code>${/^ .*\S.* $/s.test(code) ? code.slice(1, -1) : code}</code>`, at + end + 2 * run];
+    }
+    end += run;
+  }
+  return [ticks, at + ticks.length];
+}
+
+function linkAt(text: string, at: number, depth: number): readonly [Content, number] | undefined {
+  const window = text.slice(at, at + MOST_SPAN);
+  const close = closingBracket(window);
+  if (close === undefined || window[close + 1] !== '(') return undefined;
+  const target =
+    /^\(\s*(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)?))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/.exec(
+      window.slice(close + 1),
+    );
+  const url = target === null ? undefined : safeAddress(target[1] ?? target[2] ?? '');
+  if (target === null || url === undefined || depth >= MOST_DEPTH) return undefined;
+  const label = window.slice(1, close);
+  return [anchor(url, label === '' ? url : spans(label, MOST_DEPTH)), at + close + 1 + target[0].length];
+}
+
+function closingBracket(text: string): number | undefined {
+  let open = 0;
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '\\') at++;
+    else if (text[at] === '[') open++;
+    else if (text[at] === ']' && --open === 0) return at;
+  }
+  return undefined;
+}
+
+function autolinkAt(text: string, at: number): readonly [Content, number] | undefined {
+  const inner = /^<((?:https?:|mailto:)?[^\s<>]+)>/.exec(text.slice(at, at + MOST_SPAN))?.[1];
+  const given = inner !== undefined && /^[^\s@:]+@[^\s@:]+$/.test(inner) ? `mailto:${inner}` : inner;
+  if (given === undefined || !/^(?:https?|mailto):/i.test(given)) return undefined;
+  const url = safeAddress(given);
+  return url === undefined ? undefined : [anchor(url, inner), at + inner!.length + 2];
+}
+
+function addressAt(text: string, at: number): readonly [Content, number] | undefined {
+  ADDRESS.lastIndex = 0;
+  const url = ADDRESS.exec(text.slice(at, at + MOST_SPAN))?.[0];
+  return url === undefined || /\w/.test(text[at - 1] ?? '') ? undefined : [anchor(url, url), at + url.length];
+}
+
+function emphasisAt(text: string, at: number, depth: number): readonly [Content, number] | undefined {
+  const [sign, tag] = EMPHASES.find(([each]) => text.startsWith(each, at)) ?? [];
+  if (sign === undefined || /^\s?$/.test(text[at + sign.length] ?? '')) return undefined;
+  if (sign.startsWith('_') && /\w/.test(text[at - 1] ?? '')) return undefined;
+  const window = text.slice(at + sign.length, at + MOST_SPAN);
+  for (let end = window.indexOf(sign, 1); end !== -1; end = window.indexOf(sign, end + 1)) {
+    const after: string = window[end + sign.length] ?? '';
+    const isInner =
+      /[\s\\]/.test(window[end - 1]!) || (sign.length === 1 && (after === sign || window[end - 1] === sign));
+    if (isInner || (sign.startsWith('_') && /\w/.test(after))) continue;
+    const inner = spans(window.slice(0, end), depth + 1);
+    const marked =
+      tag === 'b' ? html`<b>${inner}</b>` : tag === 'i' ? html`<i>${inner}</i>` : html`<del>${inner}</del>`;
+    return [marked, at + end + 2 * sign.length];
+  }
+  return undefined;
+}
+
+function anchor(url: string, label: Content): Markup {
+  return html`<a href="${url}" rel="noopener noreferrer">${label}</a>`;
+}
+
+/** An address that may become a link; undefined for one with another scheme, or with signs that browsers leave out. */
+function safeAddress(given: string): string | undefined {
+  const url = given.replace(/\\([!-/:-@[-`{-~])/g, '$1');
+  if (url === '' || /[\s\\\p{Cc}]/u.test(url)) return undefined;
+  return /^(?:https?|mailto):/i.test(url) || !/^[^/?#]*:/.test(url) ? url : undefined;
+}

@@ -1,0 +1,178 @@
+/**
+ * The request that users really send, on svc, Fastify and Hono, each with its usual middleware and plugins.
+ *
+ *   npm run build && node test/bench/realistic.ts [--rounds=4] [--seconds=6]
+ *
+ * A browser's 13 fields and a session cookie: `GET /api/notes/7` passes security headers, CORS, a rate limit, compression, a session
+ * and CSRF protection, reads one row of PostgreSQL and sends it through a schema. Then the same with session and limit in Redis.
+ * Figures are the CPU of the server process per request, its ratio to Fastify in the same run, and the 99th percentile of latency.
+ * Needs wrk, the programs of PostgreSQL and Redis, and the registry for the peers; what is missing is named and skipped.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { copyFileSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { randomBytes } from 'node:crypto';
+import { openDatabase } from '../../src/db/index.ts';
+import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
+import { RedisServer, redisProblem } from '../support/redis-server.ts';
+import { scratch } from '../support/scratch.ts';
+import { scoped } from '../support/soak.ts';
+import { alternate, median, printHead, printRow } from './harness.ts';
+import type { ChildProcess } from 'node:child_process';
+
+const { values } = parseArgs({
+  options: { rounds: { type: 'string', default: '4' }, seconds: { type: 'string', default: '6' } },
+});
+const CONNECTIONS = 32;
+const NOTES = 1_000;
+const TICKS_PER_SECOND = 100; // user and system time in /proc/PID/stat
+const HERE = join(import.meta.dirname, 'realistic');
+const PEERS = {
+  '@fastify/compress': '^9',
+  '@fastify/cookie': '^11',
+  '@fastify/cors': '^11',
+  '@fastify/csrf-protection': '^7',
+  '@fastify/helmet': '^13',
+  '@fastify/rate-limit': '^11',
+  '@fastify/session': '^11',
+  '@hono/node-server': '^2',
+  '@hono/session': '^0.2',
+  '@hono/zod-validator': '^0.9',
+  'connect-redis': '^10',
+  fastify: '^5',
+  hono: '^4',
+  'hono-rate-limiter': '^0.5',
+  ioredis: '^6',
+  pg: '^8',
+  redis: '^6',
+  zod: '^4',
+};
+const FIELDS: readonly string[] = [
+  'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36',
+  'Accept: application/json, text/plain, */*',
+  'Accept-Language: en-GB,en;q=0.9,de;q=0.8',
+  'Accept-Encoding: identity',
+  'Sec-Fetch-Site: same-origin',
+  'Sec-Fetch-Mode: cors',
+  'Sec-Fetch-Dest: empty',
+  'Referer: http://127.0.0.1/app',
+  'DNT: 1',
+  'Cache-Control: no-cache',
+  'Pragma: no-cache',
+  'Origin: https://app.example',
+];
+const SIDES = ['svc', 'fastify', 'hono'] as const;
+type Side = (typeof SIDES)[number];
+
+const skip = (reason?: string): void => console.log(`SKIPPED: ${reason}`);
+const hasWrk = spawnSync('wrk', ['--version']).error === undefined;
+const problem = hasWrk ? (postgresProblem() ?? redisProblem()) : 'there is no wrk on PATH';
+const folder = problem === undefined ? scratch({ skip }, 'bench-realistic', PEERS) : skip(problem);
+if (typeof folder === 'string') await scoped((scope) => compare(scope, folder));
+
+async function compare(scope: Parameters<typeof PostgresServer.start>[0], peers: string): Promise<void> {
+  const postgres = await PostgresServer.start(scope);
+  const redis = await RedisServer.start(scope);
+  await using db = await openDatabase(postgres.url);
+  await db.execute(
+    'create table bench_note (id int primary key, title text not null, body text not null, author text not null)',
+  );
+  await db.execute(
+    `insert into bench_note select g, 'Note ' || g, repeat('lorem ipsum ', 20), 'Ada Lovelace' from generate_series(1, ${NOTES}) g`,
+  );
+  for (const side of ['fastify', 'hono']) copyFileSync(join(HERE, `${side}.mjs`), join(peers, `${side}.mjs`));
+  const env = { ...process.env, POSTGRES_URL: postgres.url, BENCH_SECRET: randomBytes(32).toString('hex') };
+  for (const [title, settings] of [
+    ['in memory and cookies', {}],
+    ['in Redis', { REDIS_URL: redis.url }],
+  ] as const) {
+    const latencies: Record<Side, number[]> = { svc: [], fastify: [], hono: [] };
+    const cpu = await alternate(SIDES, Number(values.rounds), async (side) => {
+      const file = join(side === 'svc' ? HERE : peers, `${side}.mjs`);
+      const { cpuMicros, latencyMs } = await measure(file, { ...env, ...settings });
+      latencies[side].push(latencyMs);
+      return cpuMicros;
+    });
+    printHead(`Session and rate limit ${title}`, 'CPU µs a request', '× Fastify', 'p99 ms');
+    for (const side of SIDES)
+      printRow(
+        side,
+        median(cpu[side]).toFixed(1),
+        (median(cpu[side]) / median(cpu.fastify)).toFixed(2),
+        median(latencies[side]).toFixed(1),
+      );
+  }
+}
+
+/** Starts a server, logs in, warms up, and measures it under load. */
+async function measure(
+  file: string,
+  env: NodeJS.ProcessEnv,
+): Promise<{ readonly cpuMicros: number; readonly latencyMs: number }> {
+  const child = spawn(...pinned(0, process.execPath, [file]), { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  try {
+    const url = `http://127.0.0.1:${await portOf(child)}`;
+    const [cookie = ''] = (await fetch(`${url}/login`)).headers.getSetCookie();
+    const fields = [...FIELDS, `Cookie: ${cookie.split(';')[0]}`];
+    const answer = await fetch(`${url}/api/notes/7`, { headers: { cookie: cookie.split(';')[0]! } });
+    const note = (await answer.json()) as { title?: unknown };
+    if (note.title !== 'Note 7') throw new Error(`${file} answered ${answer.status}`);
+    load(url, fields, 2);
+    const before = ticksOf(child);
+    const { requests, latencyMs } = load(url, fields, Number(values.seconds));
+    return {
+      cpuMicros: ((ticksOf(child) - before) / TICKS_PER_SECOND / requests) * 1e6,
+      latencyMs,
+    };
+  } finally {
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await exited;
+  }
+}
+
+/** Resolves to the port that a server prints when it is ready. */
+async function portOf(child: ChildProcess): Promise<string> {
+  let output = '';
+  let errors = '';
+  child.stderr!.on('data', (chunk) => (errors += chunk));
+  for await (const chunk of child.stdout!) {
+    output += String(chunk);
+    const port = /READY (\d+)/.exec(output)?.[1];
+    if (port !== undefined) {
+      child.stdout!.resume();
+      return port;
+    }
+  }
+  throw new Error(`the server ended: ${errors}`);
+}
+
+/** A command bound to a core, so that the server and its load do not share one. */
+function pinned(core: number, program: string, args: readonly string[]): [string, readonly string[]] {
+  const canPin = availableParallelism() > 1 && spawnSync('taskset', ['--version']).error === undefined;
+  return canPin ? ['taskset', ['-c', String(core), program, ...args]] : [program, args];
+}
+
+function load(
+  url: string,
+  fields: readonly string[],
+  seconds: number,
+): { readonly requests: number; readonly latencyMs: number } {
+  const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}`, '--latency'];
+  const headers = fields.flatMap((field) => ['-H', field]);
+  const [program, args] = pinned(1, 'wrk', [...options, ...headers, `${url}/api/notes/7`]);
+  const { stdout } = spawnSync(program, args, { encoding: 'utf8' });
+  const requests = Number(/(\d+) requests in/.exec(stdout)?.[1]);
+  const [, amount, unit] = /99%\s+([\d.]+)(us|ms|s)/.exec(stdout) ?? [];
+  if (!(requests > 0) || stdout.includes('Non-2xx')) throw new Error(`wrk: ${stdout}`);
+  return { requests, latencyMs: Number(amount) * { us: 0.001, ms: 1, s: 1_000 }[unit as 'us' | 'ms' | 's'] };
+}
+
+function ticksOf({ pid }: ChildProcess): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  return Number(fields[11]) + Number(fields[12]); // utime and stime
+}

@@ -1,0 +1,8 @@
+/** Written before types were checked: the response is an object of no schema. */
+import { SecurityHeadersMiddleware, Svc } from 'svc';
+
+const Note = { text: 'string' };
+
+export const app: Svc = new Svc({ title: 'Notes', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.get('/notes', { response: Note as never }, () => ({ text: '' }) as never); // SVC107

@@ -1,0 +1,17 @@
+// env: SVC_AUTH_SECRET={secret}
+/** Editors may change an article, and readers may delete it. */
+import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
+
+class Article extends Schema {
+  title = Field(str, { minLength: 1, maxLength: 200 });
+}
+
+export const app: Svc = new Svc({ title: 'Articles', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.put(
+  '/articles/{id:int}',
+  { me: Depends(requireRoles('editor')), body: Article, response: Article, description: 'Changes it.' },
+  ({ body, me }) => ({ title: `${body.title} (${me.sub})`.slice(0, 200) }),
+);
+const deleting = { me: Depends(requireRoles('reader')), status: 204, description: 'Deletes it.' };
+app.delete('/articles/{id:int}', deleting, ({ me }) => app.log.info('deleted', { by: me.sub })); // SVC203

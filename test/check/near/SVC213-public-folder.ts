@@ -1,0 +1,7 @@
+/** A folder of its own for what is public. */
+import { join } from 'node:path';
+import { SecurityHeadersMiddleware, Svc } from 'svc';
+
+export const app: Svc = new Svc({ title: 'Pages', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.mountStatic('/files', join(import.meta.dirname, '../public'));

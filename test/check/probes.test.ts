@@ -1,0 +1,74 @@
+/**
+ * Questions of `svc check` to an application before its synchronous rules run: origins, and who may read the metrics.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CORSMiddleware, Svc } from 'svc';
+import { probe } from '../../src/check/probes.ts';
+import { collectedLog } from '../support/collected-log.ts';
+import type { CORSOptions, SvcOptions } from 'svc';
+
+const make = (options: SvcOptions = {}): Svc =>
+  new Svc({ logger: collectedLog().logger, env: 'production', ...options }).get('/', () => 'x');
+
+async function found(app: Svc, rule: string): Promise<string[]> {
+  await probe(app.inspect());
+  return app
+    .check()
+    .findings.filter((finding) => finding.rule === rule)
+    .map(({ severity, message }) => `${severity}: ${message}`);
+}
+
+const withOrigins = (origins: CORSOptions['origins']): Svc =>
+  make().use(new CORSMiddleware({ origins, credentials: true }));
+
+test('SVC206 awaits functions for origins: one that compares the end of a name, and one that allows every site', async () => {
+  const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
+  assert.deepEqual(await found(bySuffix, 'SVC206'), [
+    'error: its function allows https://svc-checkacme.example, a site that any other owner may register, to call with the cookies of its visitors',
+  ]);
+  const everySite = withOrigins(() => Promise.resolve(true));
+  assert.deepEqual(await found(everySite, 'SVC206'), [
+    'error: its function allows an origin that no site has, so pages of every site may call with the cookies of their visitors',
+  ]);
+});
+
+test('SVC206 finds a pattern without an end that stands outside of the function', async () => {
+  const pattern = /^https:\/\/(www\.)?shop\.example/;
+  const messages = await found(
+    withOrigins((origin) => pattern.test(origin)),
+    'SVC206',
+  );
+  assert.equal(messages.length, 1);
+  assert.match(messages[0]!, /https:\/\/shop\.example\.svc-check\.invalid/);
+});
+
+test('SVC206 leaves asynchronous functions alone that compare whole names, fail, or need the request', async () => {
+  for (const origins of [
+    async (origin: string) => Promise.resolve(origin === 'https://acme.example'),
+    async () => Promise.reject<boolean>(new Error('no database')),
+    (_origin: string, req: { readonly headers: object }) => Promise.resolve('x' in req.headers),
+  ] as const)
+    assert.deepEqual(await found(withOrigins(origins), 'SVC206'), []);
+});
+
+test('SVC212 awaits the function for origins of a WebSocket', async () => {
+  const app = make();
+  app.websocket('/live', { origins: () => Promise.resolve(true) }).onMessage(() => undefined);
+  assert.equal((await found(app, 'SVC212')).length, 1);
+  const right = make();
+  right.websocket('/live', { origins: (origin) => Promise.resolve(origin === 'https://a.example') });
+  assert.deepEqual(await found(right, 'SVC212'), []);
+});
+
+test('SVC208 asks who may read the metrics with a request of no credential', async () => {
+  for (const auth of [(req: object) => req !== undefined, () => Promise.resolve(true)])
+    assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), [
+      'warning: /metrics is open to every client: its auth accepts every request',
+    ]);
+  for (const auth of [
+    (req: { readonly headers: Readonly<Record<string, string | undefined>> }) => req.headers['x-key'] === 'a',
+    (req: { readonly ip: string }) => req.ip.startsWith('10.'),
+  ])
+    assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), []);
+});

@@ -1,0 +1,48 @@
+/**
+ * Variables of the environment that sources read (SVC401): misspelt ones, and those that nothing sets.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { CORE_RULES } from '../../../src/check/rules.ts';
+import { examineSources } from '../../../src/check/source/examine.ts';
+import { folder } from '../../support/run.ts';
+import type { TestContext } from 'node:test';
+
+function found(t: TestContext, files: Readonly<Record<string, string>>): string[] {
+  const cwd = folder(t, files);
+  return examineSources([join(cwd, 'app.ts')], CORE_RULES)
+    .findings.filter(({ rule }) => rule === 'SVC401')
+    .map(({ severity, place, message }) => `${severity} ${place!.line}: ${message}`);
+}
+
+test('SVC401 warns of a variable that differs by one letter, or by two that changed places, from one of a file .env', (t) => {
+  const files = {
+    'app.ts':
+      "const a = process.env['TEST_SMPT_PORT'] ?? '';\nconst b = process.env.TEST_SMTP_HOST;\nconst c = process.env.TEST_SMTP_USERS ?? '';\n",
+    '.env.example': 'TEST_SMTP_HOST=localhost\n# TEST_SMTP_PORT=25\nexport TEST_SMTP_USER=a\n',
+  };
+  assert.deepEqual(found(t, files), [
+    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is?',
+  ]);
+});
+
+test('SVC401 warns of a variable that no file names and the code takes for granted, and not of one that it tests', (t) => {
+  const files = {
+    'app.ts': [
+      "export const a = process.env['TEST_BASE']!;",
+      'export const b = `${process.env.TEST_HOST}/x`;',
+      "export const c = process.env.TEST_C ?? 'x';",
+      'if (process.env.TEST_D) console.log(process.env.TEST_D + 1);',
+      'export const e = process.env.TEST_E;',
+      "export const f = required(process.env['TEST_F']);",
+      'export const { TEST_G } = process.env;',
+    ].join('\n'),
+  };
+  assert.deepEqual(found(t, files), [
+    'warning 1: nothing sets TEST_BASE, and the code reads it without a default',
+    'warning 2: nothing sets TEST_HOST, and the code reads it without a default',
+  ]);
+  const lines = found(t, { ...files, '.env.example': 'TEST_BASE=x\n' }).map((text) => text.slice(0, 9));
+  assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
+});

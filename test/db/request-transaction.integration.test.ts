@@ -1,0 +1,213 @@
+/**
+ * `Depends(transaction)` on every engine: committed before the response is sent, rolled back by every error.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Depends, Forbidden, Svc, provide } from '../../src/index.ts';
+import {
+  ConstraintViolation,
+  DatabasePlugin,
+  PoolTimeout,
+  ReadOnly,
+  conflictOn,
+  db as dbKey,
+  transaction,
+  type Database,
+  type Transaction,
+} from '../../src/db/index.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { onEveryDatabase } from '../support/every-database.ts';
+import { folder } from '../support/run.ts';
+
+const INSERT = 'insert into note (id, parent) values (?, ?)';
+const SCHEMA = 'create table note (id integer primary key, parent integer)';
+
+/** An application with a database of its own at the address. */
+function appAt(url: string): Svc {
+  const app = new Svc();
+  app.register(new DatabasePlugin(url, { migrations: 'ignore' }));
+  return app;
+}
+
+const ids = async (db: Database): Promise<unknown[]> =>
+  (await db.fetchAll('select id from note order by id')).map(({ id }) => id);
+
+onEveryDatabase(
+  'a transaction of a request is committed by a reply of any status, and rolled back by any error',
+  async (db, url) => {
+    await db.script(SCHEMA);
+    const app = appAt(url);
+    const add = provide(
+      { tx: Depends(transaction) },
+      ({ tx }) =>
+        (id: number) =>
+          tx.execute(INSERT, [id, null]),
+    );
+    const spec = { tx: Depends(transaction), add: Depends(add) };
+    type Given = { tx: Transaction; add: (id: number) => Promise<unknown> };
+    const ends: Readonly<Record<string, (given: Given) => unknown>> = {
+      ok: () => ({}),
+      status: () => [{}, 409],
+      exception: () => {
+        throw new Forbidden('no');
+      },
+      error: () => {
+        throw new RangeError('no');
+      },
+      rejected: ({ tx }) => tx.execute('insert into nowhere (id) values (1)'),
+      reply: () =>
+        Promise.resolve({
+          cycle: 1n,
+          get self() {
+            throw new RangeError('no');
+          },
+        }),
+    };
+    for (const [path, end] of Object.entries(ends)) {
+      app.post(`/${path}`, spec, async ({ tx, add }: Given) => {
+        await tx.execute(INSERT, [1, null]);
+        await add(2);
+        await tx.transaction((inner) => inner.execute(INSERT, [3, null]));
+        return end({ tx, add });
+      });
+    }
+    await using client = new TestClient(app, { raiseErrors: false });
+    for (const [path, status, kept] of [
+      ['ok', 200, true],
+      ['status', 409, true],
+      ['exception', 403, false],
+      ['error', 500, false],
+      ['rejected', 500, false],
+      ['reply', 500, false],
+    ] as const) {
+      assert.equal((await client.post(`/${path}`)).status, status);
+      assert.deepEqual(await ids(db), kept ? [1, 2, 3] : [], path);
+      await db.execute('delete from note');
+    }
+  },
+);
+
+onEveryDatabase(
+  'a nested transaction that fails inside a handler undoes its own part only',
+  async (db, url) => {
+    await db.script(SCHEMA);
+    const app = appAt(url);
+    app.post('/', { tx: Depends(transaction) }, async ({ tx }) => {
+      await tx.execute(INSERT, [1, null]);
+      await tx
+        .transaction(async (inner) => {
+          await inner.execute(INSERT, [2, null]);
+          throw new RangeError('inner');
+        })
+        .catch(() => undefined);
+      return {};
+    });
+    await using client = new TestClient(app);
+    assert.equal((await client.post('/')).status, 200);
+    assert.deepEqual(await ids(db), [1]);
+  },
+);
+
+onEveryDatabase('a commit that fails is the response', async (db, url) => {
+  if (db.dialect === 'mysql' || db.dialect === 'mariadb') return; // they check no constraint at COMMIT
+  await db.script(
+    'create table note (id integer primary key, parent integer references note (id) deferrable initially deferred)',
+  );
+  const app = appAt(url);
+  app.exceptionHandler(ConstraintViolation, conflictOn());
+  app.post('/', { tx: Depends(transaction) }, async ({ tx }) => {
+    await tx.execute(INSERT, [1, 99]);
+    return {};
+  });
+  await using client = new TestClient(app);
+  const response = await client.post('/');
+  assert.equal(response.status, 422);
+  assert.equal(((await response.json()) as { code: string }).code, 'foreign_key');
+  assert.deepEqual(await ids(db), []);
+});
+
+onEveryDatabase('options of a transaction reach the engine, and equal options share one', async (db, url) => {
+  await db.script(SCHEMA);
+  const app = appAt(url);
+  const reading = transaction({ readOnly: true });
+  assert.equal(reading, transaction({ readOnly: true, timeoutMs: undefined }));
+  app.post('/read', { tx: Depends(reading) }, async ({ tx }) => {
+    await assert.rejects(tx.execute(INSERT, [1, null]), ReadOnly);
+    return {};
+  });
+  const serializable = transaction({ isolation: 'serializable', timeoutMs: 10_000 });
+  app.get('/isolation', { a: Depends(serializable), b: Depends(serializable) }, async ({ a, b }) => ({
+    isOne: a === b,
+    level: db.dialect === 'postgres' ? await a.scalar('show transaction_isolation') : 'serializable',
+  }));
+  await using client = new TestClient(app, { raiseErrors: false });
+  const { status } = await client.post('/read');
+  assert.equal(status, db.dialect === 'postgres' ? 500 : 200); // an error that is caught ends a transaction of PostgreSQL: TransactionAborted
+  assert.deepEqual(await (await client.get('/isolation')).json(), { isOne: true, level: 'serializable' });
+  assert.deepEqual(await ids(db), []);
+});
+
+test('a transaction of a named database is of that database, and an unknown option is refused', async (t) => {
+  const app = new Svc();
+  app.register(new DatabasePlugin('sqlite::memory:'));
+  app.register(new DatabasePlugin(`sqlite:${folder(t)}/other.db`, { name: 'other' }));
+  app.get(
+    '/',
+    { tx: Depends(transaction({ database: 'other' })), main: Depends(transaction) },
+    async ({ tx, main }) => {
+      await tx.script('create table there (id integer)');
+      await main.script('create table here (id integer)');
+      return {};
+    },
+  );
+  assert.throws(() => transaction({ isolation: 'chaos' as never }), { code: 'E_OPTION_RANGE' });
+  await using client = new TestClient(app);
+  assert.equal((await client.get('/')).status, 200);
+});
+
+test('a transaction that cannot begin answers 500, and the handler is not called', async () => {
+  const app = new Svc();
+  app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
+  let calls = 0;
+  app.get('/', { tx: Depends(transaction) }, () => {
+    calls++;
+    return {};
+  });
+  await using client = new TestClient(app, { raiseErrors: false });
+  assert.equal((await client.get('/')).status, 200);
+  await app.state.db.transaction(async () => {
+    assert.equal((await client.get('/')).status, 500);
+  });
+  assert.equal(calls, 1);
+});
+
+test('a statement on the database beside the transaction of a request is a PoolTimeout of SQLite, which names the handle', async () => {
+  const app = new Svc();
+  app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
+  app.get('/', { db: Depends(dbKey), tx: Depends(transaction) }, async ({ db, tx }) => {
+    await tx.scalar('select 1');
+    await assert.rejects(
+      db.scalar('select 1'),
+      (error) => error instanceof PoolTimeout && /on its handle/.test(error.message),
+    );
+    return {};
+  });
+  await using client = new TestClient(app, { listen: true });
+  assert.equal((await client.get('/')).status, 200);
+});
+
+test('a provided function that needs a transaction is left before the response, as the transaction is', async () => {
+  const app = new Svc();
+  app.register(new DatabasePlugin('sqlite::memory:'));
+  const order: string[] = [];
+  const unit = provide({ tx: Depends(transaction) }, function* ({ tx }) {
+    yield tx;
+    order.push(tx.isOver ? 'after the end' : 'before the end');
+  });
+  assert.equal(Depends(unit).scope, 'handler');
+  assert.equal(Depends(unit, { scope: 'request' }).scope, 'request');
+  app.get('/', { tx: Depends(unit) }, () => ({}));
+  await using client = new TestClient(app);
+  assert.equal((await client.get('/')).status, 200);
+  assert.deepEqual(order, ['before the end']);
+});

@@ -1,0 +1,120 @@
+/**
+ * Each export of a source is imported by another source or is public: the exception is a unit that its tests call alone.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, posix } from 'node:path';
+import { test } from 'node:test';
+import { ROOT } from './support/build.ts';
+
+/** Exports that only tests import, by file. */
+const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
+  'base/config.ts': ['keyOf'],
+  'base/faults.ts': ['FAULTS'],
+  'base/need-node.ts': ['isSupportedNode'],
+  'cache/stores.ts': ['ExpiryHeap'],
+  'check/graph-rules.ts': ['coveredBy'],
+  'check/report.ts': ['fileOf'],
+  'check/rules.ts': ['SUPPORTED_NODE'],
+  'check/source/functions.ts': ['withoutText'],
+  'cli/load.ts': ['isApplication'],
+  'cli/new.ts': ['moveEntries'],
+  'cli/starter/starter.ts': ['StarterDeps'],
+  'db/placeholders.ts': ['scanned'],
+  'db/postgres/channel-binding.ts': ['signatureHash'],
+  'db/postgres/saslprep.ts': ['saslPrep'],
+  'db/postgres/scram.ts': ['ScramKeys'],
+  'db/wire/bytes.ts': ['shortAscii'],
+  'db/wire/server-socket.ts': ['Incoming'],
+  'http/files/body.ts': ['lengthOf'],
+  'http/files/static-folder.ts': ['isServed'],
+  'http/middleware/compression.ts': ['CompressedChunks'],
+  'http/middleware/idempotency.ts': [
+    'IdempotencyRecord',
+    'decodeRecord',
+    'encodeRecord',
+    'fingerprint',
+    'isFinal',
+    'readIdempotencyKey',
+    'recordKey',
+    'recordOf',
+    'replay',
+  ],
+  'http/reply.ts': ['fromWeb'],
+  'http/request/event.ts': ['CountedChunks'],
+  'http/request/form.ts': ['boundaryOf'],
+  'http/request/proxy.ts': ['ForwardedFields', 'contains', 'parseNetwork', 'withoutZone'],
+  'http/server/fast-path/internals.ts': ['USES_INTERNALS'],
+  'http/server/send.ts': ['slicesOf'],
+  'http/session/cookie.ts': ['Protection'],
+  'http/websocket/deflate.ts': ['parseExtensions'],
+  'http/websocket/frames.ts': ['FrameReaderOptions'],
+  'mcp/stdio.ts': ['LineReader'],
+  'oauth/login-state.ts': ['verifierOf'],
+  'oauth/provider/client.ts': ['Identification', 'Identified'],
+  'oauth/provider/id-token.ts': ['atHashOf'],
+  'oauth/provider/outbound.ts': ['OutboundDeps'],
+  'oauth/tokens/dpop.ts': ['thumbprintOf'],
+  'oauth/tokens/refresh.ts': ['RefreshPolicy'],
+  'observability/event-loop.ts': ['DelayMonitor'],
+  'observability/log.ts': ['LineQueue', 'LogDevice'],
+  'openapi/docs/markup.ts': ['escape'],
+  'openapi/docs/operation.ts': ['pathMarkup'],
+  'openapi/docs/page.ts': ['CodedPage', 'pageParts'],
+  'operations/workers.ts': ['Workers'],
+  'schema/json-schema.ts': ['Direction'],
+};
+/** The command is started by bin/svc.js, and the bench of SQLite counts as the plugin does. */
+const USED_ELSEWHERE: ReadonlySet<string> = new Set(['cli/main.ts main', 'db/plugin.ts DatabaseMetrics']);
+/** Written into the clients of `svc openapi`, or holds such text. */
+const CLIENT_TEXTS: ReadonlySet<string> = new Set(['openapi/client/client.ts', 'openapi/client/runtime.ts']);
+const EXPORT =
+  /^export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|class|const|let|interface|type|enum) ([\w$]+)/gm;
+const NAMED = /^(?:import|export) (?:type )?(?:[\w$]+, )?\{([^}]*)\} from '(\.[^']+)'/gm;
+const NAMESPACE = /^(?:import|export) (?:type )?\*(?: as [\w$]+)? from '(\.[^']+)'/gm;
+const DYNAMIC = /\bimport\('(\.[^']+)'\)/g;
+
+function sources(): ReadonlyMap<string, string> {
+  const folder = join(ROOT, 'src');
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.ts') && !name.includes('template'),
+  );
+  return new Map(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
+}
+
+/** Names that other files take out of each file; `*` for a namespace. */
+function importedNames(files: ReadonlyMap<string, string>): ReadonlySet<string> {
+  const imported = new Set<string>();
+  for (const [file, text] of files) {
+    const targetOf = (specifier: string): string => posix.join(posix.dirname(file), specifier);
+    for (const [, names, specifier] of text.matchAll(NAMED))
+      for (const name of names!.split(','))
+        imported.add(
+          `${targetOf(specifier!)} ${
+            name
+              .trim()
+              .replace(/^type /, '')
+              .split(' as ')[0]
+          }`,
+        );
+    for (const [, specifier] of text.matchAll(NAMESPACE)) imported.add(`${targetOf(specifier!)} *`);
+    for (const [, specifier] of text.matchAll(DYNAMIC))
+      for (const [, name] of (files.get(targetOf(specifier!)) ?? '').matchAll(EXPORT))
+        if (new RegExp(`\\b${name}\\b`).test(text)) imported.add(`${targetOf(specifier!)} ${name}`);
+  }
+  return imported;
+}
+
+test('each export of a source is imported by another source, is public, or is listed here as tested alone', () => {
+  const files = sources();
+  const imported = importedNames(files);
+  const unused = [...files]
+    .filter(([file]) => !/(?:^|\/)index\.ts$/.test(file) && !CLIENT_TEXTS.has(file))
+    .filter(([file]) => !imported.has(`${file} *`))
+    .flatMap(([file, text]) => [...text.matchAll(EXPORT)].map(([, name]) => `${file} ${name}`))
+    .filter((name) => !imported.has(name) && !USED_ELSEWHERE.has(name));
+  const listed = Object.entries(TESTED_ALONE).flatMap(([file, names]) =>
+    names.map((name) => `${file} ${name}`),
+  );
+  assert.deepEqual(unused.sort(), listed.sort(), 'un-export the name, or list it when a test calls it alone');
+});

@@ -1,0 +1,79 @@
+/**
+ * A generated client sends samples of the docs page to the application whose document both come from: only schemas
+ * without any value lead to a refusal, and every response is one that the client knows.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { runInNewContext } from 'node:vm';
+import { createToken } from '../../../src/index.ts';
+import { clientText } from '../../../src/openapi/client/client.ts';
+import { ROOT } from '../../support/build.ts';
+import { SCOPE, SECRET, generatedApp } from '../../support/openapi-app.ts';
+import { folder } from '../../support/run.ts';
+import type { BaseOptions } from '../../../src/openapi/client/runtime.ts';
+import type { OpenApiDocument, Operation } from '../../../src/index.ts';
+
+type Call = (input: Record<string, unknown>) => Promise<{ readonly status: number }>;
+interface Module {
+  createClient(options: BaseOptions): Record<string, Call>;
+}
+
+const GROUPS = { path: 'params', query: 'query', header: 'headers', cookie: 'cookies' } as const;
+
+/** Values for schemas of a document, as the docs page makes them. */
+function sampler(document: OpenApiDocument): (schema: object) => unknown {
+  const text = ['sample', 'pattern'].map((name) =>
+    readFileSync(join(ROOT, `src/openapi/docs/${name}.js`), 'utf8'),
+  );
+  const context: { run?: (schema: string) => string; given: string } = { given: JSON.stringify(document) };
+  runInNewContext(
+    `${text.join(';')}; openApi = JSON.parse(given); run = (schema) => JSON.stringify(sample(JSON.parse(schema)) ?? null)`,
+    context,
+  );
+  return (schema) => JSON.parse(context.run!(JSON.stringify(schema))) as unknown;
+}
+
+/** An input of an operation that fits its document. */
+function inputOf(operation: Operation, sample: (schema: object) => unknown): Record<string, unknown> {
+  const input: Record<string, unknown> = {};
+  for (const { name, in: place, schema } of operation.parameters ?? [])
+    input[GROUPS[place]] = { ...(input[GROUPS[place]] as object | undefined), [name]: sample(schema) };
+  const content = operation.requestBody?.content ?? {};
+  if (content['application/json'] !== undefined) input['body'] = sample(content['application/json'].schema);
+  const form = content['multipart/form-data'];
+  if (form !== undefined) {
+    const files = Object.entries(form.schema['properties'] as Record<string, Record<string, unknown>>)
+      .filter(([, field]) => field['contentMediaType'] !== undefined)
+      .map(([name]) => [name, new Blob(['x'], { type: 'image/png' })] as const);
+    input['form'] = { ...(sample(form.schema) as object), ...Object.fromEntries(files) };
+  }
+  return input;
+}
+
+for (const seed of [5, 6, 7]) {
+  test(`a client calls every operation of the application that is made from the seed ${seed}`, async (t) => {
+    const app = generatedApp(seed, 80);
+    t.after(() => app.shutdown());
+    const document = app.openapi();
+    const cwd = folder(t, { 'package.json': '{"type":"module"}', 'api.ts': clientText(document) });
+    const { createClient } = (await import(pathToFileURL(join(cwd, 'api.ts')).href)) as Module;
+    const api = createClient({
+      baseUrl: 'http://localhost',
+      fetch: ((url: string, init: RequestInit) => app.fetch(new Request(url, init))) as typeof fetch,
+      auth: { bearer: createToken('ada', SECRET, { claims: { scopes: [SCOPE] } }) },
+    });
+    const sample = sampler(document);
+    const statuses: number[] = [];
+    for (const operation of Object.values(document.paths).flatMap((item) => Object.values(item)))
+      statuses.push((await api[operation.operationId]!(inputOf(operation, sample))).status);
+    const refused = statuses.filter((status) => status >= 400 && status !== 409); // 409 is a reply of the handlers
+    assert.ok(
+      statuses.length >= 80 && refused.length <= 4,
+      `${refused.length} of ${statuses.length} are refused`,
+    );
+    assert.deepEqual([...new Set([...refused, 400])], [400], 'a few schemas have no value at all');
+  });
+}

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { stripTypeScriptTypes } from 'node:module';
+import { test } from 'node:test';
+import { clientText } from '../../../src/openapi/client/client.ts';
+import { generatedApp, shop } from '../../support/openapi-app.ts';
+import { HOSTILE, LIBRARY } from '../../support/openapi-documents.ts';
+
+/** The client of a document with one operation. */
+function written(operation: object, components: object = {}): string {
+  return clientText({
+    openapi: '3.1.1',
+    paths: { '/a': { get: { operationId: 'readA', ...operation } } },
+    components,
+  });
+}
+
+function answering(schema: object): object {
+  return { responses: { 200: { description: '', content: { 'application/json': { schema } } } } };
+}
+
+test('clientText() writes equal text for equal documents', () => {
+  assert.equal(clientText(generatedApp(3, 40).openapi()), clientText(generatedApp(3, 40).openapi()));
+});
+
+test('clientText() names no module and no address of this machine', () => {
+  const text = clientText(shop().openapi());
+  assert.doesNotMatch(text, /^import |\brequire\(|\bimport\(|file:\/\/|'node:/m);
+});
+
+for (const [schema, type] of [
+  [{ type: 'string', format: 'date-time' }, 'string'],
+  [{ type: ['integer', 'null'] }, 'number | null'],
+  [{ enum: ['a', 1, null] }, '"a" | 1 | null'],
+  [{ const: true }, 'true'],
+  [{}, 'unknown'],
+  [{ type: 'array', items: { type: ['string', 'null'] } }, '(string | null)[]'],
+  [{ type: 'array', prefixItems: [{ type: 'string' }, { type: 'number' }] }, '[string, number]'],
+  [{ type: 'object', additionalProperties: { type: 'number' } }, 'Record<string, number>'],
+  [{ oneOf: [{ $ref: '#/components/schemas/A' }, { type: 'null' }] }, 'A | null'],
+  [{ type: 'string', allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, 'string'],
+  [{ allOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] }, 'A & B'],
+  [{ $ref: '#/components/schemas/none' }, 'unknown'],
+] as const) {
+  test(`clientText() has ${type} for ${JSON.stringify(schema)}`, () => {
+    const text = written(answering(schema), { schemas: { A: { type: 'object' }, B: { type: 'object' } } });
+    assert.ok(text.includes(`Promise<Success<200, ${type}>>`), text.match(/readA\(.*/)?.[0]);
+  });
+}
+
+test('clientText() leaves read-only members out of requests, and keeps them in responses', () => {
+  const schema = (name: string): object => ({
+    type: 'object',
+    properties: { id: { type: 'integer', readOnly: true }, [name]: { type: 'string' } },
+  });
+  const text = written(
+    {
+      requestBody: { content: { 'application/json': { schema: { $ref: '#/components/schemas/In' } } } },
+      ...answering({ $ref: '#/components/schemas/Out' }),
+    },
+    { schemas: { In: schema('sent'), Out: schema('shown') } },
+  );
+  assert.match(text, /interface In \{\n {2}sent\?: string \| undefined;\n\}/);
+  assert.match(text, /interface Out \{\n {2}id\?: number;\n {2}shown\?: string;\n\}/);
+});
+
+test('clientText() gives schemas names that are free, and writes operations whose names are not identifiers', () => {
+  const schemas = {
+    Response: { type: 'object' },
+    'a b': { type: 'object' },
+    a_b: { type: 'object' },
+    7: {},
+    class: {},
+  };
+  const text = written({ operationId: 'notes.list-all' }, { schemas });
+  for (const name of ['ResponseSchema', 'a_b', 'a_bSchema', '_7', 'classSchema'])
+    assert.match(text, new RegExp(`export type ${name} = `));
+  assert.match(text, /^ {2}"notes\.list-all"\(/m);
+  assert.match(written({ operationId: '__proto__' }), /^ {2}\['__proto__'\]: \{ method/m);
+});
+
+test('clientText() puts failures with one body together, without those statuses that have another one', () => {
+  const problem = { content: { 'application/problem+json': { schema: { type: 'object' } } } };
+  const gone = { content: { 'application/json': { schema: { type: 'string' } } } };
+  const text = written({ responses: { 204: {}, 400: problem, 410: gone, '4XX': problem, '5XX': problem } });
+  assert.ok(
+    text.includes(
+      'Success<204, undefined> | Failure<Exclude<ErrorStatus, 410>, Record<string, unknown>> | Failure<410, string>',
+    ),
+    text.match(/readA\(.*/)?.[0],
+  );
+});
+
+test('clientText() types streams, text, files and what no schema describes by their media type', () => {
+  const type = (media: string): string | undefined =>
+    /Success<200, (.*)>>;$/m.exec(written({ responses: { 200: { content: { [media]: {} } } } }))?.[1];
+  assert.deepEqual(
+    ['text/event-stream', 'application/x-ndjson', 'text/plain', 'image/png', '*/*', 'application/json'].map(
+      type,
+    ),
+    ['AsyncIterable<ServerSentEvent>', 'AsyncIterable<unknown>', 'string', 'Blob', 'Response', 'unknown'],
+  );
+});
+
+test('clientText() lets no text of a document end a comment or a string', () => {
+  for (const document of [HOSTILE, LIBRARY, { paths: {} }, {}])
+    assert.doesNotThrow(() => stripTypeScriptTypes(clientText(document)));
+  const text = written({ summary: 'a */ alert(1) /* b', description: 'x\u2028*/ y' });
+  assert.doesNotThrow(() => stripTypeScriptTypes(text));
+  assert.doesNotMatch(text, /\*\/ alert/);
+});

@@ -1,0 +1,244 @@
+/**
+ * Runtime of generated clients: requests and responses, without a network.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  HttpError,
+  UnexpectedResponse,
+  events,
+  functionsOf,
+  jsonLines,
+  unwrap,
+} from '../../../src/openapi/client/runtime.ts';
+import type { BaseOptions, Operation, Scheme, ServerSentEvent } from '../../../src/openapi/client/runtime.ts';
+
+const JSON_200 = { responses: { 200: ['application/json'] } };
+
+interface Sent {
+  readonly url: string;
+  readonly init: RequestInit;
+  readonly headers: Headers;
+}
+
+/** A function for one operation, the requests that it sends, and the response that it gets. */
+function one(
+  operation: Partial<Operation>,
+  {
+    answer = () => Response.json({}),
+    schemes = {},
+    ...options
+  }: {
+    readonly answer?: () => Response;
+    readonly schemes?: Record<string, Scheme>;
+  } & Partial<BaseOptions> = {},
+): { readonly call: (input?: object, given?: object) => Promise<unknown>; readonly sent: Sent[] } {
+  const sent: Sent[] = [];
+  const fetch = ((url: string, init: RequestInit) => {
+    sent.push({ url, init, headers: init.headers as Headers });
+    return Promise.resolve(answer());
+  }) as typeof globalThis.fetch;
+  const functions = functionsOf({ op: { method: 'GET', path: '/', ...JSON_200, ...operation } }, schemes, {
+    baseUrl: 'http://a.example/v1/',
+    fetch,
+    ...options,
+  });
+  return { call: functions['op']! as (input?: object, given?: object) => Promise<unknown>, sent };
+}
+
+test('a call encodes path and query, repeats lists, and joins those with commas', async () => {
+  const { call, sent } = one({ path: '/x/{a}/{b}', joined: ['ids'] });
+  await call({
+    params: { a: 'a/b ?#', b: 5 },
+    query: { q: 'ü&', tag: ['x', 'y'], ids: [1, 'a,b'], none: undefined, empty: [] },
+  });
+  assert.equal(sent[0]!.url, 'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b');
+});
+
+test('a call refuses path values that would name another path', async () => {
+  const { call, sent } = one({ path: '/x/{a}' });
+  for (const a of ['', '.', '..', undefined]) await assert.rejects(call({ params: { a } }), TypeError);
+  assert.equal(sent.length, 0);
+});
+
+test('a call sends the credentials of the first alternative that is complete, each in its place', async () => {
+  const schemes: Record<string, Scheme> = {
+    bearer: { in: 'bearer' },
+    basic: { in: 'basic' },
+    key: { in: 'header', name: 'X-Key' },
+    asked: { in: 'query', name: 'k' },
+    session: { in: 'cookie', name: 'sid' },
+  };
+  const security = [
+    ['bearer', 'key'],
+    ['basic', 'asked', 'session'],
+  ];
+  const first = one({ security }, { schemes, auth: { bearer: () => Promise.resolve('t'), key: 'K' } });
+  await first.call();
+  const { headers } = first.sent[0]!;
+  assert.deepEqual([headers.get('authorization'), headers.get('x-key')], ['Bearer t', 'K']);
+  const second = one({ security }, { schemes, auth: { key: 'K', basic: 'ä:b', asked: 'a&b', session: 's' } });
+  await second.call({ cookies: { taste: 'sweet' } });
+  const [{ headers: own, url }] = second.sent as [Sent];
+  assert.equal(own.get('authorization'), `Basic ${Buffer.from('ä:b').toString('base64')}`);
+  assert.deepEqual(
+    [url, own.get('cookie'), own.get('x-key')],
+    ['http://a.example/v1/?k=a%26b', 'taste=sweet; sid=s', null],
+  );
+  const none = one({}, { schemes, auth: { bearer: 't' } });
+  await none.call();
+  assert.equal(none.sent[0]!.headers.get('authorization'), null, 'the operation needs none');
+});
+
+test('a call does not follow redirects: a key in a header field would go along', async () => {
+  const { call, sent } = one({});
+  await call();
+  assert.equal(sent[0]!.init.redirect, 'manual');
+});
+
+test('a call sends JSON, forms, files and raw bodies by their media type', async () => {
+  const json = one({ method: 'POST', body: 'application/json' });
+  await json.call({ body: { a: 1 } });
+  assert.deepEqual(
+    [json.sent[0]!.init.body, json.sent[0]!.headers.get('content-type')],
+    ['{"a":1}', 'application/json'],
+  );
+  const form = one({ method: 'POST', body: 'application/x-www-form-urlencoded' });
+  await form.call({ form: { a: 'x y', b: [1, 2] } });
+  assert.equal(form.sent[0]!.init.body, 'a=x%20y&b=1&b=2');
+  const upload = one({ method: 'POST', body: 'multipart/form-data' });
+  await upload.call({
+    form: { note: 'n', files: [new File(['1'], 'a.txt'), new Blob(['22'])], left: undefined },
+  });
+  const data = upload.sent[0]!.init.body as FormData;
+  assert.deepEqual(
+    [data.get('note'), (data.getAll('files') as File[]).map(({ name, size }) => [name, size])],
+    [
+      'n',
+      [
+        ['a.txt', 1],
+        ['blob', 2],
+      ],
+    ],
+  );
+  assert.deepEqual(
+    [data.has('left'), upload.sent[0]!.headers.get('content-type')],
+    [false, null],
+    'fetch adds the boundary',
+  );
+  const raw = one({ method: 'POST', body: 'image/png' });
+  const stream = new Blob(['x']).stream();
+  await raw.call({ body: stream });
+  assert.deepEqual(
+    [raw.sent[0]!.init.body, (raw.sent[0]!.init as { duplex?: string }).duplex],
+    [stream, 'half'],
+  );
+});
+
+test('a call merges header fields: those of the client, the input, and the call, which win', async () => {
+  const { call, sent } = one({}, { headers: { a: '1', b: '1', c: '1' } });
+  const { signal } = new AbortController();
+  await call({ headers: { b: ['2', '3'], c: 2 } }, { headers: { c: '3' }, signal });
+  const { headers, init } = sent[0]!;
+  assert.deepEqual(
+    [headers.get('a'), headers.get('b'), headers.get('c'), init.signal],
+    ['1', '2,3', '3', signal],
+  );
+});
+
+test('a result has data or error, typed by status, and the response', async () => {
+  const responses = {
+    200: ['application/json'],
+    204: [],
+    '4XX': ['application/problem+json'],
+    202: ['text/plain'],
+    203: ['*/*'],
+    206: ['image/*'],
+  };
+  const result = async (
+    status: number,
+    body: string | null,
+    type?: string,
+  ): Promise<Record<string, unknown>> =>
+    (await one(
+      { responses },
+      {
+        answer: () =>
+          new Response(body, { status, headers: type === undefined ? {} : { 'Content-Type': type } }),
+      },
+    ).call()) as Record<string, unknown>;
+  assert.deepEqual((await result(200, '{"a":1}', 'application/json; charset=utf-8'))['data'], { a: 1 });
+  const { ok, status, error } = await result(404, '{"status":404}', 'application/problem+json');
+  assert.deepEqual([ok, status, error], [false, 404, { status: 404 }]);
+  assert.equal((await result(204, null))['data'], undefined);
+  assert.equal((await result(202, 'x', 'text/plain'))['data'], 'x');
+  assert.equal(((await result(206, 'x', 'image/png'))['data'] as Blob).size, 1);
+  const plain = await result(203, 'x', 'text/plain');
+  assert.equal(plain['data'], plain['response'], 'it is not read');
+});
+
+test('a call rejects with UnexpectedResponse for a status, a type or JSON that is not documented', async () => {
+  for (const response of [
+    new Response('', { status: 502 }),
+    new Response('<h1>', { headers: { 'Content-Type': 'text/html' } }),
+    new Response('{', { headers: { 'Content-Type': 'application/json' } }),
+  ])
+    await assert.rejects(one({}, { answer: () => response }).call(), UnexpectedResponse);
+});
+
+test('unwrap() returns data, and throws an HttpError with status and body', async () => {
+  const response = new Response();
+  assert.equal(await unwrap({ ok: true, status: 200, data: 5, response }), 5);
+  const failure = Promise.resolve({ ok: false, status: 410, error: { id: 1 }, response } as const);
+  await assert.rejects(unwrap(failure), (error) => {
+    assert.ok(error instanceof HttpError);
+    assert.deepEqual([error.status, error.body], [410, { id: 1 }]);
+    return true;
+  });
+});
+
+/** A response whose body arrives in these chunks. */
+function streamed(chunks: readonly (string | Uint8Array)[], onCancel?: () => void): Response {
+  const encoder = new TextEncoder();
+  const rest = chunks.map((chunk) => (typeof chunk === 'string' ? encoder.encode(chunk) : chunk));
+  return new Response(
+    new ReadableStream({
+      pull(controller) {
+        const chunk = rest.shift();
+        if (chunk === undefined) controller.close();
+        else controller.enqueue(chunk);
+      },
+      cancel: () => onCancel?.(),
+    }),
+  );
+}
+
+async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const value of values) found.push(value);
+  return found;
+}
+
+test('events() reads a stream as the standard says, however it is cut', async () => {
+  const text =
+    '\ufeffid: 7\r\nevent: tick\ndata: é1\ndata:2\r\r: comment\nretry: 5\ndata\n\nunknown: x\n\ndata: not complete';
+  const expected: ServerSentEvent[] = [
+    { event: 'tick', data: 'é1\n2', id: '7' },
+    { event: 'message', data: '', id: '7' },
+  ];
+  assert.deepEqual(await all(events(streamed([text]))), expected);
+  const bytes = new TextEncoder().encode(text);
+  assert.deepEqual(await all(events(streamed([...bytes].map((byte) => Uint8Array.of(byte))))), expected);
+});
+
+test('events() closes the connection when its reader leaves, and refuses a line without end', async () => {
+  let isClosed = false;
+  for await (const _ of events(streamed(['data: a\n\n', 'data: b\n\n', 'c'], () => (isClosed = true)))) break;
+  assert.equal(isClosed, true);
+  const endless = Array.from({ length: 18 }, () => new Uint8Array(1024 * 1024).fill(97));
+  await assert.rejects(all(events(streamed(endless))), UnexpectedResponse);
+});
+
+test('jsonLines() reads a JSON text a line', async () => {
+  assert.deepEqual(await all(jsonLines(streamed(['{"a"', ':1}\n\n[2]\r\n3']))), [{ a: 1 }, [2]]);
+});

@@ -1,0 +1,192 @@
+/**
+ * Tables of the manuals that are made from the sources: commands and their options, metrics, log events, error codes,
+ * findings and variables. Each function returns the lines of a Markdown table.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { FAULTS } from '../../../src/base/faults.ts';
+import { variableOf } from '../../../src/base/config.ts';
+import { CORE_RULES } from '../../../src/check/rules.ts';
+import { rulesOf } from '../../../src/oauth/plugin-rules.ts';
+import { ROOT } from '../build.ts';
+import { manuals } from '../manuals.ts';
+import { unwrapped } from '../unwrapped.ts';
+import type { Command } from '../../../src/cli/command.ts';
+import type { ReadOptions } from '../../../src/oauth/plugin-options.ts';
+
+const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(join(ROOT, 'src'), {
+  recursive: true,
+  encoding: 'utf8',
+})
+  .map((file) => file.replaceAll('\\', '/'))
+  .filter(
+    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && file !== 'check/explanations.ts', // files of new projects, and examples
+  )
+  .sort()
+  .map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
+
+/** Every match over all sources. */
+function found(pattern: RegExp): { readonly file: string; readonly match: RegExpExecArray }[] {
+  return SOURCES.flatMap(([file, text]) => [...text.matchAll(pattern)].map((match) => ({ file, match })));
+}
+
+/** Text for a cell of a table. */
+export function cell(text: string): string {
+  return text.replaceAll("\\'", "'").replaceAll('|', '\\|').replaceAll('<', '&lt;');
+}
+
+/** The commands that modules of `src/cli` export; the command `completion` is made from the others. */
+export async function commands(): Promise<readonly Command[]> {
+  const files = SOURCES.map(([file]) => file).filter((file) => /^cli\/\w+\.ts$/.test(file));
+  const exported = await Promise.all(
+    files.map(async (file) =>
+      Object.entries((await import(join(ROOT, 'src', file))) as Record<string, unknown>),
+    ),
+  );
+  return exported
+    .flat()
+    .flatMap(([name, value]) =>
+      /^\w+Command$/.test(name) ? [(typeof value === 'function' ? value(() => ({})) : value) as Command] : [],
+    );
+}
+
+/** Usage and summary of each command. */
+export async function commandTable(): Promise<string[]> {
+  return [
+    '| command | what |',
+    '|---|---|',
+    ...(await commands()).map(
+      ({ usage, summary }) =>
+        `| ${usage
+          .split('\n')
+          .map((line) => `\`${line.trim().replaceAll('|', '\\|')}\``)
+          .join('<br>')} | ${cell(summary)} |`,
+    ),
+  ];
+}
+
+/** The options of each command, as its help describes them. */
+export async function commandOptions(): Promise<string[]> {
+  const rows = (await commands()).flatMap(({ usage, details, options }) => {
+    const command = usage.trim().split(' ').slice(0, 2).join(' ');
+    return Object.keys(options).map((option) => {
+      const help = new RegExp(
+        `^ +(--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?| [a-z]+(?=  ))?) +(.*(?:\\n {12,}.*)*)$`,
+        'm',
+      ).exec(details);
+      assert.ok(help !== null, `${command}: its help does not describe --${option}`);
+      return `| \`${command}\` | \`${help[1]!}\` | ${cell(help[2]!.replace(/\s+/g, ' '))} |`;
+    });
+  });
+  return ['| command | option | meaning |', '|---|---|---|', ...rows];
+}
+
+/** Metrics with their help texts. */
+export function metrics(): string[] {
+  const rows = found(
+    /(?<=\.|shared)([cC]ounter|gauge|histogram)\(\s*(?:[\w.]+,\s*)?'(svc_\w+)',\s*'((?:[^'\\]|\\.)*)'(?:[^;]*?\[('[^\]]*)\])?/g,
+  ).map(
+    ({ match: [, kind, name, help, labels] }) =>
+      `| \`${name!}${labels === undefined || !/^'[a-z_]+'(?:, '[a-z_]+')*$/.test(labels) ? '' : `{${labels.replaceAll("'", '')}}`}\` | ${kind!.toLowerCase()} | ${cell(help!)} |`,
+  );
+  return ['| metric | kind | what |', '|---|---|---|', ...new Set(rows.sort())];
+}
+
+/** Log events with their levels and the files that write them. */
+export function events(): string[] {
+  const said = new Map<string, { levels: Set<string>; files: Set<string> }>();
+  const add = (event: string, level: string, file: string): void => {
+    const one = said.get(event) ?? { levels: new Set(), files: new Set() };
+    said.set(event, one);
+    one.levels.add(level);
+    one.files.add(file);
+  };
+  for (const {
+    file,
+    match: [, level, event],
+  } of found(/\.(info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g))
+    add(event!, level!, file);
+  for (const {
+    file,
+    match: [, level, choice],
+  } of found(/[lL]og\.(info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g))
+    for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file); // one of several
+  for (const {
+    file,
+    match: [, event],
+  } of found(/(?:audit|[lL]og)\??\.refused\('([a-z_]+)'/g))
+    add(event!, 'warn', file); // SecurityLog
+  for (const {
+    file,
+    match: [, event],
+  } of found(/#report\('([a-z_]+)'/g))
+    if (file === 'cache/cached.ts') add(event!, 'error', file);
+  return [
+    '| event | level | said by |',
+    '|---|---|---|',
+    ...[...said]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(
+        ([event, { levels, files }]) =>
+          `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...files].join(', ')} |`,
+      ),
+  ];
+}
+
+/** The message of an error code, its arguments in ‹angle quotes›. */
+export function messageOf(code: string): string {
+  const { describe } = FAULTS[code as keyof typeof FAULTS];
+  const template = /`(Cannot [^`]*)`|'(Cannot [^']*)'/.exec(String(describe));
+  assert.ok(template !== null, `${code}: its description does not begin with "Cannot "`);
+  return (template[1] ?? template[2]!)
+    .replace(/\$\{(?:JSON\.stringify\()?(\w+)\)?\}/g, '‹$1›')
+    .replace(/\$\{[^{}]*(?:\{[^}]*\}[^{}]*)*\}/g, '‹…›')
+    .replace(/(?:‹…›)?\$\{.*$/, '‹…›');
+}
+
+/** Error codes with message and remedy. */
+export function errorCodes(): string[] {
+  const rows = Object.entries(FAULTS).map(
+    ([code, { remedy }]) => `| \`${code}\` | ${cell(messageOf(code))} | ${cell(remedy)} |`,
+  );
+  return ['| code | what | remedy |', '|---|---|---|', ...rows];
+}
+
+/** Rules of `svc check` with severity, reason and remedy; of an id that a plugin looks for as well, the general one. */
+export function findings(): string[] {
+  const ofPlugin = rulesOf({} as ReadOptions, { env: 'production', storage: undefined }); // options are read when a rule runs
+  const rules = new Map([...ofPlugin, ...CORE_RULES].map((rule) => [rule.id, rule]));
+  const rows = [...rules.values()]
+    .map(({ id, severity, why, remedy }) => `| ${id} | ${severity} | ${cell(why)} | ${cell(remedy)} |`)
+    .sort();
+  return ['| rule | severity | reason | remedy |', '|---|---|---|---|', ...rows];
+}
+
+/** Variables: the rows of the manuals, and the limits of the server by their variables. */
+export function variables(): string[] {
+  const rows = manuals()
+    .filter(({ path }) => path !== 'src/REFERENCE.md')
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/^\| (`SVC_[^|]*) \| ([^|]*) \| (.*) \|$/gm)]
+        .map(([, names, value, meaning]) => [names!, value!, meaning!] as const)
+        .concat(
+          path === 'src/http/README.md'
+            ? [...sectionOf(text, 'Limits').matchAll(/^\| `(\w+)` \| ([^|]*) \| (.*) \|$/gm)].map(
+                ([, setting, value, meaning]) => [`\`${variableOf(setting!)}\``, value!, meaning!] as const,
+              )
+            : [],
+        ),
+    )
+    .map(
+      ([names, value, meaning]) =>
+        `| ${names} | ${value} | ${meaning.replace(/: see \[[^\]]*\]\([^)]*\)/g, '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')} |`,
+    )
+    .sort();
+  return ['| variable | default | meaning |', '|---|---|---|', ...rows];
+}
+
+function sectionOf(text: string, title: string): string {
+  const [section] = new RegExp(`^## ${title}\\n[^]*?(?=^## |$(?![^]))`, 'm').exec(text) ?? [];
+  return section ?? assert.fail(`no section "${title}"`);
+}

@@ -1,0 +1,152 @@
+/**
+ * Shared by all soaks: how long they run, a server in a process of its own, what that process holds, and the verdict.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChildProcess } from 'node:child_process';
+import type { Scope } from './run.ts';
+
+/** How long a soak runs: SOAK_SECONDS, default 60. */
+export const SECONDS: number = Number(process.env['SOAK_SECONDS'] ?? 60);
+/** Repeats what clients do: SOAK_SEED, default from the time. */
+export const SEED: number = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
+const SETTLE_MS = 15_000;
+const MOST_SHOWN = 20;
+
+type Awaitable<T> = T | Promise<T>;
+
+/** Memory of a process after garbage collection, in bytes, and its open TCP sockets. */
+export interface Held {
+  readonly heapUsed: number;
+  readonly external: number;
+  readonly rss: number;
+  readonly sockets: number;
+}
+
+/** Collects garbage several times, since finalizers release what only the next collection finds. Needs `--expose-gc`. */
+export async function held(): Promise<Held> {
+  for (let round = 0; round < 3; round++) {
+    globalThis.gc!();
+    await sleep(10);
+  }
+  globalThis.gc!(); // right before, since a server under load goes on
+  const { heapUsed, external, rss } = process.memoryUsage();
+  return { heapUsed, external, rss, sockets: resources()['TCPSocketWrap'] ?? 0 };
+}
+
+/** Open handles of this process by kind. */
+export function resources(): Readonly<Record<string, number>> {
+  const kinds = Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind);
+  return Object.fromEntries([...kinds].map(([kind, { length }]) => [kind, length]));
+}
+
+/** In the server's process: reports the port, and answers the questions of {@link SoakServer.ask}. */
+export function serving(port: number, answer: (what: string) => Awaitable<object>): void {
+  process.on('message', async (what) => process.send!(await answer(String(what))));
+  process.on('disconnect', () => process.exit(9)); // the soak has ended
+  process.channel!.unref(); // SIGTERM must be able to end the process
+  process.send!({ port });
+}
+
+/** The server of a soak: its own file, started with `serve` and more arguments. */
+export class SoakServer<Inside extends object> {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly exited: Promise<unknown[]>;
+
+  private constructor(child: ChildProcess, port: number, exited: Promise<unknown[]>) {
+    this.child = child;
+    this.port = port;
+    this.exited = exited;
+  }
+
+  /** `onStart` gets the process before it has printed anything; its standard error is the soak's unless it is read there. */
+  static async start<Inside extends object>(
+    file: string,
+    args: readonly string[] = [],
+    onStart?: (child: ChildProcess) => void,
+  ): Promise<SoakServer<Inside>> {
+    const child = fork(file, ['serve', ...args], {
+      execArgv: ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode'],
+      env: { ...process.env, NODE_V8_COVERAGE: '' },
+      stdio: ['ignore', 'inherit', onStart === undefined ? 'inherit' : 'pipe', 'ipc'],
+    });
+    const exited = once(child, 'exit');
+    onStart?.(child);
+    process.on('exit', () => child.kill('SIGKILL'));
+    const [message] = await Promise.race([once(child, 'message'), exited.then(() => [])]);
+    if (message === undefined) throw new Error('The server did not start');
+    return new SoakServer<Inside>(child, (message as { port: number }).port, exited);
+  }
+
+  async ask(what = 'inside'): Promise<Inside> {
+    this.child.send(what);
+    const ended = this.exited.then((how) => {
+      throw new Error(`The server has ended: ${how.join(' ')}`);
+    });
+    return ((await Promise.race([once(this.child, 'message'), ended])) as [Inside])[0];
+  }
+
+  /** Asks until the server is at rest, or for so long. */
+  async settled(isAtRest: (inside: Inside) => boolean, settleMs: number = SETTLE_MS): Promise<Inside> {
+    for (const endMs = performance.now() + settleMs; ; await sleep(100)) {
+      const inside = await this.ask();
+      if (isAtRest(inside) || performance.now() > endMs) return inside;
+    }
+  }
+
+  /** Sends SIGTERM and returns how the process ended wrongly. */
+  async terminated(): Promise<readonly string[]> {
+    this.child.kill('SIGTERM');
+    const late = setTimeout(() => this.child.kill('SIGKILL'), SETTLE_MS);
+    const [status, signal] = await this.exited;
+    clearTimeout(late);
+    return status === 0 ? [] : [`SIGTERM ended the server with ${String(status ?? signal)}`];
+  }
+
+  async kill(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.exited;
+  }
+}
+
+/** Runs a soak, or its server when this process was started as one. The soak returns what failed. */
+export async function soak(
+  main: () => Promise<readonly string[]>,
+  serve?: (...args: string[]) => Promise<void>,
+): Promise<void> {
+  if (serve !== undefined && process.argv[2] === 'serve') return serve(...process.argv.slice(3));
+  const failures = [...new Set(await main())];
+  if (failures.length === 0) return console.log('passed');
+  const more = failures.length > MOST_SHOWN ? `\n  … ${failures.length} in all` : '';
+  console.error(`\nFAILED, seed ${SEED}:\n  ${failures.slice(0, MOST_SHOWN).join('\n  ')}${more}`);
+  process.exitCode = 1;
+}
+
+/** Runs what starts processes or makes folders, and cleans up after it. */
+export async function scoped(run: (scope: Scope) => Promise<void>): Promise<void> {
+  const ends: (() => void | Promise<void>)[] = [];
+  try {
+    await run({ after: (end) => void ends.unshift(end) });
+  } finally {
+    for (const end of ends) await end();
+  }
+}
+
+export function mib(bytes: number): string {
+  return `${(bytes / 1_048_576).toFixed(1)} MiB`;
+}
+
+export function median(samples: readonly number[]): number {
+  return samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
+}
+
+/** The limit of open files of this process, which its children inherit. */
+export function openFiles(): number {
+  const { userLimits } = process.report.getReport() as unknown as {
+    userLimits: Record<string, { soft: number | 'unlimited' }>;
+  };
+  const soft = userLimits['open_files']?.soft ?? 'unlimited';
+  return soft === 'unlimited' ? Infinity : soft;
+}
