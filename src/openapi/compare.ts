@@ -107,11 +107,7 @@ class Version {
               name: field = '',
             } = this.#resolved(partOf(schemes[name]));
             const what = [type, scheme, place, field].filter((word) => word !== '').join(' ');
-            const isSaidApart = operation['x-svc-requires'] !== undefined; // scopes and roles, which one list cannot tell apart
-            return [
-              what,
-              ...(isSaidApart ? [] : listOf(scopes).map((scope) => `the scope ${String(scope)}`)),
-            ];
+            return [what, ...listOf(scopes).map((scope) => `the scope ${String(scope)}`)];
           }),
         ),
     );

@@ -51,7 +51,7 @@ export interface DocumentedResponse {
 }
 
 /** All schemes of one of these are needed together; any one of a list is enough (§4.8.30). */
-export type SecurityAlternatives = readonly Readonly<Record<string, readonly string[]>>[];
+export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 
 /** One method of a path (§4.8.10). */
 export interface Operation {

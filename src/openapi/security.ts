@@ -1,8 +1,8 @@
 /**
  * What a client must show -> security schemes and requirements.
  *
- * The requirements of a route hold together, each having been asked for by a dependency of its own. Scopes and a role stand in the
- * list of their scheme (OpenAPI 3.1 §4.8.30), and all of them in words and in `x-svc-requires`.
+ * The requirements of a route hold together, each having been asked for by a dependency of its own. Scopes and roles are said in
+ * words and in `x-svc-requires`: the lists of §4.8.30 may have them, but linters refuse names there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';
@@ -34,23 +34,16 @@ export class SecurityWriter {
     const layers = [...this.#view.middleware, ...declared.use];
     const nameOf = (requirement: SecurityRequirement): string =>
       this.#nameOf(this.#schemeOf(requirement, layers), requirement.scheme);
-    const demanding = route.security.filter((requirement) => requirement.isOptional !== true);
-    const needed = new Set(demanding.map(nameOf));
-    const demands = new Map<string, Set<string>>();
-    for (const requirement of demanding) {
-      const { scopes, roles } = requirement;
-      const name = nameOf(requirement);
-      const known = demands.get(name) ?? new Set();
-      // every name of the list is needed (§4.8.30): of several roles any one is enough, which `x-svc-requires` says
-      demands.set(name, known.union(new Set([...scopes, ...(roles.length === 1 ? roles : [])])));
-    }
+    const needed = new Set(
+      route.security.filter((requirement) => requirement.isOptional !== true).map(nameOf),
+    );
     const offered = new Set(
       route.security.filter((requirement) => requirement.isOptional === true).map(nameOf),
     ).difference(needed);
     const isProtected = layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
     if (isProtected) needed.add(this.#nameOf(CSRF_SCHEME, 'csrf'));
-    if (offered.size > 0) return [allOf([...offered, ...needed], demands), allOf(needed, demands)];
-    return needed.size === 0 ? [] : [allOf(needed, demands)];
+    if (offered.size > 0) return [allOf([...offered, ...needed]), allOf(needed)];
+    return needed.size === 0 ? [] : [allOf(needed)];
   }
 
   /** Every scheme that was used. */
@@ -110,11 +103,8 @@ export function ownProtection({ middleware, details }: CompilationView): readonl
   return use.filter((layer) => layer === csrf || layer.kind === 'session');
 }
 
-function allOf(
-  names: Iterable<string>,
-  demands: ReadonlyMap<string, ReadonlySet<string>>,
-): SecurityAlternatives[number] {
-  return Object.fromEntries([...names].map((name) => [name, [...(demands.get(name) ?? [])]] as const));
+function allOf(names: Iterable<string>): SecurityAlternatives[number] {
+  return Object.fromEntries([...names].map((name) => [name, []] as const));
 }
 
 /** The requirements of a route as a sentence. */

@@ -204,11 +204,12 @@ export class JsonSchemas {
           maxProperties: constraints.maxLength,
         });
       case 'choice':
-        return { anyOf: node.members.map((member) => this.type(member, direction)) };
+        return takesAnything(node) ? {} : anyOf(node.members.map((member) => this.type(member, direction)));
       case 'tuple':
         return {
           type: 'array',
           prefixItems: node.members.map((member) => this.type(member, direction)),
+          items: {}, // there are none: linters miss the keyword
           minItems: node.members.length,
           maxItems: node.members.length,
         };
@@ -311,6 +312,26 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
     seen.add(inner);
     return inner === wanted || contains(inner, wanted, seen);
   });
+}
+
+/** Whether every JSON value fits: other members of a union need no schema then. */
+function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
+  if (node.kind === 'any') return true;
+  if (seen.has(node) || node.kind === 'list' || node.kind === 'record' || node.kind === 'tuple') return false;
+  seen.add(node);
+  return innerOf(node).some((inner) => takesAnything(inner, seen));
+}
+
+/** One of several schemas, equal ones once. */
+function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
+  const distinct = new Map(
+    schemas.map((schema) => {
+      const text = JSON.stringify(schema);
+      return [text.includes('"$ref":""') ? schema : text, schema] as const; // references have no text yet
+    }),
+  );
+  const [only, ...others] = distinct.values();
+  return others.length === 0 ? only! : { anyOf: [only, ...others] };
 }
 
 /** The types that a type is made of, schema classes aside. */

@@ -136,6 +136,7 @@ test('tuple() takes a list of its length, each item of its type', () => {
   assert.deepEqual(published(tuple(float, str)), {
     type: 'array',
     prefixItems: [{ type: 'number' }, { type: 'string' }],
+    items: {},
     minItems: 2,
     maxItems: 2,
   });
