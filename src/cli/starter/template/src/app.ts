@@ -19,7 +19,6 @@ import {
   Svc,
   Unauthorized,
   createToken,
-  datetime,
   int,
   list,
   provide,
@@ -31,7 +30,7 @@ import {
 import { DatabasePlugin, db } from 'svc/db';
 import { providersOf } from './accounts.ts';
 import { SCOPES, addLogin } from './login.ts';
-import { Notes } from './notes.ts';
+import { Note, Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
 
 const folder = (name: string): string => join(import.meta.dirname, '..', name);
@@ -80,12 +79,6 @@ class NewNote extends Schema {
     description: 'At least one visible character, and no NUL',
     example: 'Buy milk',
   });
-}
-
-class Note extends Schema {
-  id = Field(uuid);
-  text = Field(str);
-  createdAt = Field(datetime);
 }
 
 class NoteList extends Schema {
