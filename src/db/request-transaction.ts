@@ -9,7 +9,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, int, oneOf, readOptions, text } from '../base/options.ts';
-import { withScope } from '../http/dependency-scope.ts';
+import { withScope } from '../http/state.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { DEFAULT_NAME, database } from './plugin.ts';
 import type { Context } from '../http/contracts.ts';
