@@ -15,7 +15,7 @@ import { MySqlLogin } from './login.ts';
 import { CAPABILITY, COMMAND } from './wire.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
-import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import {
   Opening,
   checksChain,

@@ -24,8 +24,8 @@ import { readError, readGreeting, readOk, Fields, type Greeting } from './messag
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
 import { PacketWriter } from './writer.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
-import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { foreignServer } from '../wire/server-probe.ts';
+import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
 

@@ -6,18 +6,20 @@
  *   what cannot be prepared (1295), and scripts: COM_QUERY, as text
  *
  * Whoever comes while a request is not complete yet, since a statement is being prepared or much is written, waits for their turn.
+ *
+ * An error about a key that must be unique gets the columns of the key: the message of a violation has the name of the key only, so that the server is asked for them.
  */
-import { DataError, DatabaseError } from '../errors.ts';
+import { DataError, DatabaseError, UniqueViolation } from '../errors.ts';
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming } from '../slow-statements.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
-import { withKeyColumns } from './key-columns.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
 import { refuseCount, parameterIssue, refuseParameter, type Params } from '../values.ts';
+import { writtenTable } from '../dialects.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
@@ -496,4 +498,26 @@ function hasLarge(params: Params): boolean {
 /** The key of a statement for values of these kinds; no text has a NUL in that place. */
 function variant(text: string, params: Params): string {
   return `${text}\0${kindsKey(params)}`;
+}
+
+const COLUMNS = `select column_name from information_schema.statistics
+  where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
+
+/** Returns the error of a statement; one of a key that must be unique with the columns of the key, where the server tells them. */
+async function withKeyColumns(
+  error: unknown,
+  ask: (sql: string, params: Params) => Promise<readonly (readonly unknown[])[]>,
+): Promise<unknown> {
+  if (!(error instanceof UniqueViolation) || error.columns.length > 0) return error;
+  const { table, constraint } = error;
+  if (table === undefined || constraint === undefined) return error;
+  try {
+    const schema = writtenTable(error.sql)?.schema ?? null;
+    const rows = await ask(COLUMNS, [schema, table, constraint]);
+    const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string'); // NULL for an expression
+    const { message, errno, sqlstate, sql } = error;
+    return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });
+  } catch {
+    return error; // why the statement failed matters more
+  }
 }

@@ -9,13 +9,19 @@
  *
  * What is not listed below or in db/wire/server-url.ts is refused.
  */
-import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
-import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
+import {
+  isUnixHost,
+  type ServerHost,
+  parseServerUrl,
+  type Refuse,
+  type ServerUrl,
+  type UrlRules,
+} from '../wire/server-url.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
-import type { ServerTls } from '../wire/server-options.ts';
+import type { ServerTls } from '../wire/server-url.ts';
 
 /** What an address says. */
 export interface MySqlUrl extends ServerUrl {

@@ -15,8 +15,8 @@ import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramIssue, md5Password, type ChannelBinding } from './scram.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
-import { isLocalHost } from '../wire/server-options.ts';
+import { foreignServer } from '../wire/server-probe.ts';
+import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 

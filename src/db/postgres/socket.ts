@@ -9,9 +9,8 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
-import { probeWhenSilent } from '../wire/server-probe.ts';
-import { isUnixHost } from '../wire/server-options.ts';
+import { foreignServer, probeWhenSilent } from '../wire/server-probe.ts';
+import { isUnixHost } from '../wire/server-url.ts';
 import {
   Opening,
   shownEndpoint,

@@ -16,7 +16,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
-import type { ServerHost, ServerTls } from '../wire/server-options.ts';
+import type { ServerHost, ServerTls } from '../wire/server-url.ts';
 
 /** What an address says. */
 export interface PostgresUrl extends ServerUrl {

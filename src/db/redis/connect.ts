@@ -8,7 +8,7 @@ import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { RedisConnection, RedisError } from './connection.ts';
 import { askServer } from '../wire/server-probe.ts';
-import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';

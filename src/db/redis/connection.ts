@@ -17,7 +17,7 @@ import {
 } from '../errors.ts';
 import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
+import { foreignServer } from '../wire/server-probe.ts';
 import {
   ReplyTooLarge,
   RespError,

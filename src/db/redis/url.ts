@@ -10,8 +10,14 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
-import { isLocalHost, type ServerHost, type ServerTls } from '../wire/server-options.ts';
-import { parseServerUrl, type Refuse, type UrlRules } from '../wire/server-url.ts';
+import {
+  isLocalHost,
+  type ServerHost,
+  type ServerTls,
+  parseServerUrl,
+  type Refuse,
+  type UrlRules,
+} from '../wire/server-url.ts';
 import { shownUrl, textIssue } from '../url.ts';
 
 /** What an address says. */

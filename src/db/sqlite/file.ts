@@ -6,11 +6,15 @@
  *   synchronous=FULL     what is committed has reached the disk; `normal` may lose the last commits when the power fails
  *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's own advice against files that others have prepared
  *   timeout 0            its busy handler would sleep in the event loop
+ *
+ * A second file beside it is the lock of a process that migrates a SQLite file statement by statement, where the lock of a
+ * transaction would not last. It is an open transaction on that empty file, `data.db-migrating`: the kernel ends it with the
+ * process, and a process that was killed holds none.
  */
-import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, openSync, statSync, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../../base/errors.ts';
-import { isSqliteError } from './errors.ts';
+import { isSqliteError, isBusy } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
 /** A file of this mode is read and written by its owner; SQLite gives its -wal and -shm the same. */
@@ -91,4 +95,29 @@ export function identityOf(path: string): FileIdentity | undefined {
 
 function refuse(path: string, problem: string, cause?: unknown): never {
   throw new SvcError('E_DB_OPEN', [path, problem], cause === undefined ? {} : { cause });
+}
+
+const SUFFIX = '-migrating';
+
+/** Takes the lock of a database file until it is disposed of; returns undefined when another process has it. */
+export async function takeRunnerLock(path: string): Promise<Disposable | undefined> {
+  const file = { path: path + SUFFIX, isReadOnly: false };
+  prepareFile(file);
+  const lock = await openFile(file);
+  try {
+    lock.exec('begin exclusive');
+    return { [Symbol.dispose]: () => lock.close() };
+  } catch (error) {
+    lock.close();
+    if (isSqliteError(error) && isBusy(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether a process has the lock of a database file. Makes no file. */
+export async function hasRunner(path: string): Promise<boolean> {
+  if (!existsSync(path + SUFFIX)) return false;
+  const lock = await takeRunnerLock(path);
+  lock?.[Symbol.dispose]();
+  return lock === undefined;
 }

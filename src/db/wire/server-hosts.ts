@@ -8,7 +8,7 @@ import { ConnectionLost, QueryTimeout } from '../errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
-import type { ServerHost, TargetSession } from './server-options.ts';
+import type { ServerHost, TargetSession } from './server-url.ts';
 
 /** What is looked for, and where. */
 export interface Search<C extends PooledConnection> {

@@ -3,9 +3,10 @@
  *
  *   SSLRequest of PostgreSQL     its server answers S or N
  *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
+ *
+ * Servers of other kinds, by the first bytes that they send: an address may have the wrong port.
  */
 import { connect, type Socket } from 'node:net';
-import { foreignServer, type ServerKind } from './foreign-server.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Endpoint } from './server-socket.ts';
 
@@ -81,4 +82,34 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
   const kind = foreignServer(bytes, ours);
   if (kind !== undefined || ours === 'PostgreSQL') return kind;
   return bytes.length === 1 && (bytes[0] === YES || bytes[0] === NO) ? 'a server of PostgreSQL' : undefined;
+}
+
+/** `length:3 sequence:1 version:1`, and the version or an error. */
+const MYSQL_GREETING_BYTES = 5;
+const MYSQL_VERSION = 10;
+const MYSQL_ERROR = 0xff;
+
+const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/^HTTP\/\d/, 'an HTTP server'],
+  [/^[-+](?:ERR|NOAUTH|NOPERM|DENIED|PONG|OK|LOADING)\b/, 'a server of Redis or Valkey'],
+  [/^SSH-/, 'an SSH server'],
+  [/^220[ -]/, 'a mail or FTP server'],
+];
+
+/** The servers that we are clients of. */
+type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
+
+/** Which server begins so, if it is known and not one of `ours`. Servers of PostgreSQL wait until they are spoken to. */
+export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
+  if (
+    ours !== 'MySQL' &&
+    bytes.length >= MYSQL_GREETING_BYTES &&
+    bytes[2] === 0 &&
+    bytes[3] === 0 &&
+    (bytes[4] === MYSQL_VERSION || bytes[4] === MYSQL_ERROR)
+  )
+    return 'a server of MySQL or MariaDB';
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 16)).toString('latin1');
+  const name = TEXTS.find(([pattern]) => pattern.test(text))?.[1];
+  return name?.includes(ours) === true ? undefined : name;
 }

@@ -16,7 +16,7 @@ import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
-import type { ServerHost, ServerTls } from './server-options.ts';
+import type { ServerHost, ServerTls } from './server-url.ts';
 
 /** Told of bytes, which are lent: they are others when it has returned. Copy what is to stay. */
 type OnBytes = (bytes: Buffer) => void;

@@ -4,18 +4,12 @@
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
  * What a protocol does not list is refused. `@ : / ? # % ,` in a name or a password are percent-encoded; a `+` is a plus.
+ *
+ * Read out of an address: how a database server is reached and proved, whichever protocol it speaks.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
 import type { Timestamps } from '../driver.ts';
-import {
-  isLocalHost,
-  isUnixHost,
-  type ServerHost,
-  type ServerTls,
-  type SslMode,
-  type TargetSession,
-} from './server-options.ts';
 
 /** Says what is wrong with the address, and throws. */
 export type Refuse = (problem: string) => never;
@@ -264,4 +258,46 @@ function decoded(part: string, refuse: Refuse): string {
     refuse('its percent-encoding is broken: write "%" as %25');
   }
   return text.includes('\0') ? refuse('it has a NUL') : text;
+}
+
+/** How far a connection is encrypted and its server proved (libpq's words). `allow` is left out: it is never worth having. */
+export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
+
+/** What kind of server is wanted (libpq's words). */
+export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
+
+/** One server. */
+export interface ServerHost {
+  /** A name or an address; or, beginning with a slash, where a unix socket is. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/** How connections are encrypted. */
+export interface ServerTls {
+  readonly mode: SslMode;
+  /** Paths of PEM files: who may sign the server's certificate; ours, and its key. `system` for the authorities of Node. */
+  readonly rootCertificate: string | undefined;
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+  /** The passphrase of the key. */
+  readonly keyPassword: string | undefined;
+  /** Whether the name is sent in the clear for the server to choose a certificate by (SNI). */
+  readonly sendsServerName: boolean;
+  readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
+}
+
+/** Whether a host is this machine: no network is between, where somebody could listen. */
+export function isLocalHost(host: string): boolean {
+  return (
+    isUnixHost(host) ||
+    host === 'localhost' ||
+    host === '::1' ||
+    (isIP(host) === 4 && host.startsWith('127.'))
+  );
+}
+
+/** Whether it is a unix socket. */
+export function isUnixHost(host: string): boolean {
+  return host.startsWith('/');
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parsePostgresUrl, type PostgresUrl } from '../../../src/db/postgres/url.ts';
-import { isLocalHost } from '../../../src/db/wire/server-options.ts';
+import { isLocalHost } from '../../../src/db/wire/server-url.ts';
 
 class Refused extends Error {}
 const refuse = (problem: string): never => {

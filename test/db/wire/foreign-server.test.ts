@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Redis, openDatabase } from '../../../src/db/index.ts';
-import { foreignServer } from '../../../src/db/wire/foreign-server.ts';
+import { foreignServer } from '../../../src/db/wire/server-probe.ts';
 
 /** Less than failed attempts are repeated for. */
 const SOON_MS = 3_000;

@@ -4,7 +4,7 @@ import { ConnectionLost, DatabaseError } from '../../../src/db/index.ts';
 import { findServer, searchMs, type Search, type ServerKind } from '../../../src/db/wire/server-hosts.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import type { PooledConnection } from '../../../src/db/wire/pool-settings.ts';
-import type { ServerHost, TargetSession } from '../../../src/db/wire/server-options.ts';
+import type { ServerHost, TargetSession } from '../../../src/db/wire/server-url.ts';
 
 type Kind = 'primary off' | 'primary on' | 'standby on' | 'away' | 'refuses' | 'dies';
 
