@@ -1,19 +1,23 @@
 /**
- * Two versions of a document: what of the earlier one breaks its clients in the later.
+ * Compares two versions of an OpenAPI document: reports changes in the later one that break clients of the
+ * earlier one.
  *
- *   gone        a path, a method, a success status, a media type
- *   narrower    inputs: something new is required, or what was taken is refused
- *   wider       answers: a member that was always there may be absent, or is of another type
- *   stronger    credentials that were enough are not any more
+ *   removed     a path, method, success status or media type
+ *   narrower    requests: a new required input, or a value that is no longer accepted
+ *   wider       responses: a member may now be absent, or has another type
+ *   stronger    security: credentials that were sufficient are not any more
  *
- * Written for documents of this package, of whichever version; others may hold what is not understood, and is passed over then.
+ * Made for documents of any version of this package. Unknown parts of other documents are ignored.
  */
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** What breaks clients. */
+/** A change that breaks clients. */
 interface BreakingChange {
-  /** `POST /films`, with the parameters as the later document names them; of the earlier one where the operation is gone. */
+  /**
+   * Operation such as `POST /films`. The parameter names are the later document's; for a removed operation,
+   * the earlier document's.
+   */
   readonly subject: string;
   readonly message: string;
 }
@@ -22,7 +26,10 @@ type Part = Readonly<Record<string, unknown>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-/** Every breaking change, in the order of the earlier document's paths. Parameters of a path are told by their place, not their names. */
+/**
+ * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
+ * position, not by name.
+ */
 export function compareOpenapi(earlier: unknown, later: unknown): readonly BreakingChange[] {
   const changes: BreakingChange[] = [];
   const [before, after] = [new Version(earlier), new Version(later)];
@@ -34,23 +41,23 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
       if (!reported.has(message)) changes.push({ subject, message });
       reported.add(message);
     };
-    if (next === undefined) report('it is gone');
+    if (next === undefined) report('the operation was removed');
     else compareOperations(operation, next, { earlier: before.resolve, later: after.resolve }, report);
   }
   return changes;
 }
 
-/** An operation of one of the documents. */
+/** An operation of one document. */
 interface Found {
   readonly subject: string;
   readonly operation: Part;
-  /** Those of its path, too, by place and name; of a path by place and index. */
+  /** Parameters of the operation and its path item, by place and name; path parameters by position. */
   readonly parameters: ReadonlyMap<string, Part>;
-  /** What is enough, each a set of schemes by what they are. */
+  /** Sufficient sets of security schemes, each scheme described by its properties. */
   readonly alternatives: readonly ReadonlySet<string>[];
 }
 
-/** One document. */
+/** One version of the document. */
 class Version {
   readonly operations = new Map<string, Found>();
   readonly resolve: Resolve;
@@ -92,7 +99,10 @@ class Version {
     );
   }
 
-  /** Schemes by what they are: their names mean nothing to clients. Scopes and roles count as well. */
+  /**
+   * Returns the security alternatives. A scheme is identified by its properties, because clients never see
+   * its name. Scopes and roles count as well.
+   */
   #alternatives(operation: Part): readonly ReadonlySet<string>[] {
     const schemes = partOf(partOf(this.#document['components'])['securitySchemes']);
     const given = listOf(operation['security'] ?? this.#document['security']).map(
@@ -151,10 +161,9 @@ function compareParameters(
 ): void {
   for (const [key, parameter] of after.parameters) {
     const known = before.parameters.get(key);
-    if (parameter['required'] === true && known === undefined)
-      report(`the ${key} is required, and was not there`);
+    if (parameter['required'] === true && known === undefined) report(`the ${key} is new and required`);
     else if (parameter['required'] === true && known?.['required'] !== true)
-      report(`the ${key} is required, it could be left out`);
+      report(`the ${key} is now required; it was optional`);
     if (known !== undefined)
       findNarrowing(...asSent(known, parameter, documents), documents, (path, what) =>
         report(`the ${key}${path} ${what}`),
@@ -162,17 +171,24 @@ function compareParameters(
   }
 }
 
-/** How long the text of a value is at most that is no text, where its schema does not say: `-9007199254740991`, `-2.2250738585072014e-308`. */
+/**
+ * Maximum length of a value's text when its schema sets no limit, such as `-9007199254740991` and
+ * `-2.2250738585072014e-308`.
+ */
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
-/** The schemas of a parameter. It is sent as text: where any text is taken now, what had to look like a number or a flag is text, too. */
+/**
+ * Returns both schemas of a parameter. Parameters are sent as text, so a number or boolean that becomes a
+ * string is compared as a string.
+ */
 function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [JsonSchema, JsonSchema] {
   const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
     const [before, after] = [earlier(schema), later(next)];
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before }; // no format is that of nothing
+    // no format accepts an empty text
+    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
     ).map(String);
@@ -192,14 +208,13 @@ function compareBodies(
 ): void {
   const [known, next] = [resolvedBody(before, documents.earlier), resolvedBody(after, documents.later)];
   if (next === undefined) return;
-  if (next['required'] === true && known === undefined)
-    return report('a body is required, and was not there');
+  if (next['required'] === true && known === undefined) return report('the body is new and required');
   if (next['required'] === true && known?.['required'] !== true)
-    report('the body is required, it could be left out');
+    report('the body is now required; it was optional');
   const [types, kept] = [partOf(known?.['content']), partOf(next['content'])];
   for (const [type, media] of Object.entries(types)) {
     const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) report(`the body cannot be ${type} any more`);
+    if (of === undefined) report(`the body can no longer be ${type}`);
     else
       findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
         report(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
@@ -207,7 +222,7 @@ function compareBodies(
   }
 }
 
-/** What clients get: nothing that they could not get before. So the schemas change places. */
+/** Reports values in responses that clients could not get before. For that, the two schemas swap roles. */
 function compareResponses(
   before: Part,
   after: Part,
@@ -223,7 +238,7 @@ function compareResponses(
     if (!/^2/.test(status)) continue;
     const of = next[status] ?? next['2XX'] ?? next['default'];
     if (of === undefined) {
-      report(`the answer ${status} is gone`);
+      report(`the response ${status} was removed`);
       continue;
     }
     const [types, kept] = [
@@ -231,21 +246,21 @@ function compareResponses(
       partOf(documents.later(partOf(of))['content']),
     ];
     for (const [type, media] of Object.entries(types)) {
-      if (kept[type] === undefined) report(`the answer ${status} is not ${type} any more`);
+      if (kept[type] === undefined) report(`the response ${status} is no longer ${type}`);
       else
         findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) =>
           report(
-            `the answer ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can be what it could not be before'}`,
+            `the response ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can have values that it could not have before'}`,
           ),
         );
     }
   }
 }
 
-/** What is told the other way round. */
+/** Texts for narrowed requests, and their counterparts for responses. */
 const ANSWERED: Readonly<Record<string, string>> = {
-  'is required, it could be left out': 'can be absent, it was always there',
-  'is required, and was not there': 'is gone',
+  'is now required; it was optional': 'can now be absent; it was always present',
+  'is new and required': 'was removed',
 };
 
 const FORM: ReadonlySet<string> = new Set([
@@ -257,10 +272,10 @@ const FORM: ReadonlySet<string> = new Set([
   'oneOf',
   'anyOf',
 ]);
-/** One for each schema, so that those that contain themselves are known again. */
+/** Relaxed copy of each schema, cached so that recursive schemas are recognised. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
-/** Of an answer only its form counts: clients that read it do not check its bounds. */
+/** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
 function loose(schema: JsonSchema): JsonSchema {
   let found = LOOSE.get(schema);
   if (found === undefined)
@@ -276,21 +291,21 @@ function loose(schema: JsonSchema): JsonSchema {
   return found;
 }
 
-/** Whoever had enough must have enough still. */
+/** Reports credentials that were sufficient in the earlier version and are not in the later one. */
 function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives
       .map((needs) => [...needs.difference(had)])
       .sort((left, right) => left.length - right.length)[0]!;
-    if (lacking.length > 0) report(`it needs ${lacking.join(' and ')}, which was not needed`);
+    if (lacking.length > 0) report(`the operation now requires ${lacking.join(' and ')}`);
   }
   const [known, next] = [demandsOf(before.operation), demandsOf(after.operation)];
   for (const scope of next.scopes.difference(known.scopes))
-    report(`it needs the scope ${scope}, which was not needed`);
+    report(`the operation now requires the scope ${scope}`);
   for (const roles of next.roles) {
     if (!known.roles.some((had) => had.isSubsetOf(roles)))
       report(
-        `it needs the role ${[...roles].join(' or ')}, ${known.roles.length === 0 ? 'which was not needed' : 'and others were enough'}`,
+        `the operation now requires the role ${[...roles].join(' or ')}: ${known.roles.length === 0 ? 'no role was required before' : 'other roles were sufficient before'}`,
       );
   }
 }
@@ -325,38 +340,39 @@ function listOf(value: unknown): readonly unknown[] {
 }
 
 /*
- * Two JSON Schemas of one place: whether the later one refuses a value that the earlier one accepted.
+ * Compares two JSON Schemas of one place: reports values that the earlier schema accepts and the later one
+ * refuses.
  *
- * Schemas of requests are compared as they are, schemas of responses the other way round. Only a difference in keywords is
+ * Request schemas are compared in order; response schemas swap roles. Only a difference in keywords is
  * reported. Members that the earlier schema did not declare are ignored.
  */
 
-/** Finds the schema that a reference means, in the document that it stands in. */
+/** Returns the schema that a reference points to, within the document that contains the reference. */
 type Resolve = (schema: JsonSchema) => JsonSchema;
 
-/** The documents that the two schemas belong to. */
+/** The documents that contain the two schemas. */
 interface Documents {
   readonly earlier: Resolve;
   readonly later: Resolve;
 }
 
-/** Tells of a place, `title` or `items[].id`, and what it refuses now. */
+/** Reports a place, such as `title` or `items[].id`, and the values that it no longer accepts. */
 type Narrowed = (path: string, what: string) => void;
 
-/** Yields every way in which `later` accepts less than `earlier`, each once. */
+/** Reports every way in which `later` accepts fewer values than `earlier`, without duplicates. */
 function findNarrowing(earlier: JsonSchema, later: JsonSchema, documents: Documents, report: Narrowed): void {
   new Comparison(documents, report).compare(earlier, later, '');
 }
 
 const LOWER = ['minLength', 'minItems', 'minProperties'] as const;
 const UPPER = ['maxLength', 'maxItems', 'maxProperties'] as const;
-/** Keywords that say something of their own, whatever else is there. */
+/** Keywords that constrain a value independently of other keywords. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
   readonly #documents: Documents;
   readonly #report: Narrowed;
-  /** Pairs that are being compared, or have been: schemas may contain themselves. */
+  /** Pairs of schemas compared so far: schemas may be recursive. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
   constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
@@ -383,7 +399,7 @@ class Comparison {
         this.#report(
           path,
           `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
-            (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`),
+            (earlier[keyword] === undefined ? '' : `; it was ${JSON.stringify(earlier[keyword])}`),
         );
     }
     this.#compareMembers(earlier, later, path);
@@ -392,27 +408,27 @@ class Comparison {
     this.#compareChoices(earlier, later, path);
   }
 
-  /** Types and values. False where there is nothing left to compare. */
+  /** Compares types and values. Returns false when nothing is left to compare. */
   #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
     if (after !== undefined) {
       const gone = before?.filter((value) => !after.includes(value));
       if (gone === undefined)
-        this.#report(path, `must be ${listed(after)}, it could be anything of its type`);
-      else if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more`);
+        this.#report(path, `must now be ${listed(after)}; any value of its type was accepted`);
+      else if (gone.length > 0) this.#report(path, `can no longer be ${listed(gone)}`);
       return gone !== undefined;
     }
     const [types, kept] = [typesOf(earlier), typesOf(later)];
     if (kept === undefined) return true;
     if (types === undefined) {
       if (valuesOf(earlier) === undefined)
-        this.#report(path, `must be ${listed(kept)}, it could be anything`);
+        this.#report(path, `must now be ${listed(kept)}; any value was accepted`);
       return false;
     }
     const gone = types.filter(
       (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
     );
-    if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
+    if (gone.length > 0) this.#report(path, `can no longer be ${listed(gone)}, only ${listed(kept)}`);
     return gone.length < types.length;
   }
 
@@ -432,7 +448,7 @@ class Comparison {
       this.#report(path, `must be a multiple of ${next}`);
   }
 
-  /** `direction` 1: a greater bound is the narrower; -1: a smaller one. */
+  /** `direction` 1: a greater bound is narrower; -1: a smaller bound is narrower. */
   #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
     if (later === undefined) return;
     const isNarrower =
@@ -443,7 +459,7 @@ class Comparison {
       this.#report(
         path,
         `has the ${later.keyword} ${later.value}` +
-          (earlier === undefined ? '' : `, it was ${earlier.value}`),
+          (earlier === undefined ? '' : `; it was ${earlier.value}`),
       );
   }
 
@@ -454,9 +470,7 @@ class Comparison {
       if (!needed.has(name))
         this.#report(
           joined(path, name),
-          Object.hasOwn(before, name)
-            ? 'is required, it could be left out'
-            : 'is required, and was not there',
+          Object.hasOwn(before, name) ? 'is now required; it was optional' : 'is new and required',
         );
     const [others, rest] = [earlier['additionalProperties'], later['additionalProperties']];
     for (const [name, member] of Object.entries(after)) {
@@ -465,23 +479,24 @@ class Comparison {
     }
     for (const [name, member] of Object.entries(before)) {
       if (Object.hasOwn(after, name)) continue;
-      if (rest === false) this.#report(joined(path, name), 'is refused, it could be there');
+      if (rest === false) this.#report(joined(path, name), 'is refused; it was accepted before');
       else if (isSchema(rest)) this.compare(member, rest, joined(path, name));
     }
     if (others === false || rest === undefined || rest === true) return;
-    if (rest === false) this.#report(path, 'refuses members that it does not know');
+    if (rest === false) this.#report(path, 'refuses unknown members');
     else if (isSchema(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
-    else this.#report(path, 'takes other members of one type only');
+    else this.#report(path, 'accepts unknown members of one type only');
   }
 
-  /** Each of the earlier choices must fit into one of the later. */
+  /** Each alternative of the earlier schema must fit one alternative of the later schema. */
   #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const after = choicesOf(later);
     if (after === undefined) return;
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let isNarrower = false;
-        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // a comparison that failed does not count as seen
+        // A failed comparison must run again when the pair is met elsewhere
+        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(
           this.#documents,
           () => {
@@ -494,7 +509,7 @@ class Comparison {
       if (!isTaken)
         this.#report(
           path,
-          `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
+          `no longer accepts one of its alternatives${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
         );
     }
   }
@@ -502,7 +517,7 @@ class Comparison {
 
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
-/** The narrower of two bounds at one end. */
+/** Returns the narrower of two bounds at one end. */
 function boundOf(
   schema: JsonSchema,
   inclusive: string,
@@ -520,7 +535,7 @@ function countOf(schema: JsonSchema, keyword: string): Bound {
   return typeof value === 'number' ? { keyword, value, isExclusive: false } : undefined;
 }
 
-/** Bounds that every value has anyway: integers that a number holds, counts from 0. */
+/** Bounds that every value satisfies: safe integers, and counts from 0. */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
   return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
@@ -536,7 +551,7 @@ function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
       : undefined;
 }
 
-/** Whether a pattern says what the format beside it says: nothing of its own. */
+/** Whether a pattern only repeats the format beside it, so that it adds no constraint. */
 function isOfFormat({ format, pattern }: JsonSchema): boolean {
   return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
 }
@@ -545,7 +560,10 @@ function typesOf(schema: JsonSchema): readonly string[] | undefined {
   return schema['type'] === undefined ? undefined : ([schema['type']].flat() as string[]);
 }
 
-/** The schemas that a value may choose from; choices of a text are bounds of it, as of base64. */
+/**
+ * Returns the alternatives of a schema. Alternatives of a string, such as base64 and base64url, only
+ * constrain it and are not split.
+ */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   if (schema['type'] === 'string') return undefined;
   const choices = schema['oneOf'] ?? schema['anyOf'];
