@@ -89,7 +89,7 @@ export class MetricsRegistry implements Metrics {
     if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising)
       throw new SvcError('E_METRIC', [
         name,
-        `buckets are 1 ${MAX_BUCKETS}  finite numbers, each above the one before`,
+        `buckets are 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
       ]);
     return this.#add(
       name,
