@@ -54,7 +54,7 @@ export class WorkerRoomBus implements RoomBus {
     if (this.#isReported) return;
     this.#isReported = true;
     this.#log.warn('room_bus_overloaded', {
-      problem: 'what is sent to rooms reaches the sockets of this worker only: the others do not keep up',
+      problem: 'messages to rooms only reach sockets of this worker: other workers do not keep up',
       remedy: 'Send fewer or larger messages',
     });
   }

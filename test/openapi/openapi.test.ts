@@ -220,7 +220,7 @@ test('operation ids are unique, stable, and safe in a URL', () => {
   ]);
 });
 
-test('operations have the declared texts; by default a title, a tag and no description', () => {
+test('operations have the declared texts; by default a title, a tag and a description', () => {
   const app = make();
   app.get('/api/v1/notes/{id}', none).get('/', none).get('/{x}', { name: 'list_allNotes' }, none);
   app.includeRouter(
