@@ -34,6 +34,7 @@ export interface Encoding {
 /** Content of a body in one media type (§4.8.14). */
 export interface MediaType {
   readonly schema: JsonSchema;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
   readonly encoding?: Readonly<Record<string, Encoding>>;
 }
 

@@ -2,8 +2,8 @@
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
  * All requirements of a route apply together, one for each dependency that asks for credentials. Scopes and
- * roles are described in words: only OAuth schemes may list scopes (§4.8.30), and validators refuse them
- * elsewhere.
+ * roles are described in words and in `x-svc-requires`. The lists of §4.8.30 may contain them, but linters
+ * refuse names there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';

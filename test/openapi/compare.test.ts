@@ -22,6 +22,7 @@ import {
   requireRoles,
   requireScopes,
   str,
+  tuple,
   union,
 } from '../../src/index.ts';
 import { compareOpenapi } from '../../src/openapi/compare.ts';
@@ -209,6 +210,16 @@ test('compareOpenapi() reports bodies that no longer accept an earlier value', (
     [field(record(int)), field(record(str)), "the body's a.* can no longer be integer, only string"],
     [field(nullable(field(str))), field(field(str)), "the body's a can no longer be null, only object"],
     [field(field(str)), field(nullable(field(str))), undefined],
+    [field(list(str)), field(list(str), { unique: true }), "the body's a must have no two equal items"],
+    [field(list(str), { unique: true }), field(list(str)), undefined],
+    [field(tuple(int, str)), field(tuple(float, str)), undefined],
+    [
+      field(tuple(float, str)),
+      field(tuple(int, str)),
+      "the body's a[0] cannot be number any more, but integer",
+    ],
+    [field(union(int, str)), field(union(int, str, bool)), undefined],
+    [field(union(int, str)), field(int), "the body's a cannot be string any more, but integer"],
   ];
   for (const [before, after, expected] of cases)
     assert.deepEqual(

@@ -19,7 +19,6 @@ import {
   Svc,
   Unauthorized,
   createToken,
-  datetime,
   int,
   list,
   provide,
@@ -31,14 +30,12 @@ import {
 import { DatabasePlugin, db } from 'svc/db';
 import { providersOf } from './accounts.ts';
 import { SCOPES, addLogin } from './login.ts';
-import { Notes } from './notes.ts';
+import { Note, Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
 
 const folder = (name: string): string => join(import.meta.dirname, '..', name);
-
 export const app = new Svc({
   title: '{{name}}',
-  version: '1.0.0',
   maxBodyBytes: 100_000,
   openapi: {
     description: 'Notes that each person keeps for themselves.',
@@ -61,7 +58,12 @@ app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites ca
 app.mountStatic('/public', folder('public'));
 
 // Programs get an error as a problem (RFC 9457), people a page.
-app.exceptionHandler(HTTPException, (error, req) => {
+app.exceptionHandler(HTTPException, async (error, req) => {
+  const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin'; // logged out in another window
+  if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
+    const draft = Buffer.from((await req.form()).get('text')?.slice(0, 500) ?? '').toString('base64url');
+    return problemPage(req, new Unauthorized('Log in again: your note is kept')).setCookie('draft', draft);
+  }
   const isForPeople = req.headers['accept']?.includes('text/html') === true && !req.path.startsWith('/api/');
   if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, providers);
   if (!isForPeople) throw error;
@@ -79,12 +81,6 @@ class NewNote extends Schema {
   });
 }
 
-class Note extends Schema {
-  id = Field(uuid);
-  text = Field(str);
-  createdAt = Field(datetime);
-}
-
 class NoteList extends Schema {
   items = Field(list(Note));
   total = Field(int);
@@ -96,7 +92,6 @@ const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock))
 /** Programs at the JSON interface, by a token in the field `Authorization`; browsers have one in a cookie. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-
 /** The person at the page. A login has a session, a token for programs does not. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
@@ -109,7 +104,6 @@ const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
 // The JSON interface
-
 app.get(
   '/api/notes',
   {
@@ -159,7 +153,6 @@ function missing(): never {
 }
 
 // The page: neither tools for MCP clients nor part of /openapi.json
-
 const PAGE = { mcp: false, meta: { docs: false } } as const;
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
 const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes, page = 1) => {
@@ -179,7 +172,7 @@ app.post(
   async ({ me, store, form }) => {
     await store.create(me.id, form.text);
     announce(me.id);
-    return home();
+    return home().deleteCookie('draft');
   },
 );
 
