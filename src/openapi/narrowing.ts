@@ -142,9 +142,7 @@ class Comparison {
       if (!needed.has(name))
         this.#report(
           joined(path, name),
-          Object.hasOwn(before, name)
-            ? 'is now required; it was optional'
-            : 'is new and required',
+          Object.hasOwn(before, name) ? 'is now required; it was optional' : 'is new and required',
         );
     const [others, rest] = [restOf(earlier), restOf(later)];
     this.#compareNames(earlier, later, others === false, path);

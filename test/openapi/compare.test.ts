@@ -216,10 +216,10 @@ test('compareOpenapi() reports bodies that no longer accept an earlier value', (
     [
       field(tuple(float, str)),
       field(tuple(int, str)),
-      "the body's a[0] cannot be number any more, but integer",
+      "the body's a[0] can no longer be number, only integer",
     ],
     [field(union(int, str)), field(union(int, str, bool)), undefined],
-    [field(union(int, str)), field(int), "the body's a cannot be string any more, but integer"],
+    [field(union(int, str)), field(int), "the body's a can no longer be string, only integer"],
   ];
   for (const [before, after, expected] of cases)
     assert.deepEqual(

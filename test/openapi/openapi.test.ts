@@ -776,7 +776,7 @@ test('errors with an exception handler have the responses that it declares, by s
   assert.deepEqual(plain['410'], { description: 'Gone', content: { ...json('Failure'), ...problem } });
   const silent = responsesOf((app) => app.exceptionHandler(HTTPException, () => [{}, 400]));
   assert.deepEqual(Object.keys(silent), ['200', '410', '4XX']);
-  assert.deepEqual(silent['4XX'], { description: 'The request is refused' });
+  assert.deepEqual(silent['4XX'], { description: 'The request was refused' });
   assert.deepEqual(silent['410'], { description: 'Gone', content: json('Failure') });
   const whole = responsesOf((app) =>
     app.exceptionHandler(HTTPException, { response: Failure }, (error) => [

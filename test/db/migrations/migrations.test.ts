@@ -291,7 +291,7 @@ test('Migrator leaves a migration without a transaction unfinished when it fails
   for (const again of [migrator.up(), migrator.down()])
     await assert.rejects(again, {
       code: 'E_MIGRATION_UNFINISHED',
-      message: /0001_a runs without a transaction, was begun, and has not ended/,
+      message: /0001_a runs without a transaction, and was started but not finished/,
       remedy: /svc migrate repair/,
     });
   await db.execute("insert into svc_migrations values ('gone/1', '1', '', null)");
