@@ -291,7 +291,7 @@ test('Migrator reports a migration without a transaction as unfinished when it f
   for (const again of [migrator.up(), migrator.down()])
     await assert.rejects(again, {
       code: 'E_MIGRATION_UNFINISHED',
-      message: /0001_a runs without a transaction, was begun, and has not ended/,
+      message: /0001_a runs without a transaction, and was started but not finished/,
       remedy: /svc migrate repair/,
     });
   await db.execute("insert into svc_migrations values ('gone/1', '1', '', null)");
