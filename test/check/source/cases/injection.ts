@@ -213,6 +213,7 @@ app.get('/proxy', {}, async ({ query }) => {
 });
 app.get('/ok1', {}, async ({ query }) => (await fetch(\`https://api.example/users/\${query.id}\`, { signal })).json());
 app.get('/ok2', {}, async ({ query }) => (await fetch(\`\${BASE}/users/\${query.id}\`, { signal })).json());
+app.post('/ok5', {}, async ({ body }) => (await fetch(body.url, { signal, dispatcher: onlyPublic })).text());
 app.post('/ok3', {}, async ({ body }) => {
   const target = new URL(body.url);
   if (!HOSTS.has(target.hostname)) throw new BadRequest();
