@@ -180,6 +180,7 @@ app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? qu
 router.get('/out', (req, res) => { res.redirect(req.query.url); }); // SVC605
 router.get('/out2', (req, res) => { res.redirect(302, req.query.url); }); // SVC605
 router.get('/home', (req, res) => res.redirect('/home/' + req.params.id));
+router.get('/secure', (req, res) => res.redirect(307, \`https://\${req.header('host')}/\`));
 `,
   paths: `
 import { readFile } from 'node:fs/promises';

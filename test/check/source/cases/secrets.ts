@@ -65,6 +65,24 @@ export async function slow(password) {
   return await pool.exec('hash', [password]);
 }
 `,
+  'secrets that no client sends': `
+import { parseAddress, readSetting } from './settings.js';
+const state = readSetting('state');
+export function setSecret(secret) {
+  if (secret === state.secret) return false;
+  state.secret = secret;
+  return true;
+}
+export function warnOfReuse() {
+  const apiSecret = readSetting('API_SECRET');
+  const parsed = parseAddress(state.address);
+  if (parsed.auth.password === apiSecret) console.warn('one secret serves two purposes');
+}
+export function isSecret(secret) {
+  if (secret === state.secret) return true; // SVC621
+  return false;
+}
+`,
   'tokens that are decoded elsewhere': `
 import jwt from 'jsonwebtoken';
 export const expiryOf = (user) => jwt.decode(user.ssoToken, { complete: true });
