@@ -43,7 +43,7 @@ const MIGRATIONS = 'migrations';
 const SEEDS = 'seeds';
 const LEAK_SECONDS = 30;
 const ONE_FILE =
-  'A file of SQLite has one writer at a time, whoever serves: several processes wait for each other, and all must be on one machine';
+  'A file of SQLite has one writer at a time: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
 /** Returns the key of a database by the `name` of its plugin, for `Depends()` and `app.state.get()`. */
@@ -325,7 +325,7 @@ export class DatabasePlugin implements Plugin {
         ? [
             rule(
               `${this.name}/tls`,
-              'A server that need not prove itself may be anybody on the way, who then reads and changes everything',
+              'A server that need not prove itself may be any machine on the path, which then reads and changes everything',
               'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own',
               `its server is not proved (sslmode "${unproved}")`,
             ),
