@@ -149,6 +149,7 @@ app.post('/d', {}, async ({ form, db }) => {
   return { ok: true };
 });
 router.use((err, req, res, next) => { res.status(500).json({ error: err.stack }); }); // SVC626
+router.use((err, req, res, next) => { res.status(500).send({ stack: environment.ENVIRONMENT === 'prod' ? null : err.stack }); });
 `,
   'accounts by an e-mail address': `
 const a = new OAuthPlugin({
