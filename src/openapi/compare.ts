@@ -1,19 +1,24 @@
 /**
- * Two versions of a document: what of the earlier one breaks its clients in the later.
+ * Compares two versions of an OpenAPI document: reports changes in the later one that break clients of the
+ * earlier one.
  *
- *   gone        a path, a method, a success status, a media type
- *   narrower    inputs: something new is required, or what was taken is refused
- *   wider       answers: a member that was always there may be absent, or is of another type
- *   stronger    credentials that were enough are not any more
+ *   removed     a path, method, success status or media type
+ *   narrower    requests: a new required input, or a value that is no longer accepted
+ *   wider       responses: a member may now be absent, or has another type
+ *   stronger    security: credentials that were sufficient are not any more
  *
- * Written for documents of this package, of whichever version; others may hold what is not understood, and is passed over then.
+ * Made for documents of any version of this package. Unknown parts of other documents are ignored.
  */
-import { FORMAT_PATTERNS } from '../schema/formats.ts';
+import { findNarrowing } from './narrowing.ts';
+import type { Documents, Resolve } from './narrowing.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** What breaks clients. */
+/** A change that breaks clients. */
 interface BreakingChange {
-  /** `POST /films`, with the parameters as the later document names them; of the earlier one where the operation is gone. */
+  /**
+   * Operation such as `POST /films`. The parameter names are the later document's; for a removed operation,
+   * the earlier document's.
+   */
   readonly subject: string;
   readonly message: string;
 }
@@ -22,7 +27,10 @@ type Part = Readonly<Record<string, unknown>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-/** Every breaking change, in the order of the earlier document's paths. Parameters of a path are told by their place, not their names. */
+/**
+ * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
+ * position, not by name.
+ */
 export function compareOpenapi(earlier: unknown, later: unknown): readonly BreakingChange[] {
   const changes: BreakingChange[] = [];
   const [before, after] = [new Version(earlier), new Version(later)];
@@ -34,23 +42,23 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
       if (!reported.has(message)) changes.push({ subject, message });
       reported.add(message);
     };
-    if (next === undefined) report('it is gone');
+    if (next === undefined) report('the operation was removed');
     else compareOperations(operation, next, { earlier: before.resolve, later: after.resolve }, report);
   }
   return changes;
 }
 
-/** An operation of one of the documents. */
+/** An operation of one document. */
 interface Found {
   readonly subject: string;
   readonly operation: Part;
-  /** Those of its path, too, by place and name; of a path by place and index. */
+  /** Parameters of the operation and its path item, by place and name; path parameters by position. */
   readonly parameters: ReadonlyMap<string, Part>;
-  /** What is enough, each a set of schemes by what they are. */
+  /** Sufficient sets of security schemes, each scheme described by its properties. */
   readonly alternatives: readonly ReadonlySet<string>[];
 }
 
-/** One document. */
+/** One version of the document. */
 class Version {
   readonly operations = new Map<string, Found>();
   readonly resolve: Resolve;
@@ -92,7 +100,10 @@ class Version {
     );
   }
 
-  /** Schemes by what they are: their names mean nothing to clients. Scopes and roles count as well. */
+  /**
+   * Returns the security alternatives. A scheme is identified by its properties, because clients never see
+   * its name. Scopes and roles count as well.
+   */
   #alternatives(operation: Part): readonly ReadonlySet<string>[] {
     const schemes = partOf(partOf(this.#document['components'])['securitySchemes']);
     const given = listOf(operation['security'] ?? this.#document['security']).map(
@@ -151,10 +162,9 @@ function compareParameters(
 ): void {
   for (const [key, parameter] of after.parameters) {
     const known = before.parameters.get(key);
-    if (parameter['required'] === true && known === undefined)
-      report(`the ${key} is required, and was not there`);
+    if (parameter['required'] === true && known === undefined) report(`the ${key} is new and required`);
     else if (parameter['required'] === true && known?.['required'] !== true)
-      report(`the ${key} is required, it could be left out`);
+      report(`the ${key} is now required; it was optional`);
     if (known !== undefined)
       findNarrowing(...asSent(known, parameter, documents), documents, (path, what) =>
         report(`the ${key}${path} ${what}`),
@@ -162,17 +172,24 @@ function compareParameters(
   }
 }
 
-/** How long the text of a value is at most that is no text, where its schema does not say: `-9007199254740991`, `-2.2250738585072014e-308`. */
+/**
+ * Maximum length of a value's text when its schema sets no limit, such as `-9007199254740991` and
+ * `-2.2250738585072014e-308`.
+ */
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
-/** The schemas of a parameter. It is sent as text: where any text is taken now, what had to look like a number or a flag is text, too. */
+/**
+ * Returns both schemas of a parameter. Parameters are sent as text, so a number or boolean that becomes a
+ * string is compared as a string.
+ */
 function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [JsonSchema, JsonSchema] {
   const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
     const [before, after] = [earlier(schema), later(next)];
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before }; // no format is that of nothing
+    // no format accepts an empty text
+    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
     ).map(String);
@@ -192,14 +209,13 @@ function compareBodies(
 ): void {
   const [known, next] = [resolvedBody(before, documents.earlier), resolvedBody(after, documents.later)];
   if (next === undefined) return;
-  if (next['required'] === true && known === undefined)
-    return report('a body is required, and was not there');
+  if (next['required'] === true && known === undefined) return report('the body is new and required');
   if (next['required'] === true && known?.['required'] !== true)
-    report('the body is required, it could be left out');
+    report('the body is now required; it was optional');
   const [types, kept] = [partOf(known?.['content']), partOf(next['content'])];
   for (const [type, media] of Object.entries(types)) {
     const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) report(`the body cannot be ${type} any more`);
+    if (of === undefined) report(`the body can no longer be ${type}`);
     else
       findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
         report(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
@@ -207,7 +223,7 @@ function compareBodies(
   }
 }
 
-/** What clients get: nothing that they could not get before. So the schemas change places. */
+/** Reports values in responses that clients could not get before. For that, the two schemas swap roles. */
 function compareResponses(
   before: Part,
   after: Part,
@@ -223,7 +239,7 @@ function compareResponses(
     if (!/^2/.test(status)) continue;
     const of = next[status] ?? next['2XX'] ?? next['default'];
     if (of === undefined) {
-      report(`the answer ${status} is gone`);
+      report(`the response ${status} was removed`);
       continue;
     }
     const [types, kept] = [
@@ -231,21 +247,21 @@ function compareResponses(
       partOf(documents.later(partOf(of))['content']),
     ];
     for (const [type, media] of Object.entries(types)) {
-      if (kept[type] === undefined) report(`the answer ${status} is not ${type} any more`);
+      if (kept[type] === undefined) report(`the response ${status} is no longer ${type}`);
       else
         findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) =>
           report(
-            `the answer ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can be what it could not be before'}`,
+            `the response ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can have values that it could not have before'}`,
           ),
         );
     }
   }
 }
 
-/** What is told the other way round. */
+/** Texts for narrowed requests, and their counterparts for responses. */
 const ANSWERED: Readonly<Record<string, string>> = {
-  'is required, it could be left out': 'can be absent, it was always there',
-  'is required, and was not there': 'is gone',
+  'is now required; it was optional': 'can now be absent; it was always present',
+  'is new and required': 'was removed',
 };
 
 const FORM: ReadonlySet<string> = new Set([
@@ -254,13 +270,14 @@ const FORM: ReadonlySet<string> = new Set([
   'properties',
   'required',
   'items',
+  'prefixItems',
   'oneOf',
   'anyOf',
 ]);
-/** One for each schema, so that those that contain themselves are known again. */
+/** Relaxed copy of each schema, cached so that recursive schemas are recognised. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
-/** Of an answer only its form counts: clients that read it do not check its bounds. */
+/** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
 function loose(schema: JsonSchema): JsonSchema {
   let found = LOOSE.get(schema);
   if (found === undefined)
@@ -276,21 +293,21 @@ function loose(schema: JsonSchema): JsonSchema {
   return found;
 }
 
-/** Whoever had enough must have enough still. */
+/** Reports credentials that were sufficient in the earlier version and are not in the later one. */
 function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives
       .map((needs) => [...needs.difference(had)])
       .sort((left, right) => left.length - right.length)[0]!;
-    if (lacking.length > 0) report(`it needs ${lacking.join(' and ')}, which was not needed`);
+    if (lacking.length > 0) report(`the operation now requires ${lacking.join(' and ')}`);
   }
   const [known, next] = [demandsOf(before.operation), demandsOf(after.operation)];
   for (const scope of next.scopes.difference(known.scopes))
-    report(`it needs the scope ${scope}, which was not needed`);
+    report(`the operation now requires the scope ${scope}`);
   for (const roles of next.roles) {
     if (!known.roles.some((had) => had.isSubsetOf(roles)))
       report(
-        `it needs the role ${[...roles].join(' or ')}, ${known.roles.length === 0 ? 'which was not needed' : 'and others were enough'}`,
+        `the operation now requires the role ${[...roles].join(' or ')}: ${known.roles.length === 0 ? 'no role was required before' : 'other roles were sufficient before'}`,
       );
   }
 }
@@ -322,259 +339,4 @@ function partOf(value: unknown): Record<string, unknown> {
 
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
-}
-
-/*
- * Two JSON Schemas of one place: whether the later one refuses a value that the earlier one accepted.
- *
- * Schemas of requests are compared as they are, schemas of responses the other way round. Only a difference in keywords is
- * reported. Members that the earlier schema did not declare are ignored.
- */
-
-/** Finds the schema that a reference means, in the document that it stands in. */
-type Resolve = (schema: JsonSchema) => JsonSchema;
-
-/** The documents that the two schemas belong to. */
-interface Documents {
-  readonly earlier: Resolve;
-  readonly later: Resolve;
-}
-
-/** Tells of a place, `title` or `items[].id`, and what it refuses now. */
-type Narrowed = (path: string, what: string) => void;
-
-/** Yields every way in which `later` accepts less than `earlier`, each once. */
-function findNarrowing(earlier: JsonSchema, later: JsonSchema, documents: Documents, report: Narrowed): void {
-  new Comparison(documents, report).compare(earlier, later, '');
-}
-
-const LOWER = ['minLength', 'minItems', 'minProperties'] as const;
-const UPPER = ['maxLength', 'maxItems', 'maxProperties'] as const;
-/** Keywords that say something of their own, whatever else is there. */
-const RULES = ['pattern', 'format', 'contentEncoding'] as const;
-
-class Comparison {
-  readonly #documents: Documents;
-  readonly #report: Narrowed;
-  /** Pairs that are being compared, or have been: schemas may contain themselves. */
-  readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
-
-  constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
-    this.#documents = documents;
-    this.#report = report;
-    this.#seen = seen;
-  }
-
-  compare(before: JsonSchema, after: JsonSchema, path: string): void {
-    const [earlier, later] = [this.#documents.earlier(before), this.#documents.later(after)];
-    const known = this.#seen.get(earlier) ?? new Set();
-    if (known.has(later)) return;
-    this.#seen.set(earlier, known.add(later));
-    const choices = choicesOf(earlier);
-    if (choices !== undefined && choicesOf(later) === undefined) {
-      for (const choice of choices) this.compare(choice, later, path);
-      return;
-    }
-    if (!this.#compareValues(earlier, later, path)) return;
-    this.#compareBounds(earlier, later, path);
-    for (const keyword of RULES) {
-      if (keyword === 'pattern' && isOfFormat(later)) continue;
-      if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
-        this.#report(
-          path,
-          `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
-            (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`),
-        );
-    }
-    this.#compareMembers(earlier, later, path);
-    if (isSchema(earlier['items']) && isSchema(later['items']))
-      this.compare(earlier['items'], later['items'], `${path}[]`);
-    this.#compareChoices(earlier, later, path);
-  }
-
-  /** Types and values. False where there is nothing left to compare. */
-  #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
-    const [before, after] = [valuesOf(earlier), valuesOf(later)];
-    if (after !== undefined) {
-      const gone = before?.filter((value) => !after.includes(value));
-      if (gone === undefined)
-        this.#report(path, `must be ${listed(after)}, it could be anything of its type`);
-      else if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more`);
-      return gone !== undefined;
-    }
-    const [types, kept] = [typesOf(earlier), typesOf(later)];
-    if (kept === undefined) return true;
-    if (types === undefined) {
-      if (valuesOf(earlier) === undefined)
-        this.#report(path, `must be ${listed(kept)}, it could be anything`);
-      return false;
-    }
-    const gone = types.filter(
-      (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
-    );
-    if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
-    return gone.length < types.length;
-  }
-
-  #compareBounds(earlier: JsonSchema, later: JsonSchema, path: string): void {
-    const lower = (schema: JsonSchema): Bound =>
-      boundOf(schema, 'minimum', 'exclusiveMinimum', (left, right) => left > right);
-    const upper = (schema: JsonSchema): Bound =>
-      boundOf(schema, 'maximum', 'exclusiveMaximum', (left, right) => left < right);
-    this.#compareBound(lower(earlier), lower(later), 1, path);
-    this.#compareBound(upper(earlier), upper(later), -1, path);
-    for (const keyword of LOWER)
-      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), 1, path);
-    for (const keyword of UPPER)
-      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), -1, path);
-    const [step, next] = [earlier['multipleOf'], later['multipleOf']];
-    if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next)))
-      this.#report(path, `must be a multiple of ${next}`);
-  }
-
-  /** `direction` 1: a greater bound is the narrower; -1: a smaller one. */
-  #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
-    if (later === undefined) return;
-    const isNarrower =
-      earlier === undefined ||
-      later.value * direction > earlier.value * direction ||
-      (later.value === earlier.value && later.isExclusive && !earlier.isExclusive);
-    if (isNarrower && !isImplied(later, earlier))
-      this.#report(
-        path,
-        `has the ${later.keyword} ${later.value}` +
-          (earlier === undefined ? '' : `, it was ${earlier.value}`),
-      );
-  }
-
-  #compareMembers(earlier: JsonSchema, later: JsonSchema, path: string): void {
-    const [before, after] = [membersOf(earlier), membersOf(later)];
-    const needed = requiredOf(earlier);
-    for (const name of requiredOf(later))
-      if (!needed.has(name))
-        this.#report(
-          joined(path, name),
-          Object.hasOwn(before, name)
-            ? 'is required, it could be left out'
-            : 'is required, and was not there',
-        );
-    const [others, rest] = [earlier['additionalProperties'], later['additionalProperties']];
-    for (const [name, member] of Object.entries(after)) {
-      const known = Object.hasOwn(before, name) ? before[name] : isSchema(others) ? others : undefined;
-      if (known !== undefined) this.compare(known, member, joined(path, name));
-    }
-    for (const [name, member] of Object.entries(before)) {
-      if (Object.hasOwn(after, name)) continue;
-      if (rest === false) this.#report(joined(path, name), 'is refused, it could be there');
-      else if (isSchema(rest)) this.compare(member, rest, joined(path, name));
-    }
-    if (others === false || rest === undefined || rest === true) return;
-    if (rest === false) this.#report(path, 'refuses members that it does not know');
-    else if (isSchema(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
-    else this.#report(path, 'takes other members of one type only');
-  }
-
-  /** Each of the earlier choices must fit into one of the later. */
-  #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
-    const after = choicesOf(later);
-    if (after === undefined) return;
-    for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
-      const isTaken = after.some((candidate) => {
-        let isNarrower = false;
-        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // a comparison that failed does not count as seen
-        new Comparison(
-          this.#documents,
-          () => {
-            isNarrower = true;
-          },
-          seen,
-        ).compare(choice, candidate, path);
-        return !isNarrower;
-      });
-      if (!isTaken)
-        this.#report(
-          path,
-          `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
-        );
-    }
-  }
-}
-
-type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
-
-/** The narrower of two bounds at one end. */
-function boundOf(
-  schema: JsonSchema,
-  inclusive: string,
-  exclusive: string,
-  isNarrower: (left: number, right: number) => boolean,
-): Bound {
-  const [plain, strict] = [schema[inclusive], schema[exclusive]];
-  if (typeof strict === 'number' && !(typeof plain === 'number' && isNarrower(plain, strict)))
-    return { keyword: exclusive, value: strict, isExclusive: true };
-  return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
-}
-
-function countOf(schema: JsonSchema, keyword: string): Bound {
-  const value = schema[keyword];
-  return typeof value === 'number' ? { keyword, value, isExclusive: false } : undefined;
-}
-
-/** Bounds that every value has anyway: integers that a number holds, counts from 0. */
-function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
-  if (earlier !== undefined) return false;
-  return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
-    ? later.value <= 0
-    : Math.abs(later.value) >= Number.MAX_SAFE_INTEGER;
-}
-
-function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
-  return 'const' in schema
-    ? [schema['const']]
-    : Array.isArray(schema['enum'])
-      ? (schema['enum'] as unknown[])
-      : undefined;
-}
-
-/** Whether a pattern says what the format beside it says: nothing of its own. */
-function isOfFormat({ format, pattern }: JsonSchema): boolean {
-  return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
-}
-
-function typesOf(schema: JsonSchema): readonly string[] | undefined {
-  return schema['type'] === undefined ? undefined : ([schema['type']].flat() as string[]);
-}
-
-/** The schemas that a value may choose from; choices of a text are bounds of it, as of base64. */
-function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
-  if (schema['type'] === 'string') return undefined;
-  const choices = schema['oneOf'] ?? schema['anyOf'];
-  return Array.isArray(choices) ? (choices as JsonSchema[]) : undefined;
-}
-
-function withoutNotes({ title: _, description: __, examples: ___, ...schema }: JsonSchema): JsonSchema {
-  return schema;
-}
-
-function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
-  return isSchema(schema['properties']) ? (schema['properties'] as Record<string, JsonSchema>) : {};
-}
-
-function requiredOf(schema: JsonSchema): ReadonlySet<string> {
-  return new Set(Array.isArray(schema['required']) ? (schema['required'] as string[]) : []);
-}
-
-function isSchema(value: unknown): value is JsonSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function joined(path: string, name: string): string {
-  return path === '' ? name : `${path}.${name}`;
-}
-
-function listed(values: readonly unknown[]): string {
-  const shown = values
-    .slice(0, 10)
-    .map((value) => (typeof value === 'string' && /^[a-z]+$/.test(value) ? value : JSON.stringify(value)));
-  return shown.join(' or ') + (values.length > 10 ? ' …' : '');
 }
