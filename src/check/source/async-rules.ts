@@ -104,8 +104,9 @@ function mayFail(fn: Fn): boolean {
   const { body, isExpression } = fn;
   if (isExpression) return true;
   const statements = body.filter(({ type }) => type !== 'declare');
+  const risky = statements.filter((statement) => hasPart(statement, ['await', 'call']));
   const isCaught =
-    statements.length === 1 && statements[0]!.type === 'try' && statements[0]!.handler !== undefined;
+    risky.length > 0 && risky.every((each) => each.type === 'try' && each.handler !== undefined);
   return !isCaught && (!fn.isAsync || has(fn, 'await') || returnsOf(fn).some(({ type }) => type === 'call'));
 }
 
@@ -270,9 +271,13 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
 }
 
 function has(fn: Fn, type: Node['type']): boolean {
+  return hasPart(fn, [type]);
+}
+
+function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
   let found = false;
-  walk(fn, (node) => {
-    if (node.type === type) found = true;
+  walk(whole, (node) => {
+    if (types.includes(node.type)) found = true;
     return !found;
   });
   return found;

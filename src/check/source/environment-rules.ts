@@ -14,6 +14,9 @@ const FOREIGN =
 /** Calls that decide themselves what becomes of an absent variable. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
+/** Methods of schemas that judge an object. */
+const VALIDATES = /^(?:safe)?(?:parse|validate|decode|assert|check)(?:Sync|Async)?$/i;
+
 interface Read {
   readonly module: SourceModule;
   readonly node: Node;
@@ -35,6 +38,7 @@ export function findVariables(sources: Sources, report: ReportNode): void {
         severity: 'warning',
         remedy: `Read ${near}, or set ${name}`,
       });
+    else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
       report('SVC401', module, node, `nothing sets ${name}, and the code reads it without a default`, {
         severity: 'warning',
@@ -147,6 +151,17 @@ function mayBeAbsent(node: Node): boolean {
     default:
       return node.type === 'entry' && node.value?.type === 'assign';
   }
+}
+
+/** `schema.parse({ URL: process.env.URL })`, also by way of a name: the schema decides what may be absent. */
+function isValidated(node: Node, { source }: SourceModule): boolean {
+  const object = node.parent?.type === 'entry' ? node.parent.parent : undefined;
+  const around = object?.type === 'object' ? object.parent : undefined;
+  const call = around?.type === 'call' ? calledName(around) : undefined;
+  if (call !== undefined) return VALIDATES.test(call);
+  if (around?.type !== 'declarator' || around.target.type !== 'name') return false;
+  const given = new RegExp(`\\b(\\w+)\\(\\s*${around.target.name.replaceAll('$', '\\$')}\\s*[,)]`, 'g');
+  return [...source.matchAll(given)].some(([, name]) => VALIDATES.test(name!)); // the group always matches
 }
 
 /** Whether `undefined` becomes text, or the code says with `!` that the variable is there. */

@@ -126,7 +126,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
       !/^(?:\w*[eE]rr(?:or)?|e|ex|cause|reason|exception)$/.test(pathOf(node.object) ?? '')
     )
       continue;
-    if (isSent(node, sources, module))
+    if (isSent(node, sources, module) && !isUnderCondition(node, module))
       report('SVC626', module, node, 'the answer shows the stack: paths, packages and their versions');
   }
   for (const { module, node } of sources.all('entry')) {
@@ -146,6 +146,17 @@ function findRevealed(sources: Sources, report: ReportNode): void {
     if (isReturned(node, sources) || isSent(node, sources, module))
       report('SVC626', module, node, 'the answer has the environment, with every secret in it');
   }
+}
+
+/** `env === 'prod' ? null : error.stack`: the environment decides. */
+function isUnderCondition(node: Node, { source }: SourceModule): boolean {
+  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
+    const test =
+      at.type === 'choice' || at.type === 'if' ? at.test : at.type === 'binary' ? at.left : undefined;
+    if (test !== undefined && /prod|dev|debug|env|\btest/i.test(source.slice(test.start, test.end)))
+      return true;
+  }
+  return false;
 }
 
 /** Whether a value is part of an answer: returned by a handler, or handed to what makes or sends one. */
