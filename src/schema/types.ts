@@ -86,7 +86,7 @@ export interface UploadFile extends FileLike {
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
 }
-/** What may stand where a type is expected. `Number` is {@link float}, `Date` is {@link datetime}. */
+/** Sources of a type: a token, a schema class, or a native constructor. `Number` is {@link float}, `Date` is {@link datetime}. */
 export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** First argument of `Field()`: a type (required), or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;

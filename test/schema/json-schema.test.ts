@@ -372,7 +372,7 @@ function referee(folder: string): (schema: JsonSchema) => Judge {
 const AJV = { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' };
 
 for (const seed of [2_020_12, 43, 7_919]) {
-  test(`what is published and what validates agree, as ajv reads JSON Schema: seed ${seed}`, (t) => {
+  test(`published schemas and validators agree, as ajv reads JSON Schema: seed ${seed}`, (t) => {
     const folder = scratch(t, 'ajv', AJV);
     if (folder === undefined) return;
     compareWith(referee(folder), Object.assign(new Random(seed), { makesReadOnly: true }));
@@ -409,7 +409,7 @@ function compareWith(compile: (schema: JsonSchema) => Judge, random: Random): vo
   assert.ok(compared > 10_000 && fitting > compared / 10, `${fitting} of ${compared} fit`);
 }
 
-test('what is published and what validates agree in each format, and in bytes of any length, as ajv reads them', (t) => {
+test('published schemas and validators agree in each format and in bytes of any length, as ajv reads them', (t) => {
   const folder = scratch(t, 'ajv', AJV);
   if (folder === undefined) return;
   const compile = referee(folder);
