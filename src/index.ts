@@ -128,17 +128,21 @@ export {
   file,
   float,
   int,
+  intersection,
   lazy,
   list,
   literal,
   nullable,
   record,
   str,
+  tuple,
   union,
   uuid,
 } from './schema/schema.ts';
 export type {
   CountOptions,
+  DerivedClass,
+  FieldNames,
   ListOptions,
   FieldOptions,
   FieldType,
@@ -147,6 +151,8 @@ export type {
   NumberOptions,
   PlainOptions,
   Result,
+  RuleProblem,
+  RuleResult,
   SaveOptions,
   SchemaClass,
   TextOptions,
@@ -201,6 +207,7 @@ export type { EventBroadcastOptions } from './http/streaming/event-broadcast.ts'
 export { EventStreamResponse, lastEventId } from './http/streaming/event-stream.ts';
 export type { EventStreamOptions, Events, ServerSentEvent } from './http/streaming/event-stream.ts';
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
+export type { Deprecation } from './http/middleware/deprecation.ts';
 export type { ExceptionSpec } from './routing/exceptions.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';

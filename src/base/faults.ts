@@ -155,6 +155,12 @@ export const FAULTS = {
       `Cannot bind ${given} value${given === 1 ? '' : 's'}${row === undefined ? '' : ` in row ${row}`}: the statement has ${needed} placeholder${needed === 1 ? '' : 's'}`,
     remedy: 'Pass a list with one value for each ? of the statement, in their order',
   },
+  E_DB_ROW: {
+    describe: (what: string, schema: string, problem: string): string =>
+      `Cannot read ${what} as ${schema}: ${problem}`,
+    remedy:
+      'Make the statement and the schema agree: nullable(…) for a column that may be NULL, str for integers and decimals that no number is equal to, snakeCase: true where created_at is the member createdAt',
+  },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
     remedy:

@@ -58,8 +58,16 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
 }
 
 /** SVC219, which only the command reports: notes, for a proxy in front may do both. */
-export function findUnnamedHosts(view: ApplicationView, { severity, remedy }: RuleText): readonly Finding[] {
-  if (view.env !== 'production' || ownRoutes(view).length === 0) return [];
+export function findUnnamedHosts(
+  view: ApplicationView,
+  { severity, remedy }: RuleText,
+  sources: readonly string[],
+): readonly Finding[] {
+  const usesHost = sources.some((source) =>
+    /\breq(?:uest)?\.host\b|\bheaders(?:\.|\[['"])host\b/.test(source),
+  );
+  const hasLogins = ownRoutes(view).some(({ route }) => route.security.length > 0);
+  if (view.env !== 'production' || (!usesHost && !hasLogins)) return [];
   const { settings, middleware, place } = view;
   const finding = { rule: 'SVC219', severity, subject: 'the application', place } as const;
   const namesHosts = middleware.some((layer) => layer.kind === 'trusted-host');

@@ -108,7 +108,11 @@ async function work(job: Job): Promise<Answer> {
       ...checked.findings,
       ...(live?.findings ?? []),
       ...sources.findings,
-      ...findUnnamedHosts(app.inspect(), HOSTS_RULE),
+      ...findUnnamedHosts(
+        app.inspect(),
+        HOSTS_RULE,
+        sources.project.modules.map(({ source }) => source),
+      ),
     ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );

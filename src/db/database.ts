@@ -6,7 +6,7 @@ import { SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
 import { MAX_TIMEOUT_MS, endingLimit, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
-import { Session, type OpenStream, type Work } from './session.ts';
+import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import { TracedConnection, queries, tracedSource } from './tracing.ts';
 import {
   Transaction,
@@ -36,6 +36,8 @@ const MAX_PAUSE_MS = 1_000;
 
 const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
 
+const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
+
 /** How one transaction runs. */
 interface TransactionPlan {
   readonly begin: BeginOptions;
@@ -50,6 +52,8 @@ interface DatabaseDeps {
   readonly clock: Clock;
   /** `timeoutMs` of every verb that says none; 0 for none. */
   readonly statementTimeoutMs: number;
+  /** Default: no own types, and columns named as members. */
+  readonly conversion?: Conversion | undefined;
   /** The name of the database in the events of its statements. Default `database`. */
   readonly name?: string | undefined;
   /** Called with the seconds that a caller has waited for a connection; not for callers that got one at once. */
@@ -59,6 +63,8 @@ interface DatabaseDeps {
 /** A database that is open, or will be. `openDatabase` makes one; in an application `DatabasePlugin` does. */
 export class Database extends Session {
   readonly dialect: Dialect;
+  /** @internal */
+  readonly conversion: Conversion;
   readonly #driver: Driver;
   readonly #clock: Clock;
   readonly #statementTimeoutMs: number;
@@ -68,10 +74,14 @@ export class Database extends Session {
   #openTransactions = 0;
 
   /** @internal */
-  constructor(driver: Driver, { clock, statementTimeoutMs, name = 'database', onWait }: DatabaseDeps) {
+  constructor(
+    driver: Driver,
+    { clock, statementTimeoutMs, conversion = UNCONVERTED, name = 'database', onWait }: DatabaseDeps,
+  ) {
     super();
     this.#driver = driver;
     this.dialect = driver.dialect;
+    this.conversion = conversion;
     this.#clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
     this.#name = name;
@@ -252,6 +262,7 @@ export class Database extends Session {
         root: this,
         connection: traced,
         dialect: this.dialect,
+        conversion: this.conversion,
         clock: this.#clock,
         limit,
         statementTimeoutMs: this.#statementTimeoutMs,

@@ -20,8 +20,11 @@ export type Timestamps = 'date' | 'string';
 /** How integers wider than 53 bits arrive: see DatabaseOptions.int8. */
 export type Int8 = 'auto' | 'bigint' | 'string';
 
+/** A value of a row: which of them a type comes as is in the manual. Objects are Dates, bytes, parsed JSON, lists, and what a type of your own makes. */
+export type SqlValue = null | string | number | bigint | boolean | object;
+
 /** A row by column name. Of two columns of one name the last counts; `fetchArrays` keeps both. */
-export type Row = Record<string, unknown>;
+export type Row = Record<string, SqlValue>;
 
 /** What a writing statement did. */
 export interface ExecuteResult {

@@ -50,7 +50,7 @@ export { transaction } from './request-transaction.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
 export { Transaction } from './transaction.ts';
-export { json } from './values.ts';
+export { json, typed } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../cache/stores.ts';
 export type { ConflictRule, ConflictRules } from './constraints.ts';
 export type { ConstraintKind, DatabaseErrorCode } from './errors.ts';
@@ -66,6 +66,7 @@ export type {
   ListenOptions,
   Notified,
   Row,
+  SqlValue,
   Table,
 } from './driver.ts';
 export type { QueryOptions } from './limits.ts';
@@ -88,7 +89,9 @@ export type { RedisPluginOptions } from './redis/plugin.ts';
 export type { RedisRoomBusOptions } from './redis/rooms.ts';
 export type { RedisCacheOptions, RedisStoreOptions } from './redis/stores.ts';
 export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/subscriber.ts';
+export type { OwnType } from './own-types.ts';
+export type { RowOptions, ValueOptions } from './rows.ts';
 export type { RequestTransactionOptions, TransactionSource } from './request-transaction.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
-export type { Json, Parameter, Params } from './values.ts';
+export type { Json, Parameter, Params, Typed } from './values.ts';

@@ -3,9 +3,10 @@
  */
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
+import { bool, given, int, isRecord, oneOf, readOptions } from '../base/options.ts';
 import { Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
+import { readOwnTypes, type OwnType } from './own-types.ts';
 import { poolEvents, type PoolEventKind } from './wire/pool-settings.ts';
 import { isLocalHost, type SslMode } from './wire/server-options.ts';
 import { SqliteDriver } from './sqlite/sqlite.ts';
@@ -56,6 +57,13 @@ export interface DatabaseOptions {
   readonly slowStatementMs?: number | undefined;
   /** Prepared statements kept for each connection, 0 ... 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
   readonly statementCache?: number | undefined;
+  /** Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A verb may say otherwise. Default false. */
+  readonly snakeCase?: boolean | undefined;
+  /**
+   * Types by their names in the database: how their values are read, and written. `{ vector: { parse: JSON.parse, encode: JSON.stringify } }`.
+   * In SQLite a type is that of a column, as declared. Not together with `readers`.
+   */
+  readonly types?: Readonly<Record<string, OwnType>> | undefined;
   readonly pool?: PoolOptions | undefined;
   /** Nothing is written: opens the file for reading only, which must be there; transactions on a server refuse writes. Default false. */
   readonly readOnly?: boolean | undefined;
@@ -108,7 +116,8 @@ export function prepareDatabase(
 ): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readDatabaseOptions(options, address);
-  const { clock, statementTimeoutMs, synchronous } = read;
+  const { clock, statementTimeoutMs, snakeCase, types, synchronous } = read;
+  const conversion = { snakeCase, types };
   const { name, onWait } = observer;
   const makeDriver =
     address.dialect === 'sqlite'
@@ -121,7 +130,10 @@ export function prepareDatabase(
     open: async () => {
       const driver = await makeDriver();
       await driver.open();
-      return { driver, database: new Database(driver, { clock, statementTimeoutMs, name, onWait }) };
+      return {
+        driver,
+        database: new Database(driver, { clock, statementTimeoutMs, conversion, name, onWait }),
+      };
     },
   };
 }
@@ -137,6 +149,10 @@ function sqliteDriver(
 ): () => Driver {
   if (read.statementCache === 0)
     throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
+  if (read.types !== undefined && read.readers > 0)
+    throw new SvcError('E_DB_OPTION', [
+      '"types" are functions, which "readers" in other processes cannot have',
+    ]);
   const { acquireTimeoutMs, maxWaiting } = pool;
   const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
   return () => driver;
@@ -169,7 +185,12 @@ function serverDriver(
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
   const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };
   if (!isPostgres) {
-    const session = { ...address, ...common, isReadOnly: readOnly, values: { ...address.values, int8 } };
+    const session = {
+      ...address,
+      ...common,
+      isReadOnly: readOnly,
+      values: { ...address.values, int8, types: read.types },
+    };
     return async () => (await import('./mysql/connect.ts')).mySqlDriver({ ...deps, session });
   }
   const session = {
@@ -208,11 +229,13 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
     address.dialect === 'sqlite'
       ? undefined
       : (address.statementCache ?? (address.dialect === 'postgres' ? undefined : MYSQL_STATEMENTS));
-  const { pool, clock, ...read } = readOptions('the database', options, {
+  const { pool, clock, types, ...read } = readOptions('the database', options, {
     int8: oneOf(['auto', 'bigint', 'string'], 'auto'),
     statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS),
     slowStatementMs: int(address.dialect === 'sqlite' ? SQLITE_SLOW_MS : SERVER_SLOW_MS, 0, MAX_TIMEOUT_MS),
     statementCache: int(statementCache ?? 256, 0, 10_000),
+    snakeCase: bool(false),
+    types: given<Readonly<Record<string, OwnType>>>('an object of types', isRecord),
     pool: given<PoolOptions>('an object', isObject),
     readOnly: bool(isReadOnly),
     synchronous: oneOf(['full', 'normal'], synchronous ?? 'full'),
@@ -221,7 +244,12 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
     clock: given<Clock>(),
     log: given<Logger>(),
   });
-  return { ...read, clock: clock ?? systemClock, pool: readPoolOptions(pool ?? {}) };
+  return {
+    ...read,
+    clock: clock ?? systemClock,
+    types: types === undefined ? undefined : readOwnTypes(types, address.dialect),
+    pool: readPoolOptions(pool ?? {}),
+  };
 }
 
 function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'connectTimeoutMs'> {

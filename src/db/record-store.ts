@@ -101,10 +101,10 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    const found = await this.#db.scalar<string | Uint8Array>(this.#sql.get, [this.#stored(key), this.#now()]);
+    const found = await this.#db.scalar(this.#sql.get, [this.#stored(key), this.#now()]);
     return found instanceof Uint8Array
       ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()
-      : found;
+      : (found as string | undefined); // the column is text, or bytes
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
@@ -251,8 +251,8 @@ export class DatabaseRecordStore implements RecordStore {
     try {
       while ((await this.#sweepSome()) === SWEPT_AT_ONCE); // full means full of live records
       const underWay = this.#adding.size;
-      const count = await this.#db.scalar<number>(this.#sql.count);
-      this.#headroom = Math.floor((this.#maxRecords - count! - underWay) / PROCESSES); // count(*) always has a row
+      const count = Number(await this.#db.scalar(this.#sql.count)); // there is always a row
+      this.#headroom = Math.floor((this.#maxRecords - count - underWay) / PROCESSES);
     } finally {
       this.#counting = undefined;
     }

@@ -4,9 +4,21 @@
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { quotedName } from './dialects.ts';
+import { atCaller } from './errors.ts';
+import {
+  RowDecoder,
+  hasSchema,
+  limitsOf,
+  valueAs,
+  type RowOptions,
+  type ValueOptions,
+  type VerbOptions,
+} from './rows.ts';
+import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, Table } from './driver.ts';
+import type { Infer, TypeSource } from '../schema/types.ts';
+import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, SqlValue, Table } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 import type { Parameter, Params } from './values.ts';
 
@@ -16,13 +28,15 @@ const NO_PARAMS: Params = Object.freeze([]);
  * What runs statements: a `Database`, or the `Transaction` that a callback is given. Write functions for this type, and they
  * work on both.
  *
- * A statement is text with a `?` for each value, and the values, or a template of `sql`. Rows are plain objects; the type
- * parameter says what is in them, and is believed. Each verb rejects with a DatabaseError for what the database refuses, and
+ * A statement is text with a `?` for each value, and the values, or a template of `sql`. Rows are plain objects of
+ * {@link SqlValue}s, or with the option `as` validated instances of a schema. Each verb rejects with a DatabaseError for what the database refuses, and
  * with an SvcError (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) for what could never work.
  */
 export abstract class Session {
   /** The SQL it speaks. */
   abstract readonly dialect: Dialect;
+  /** @internal */
+  abstract readonly conversion: Conversion;
 
   /** Runs a statement for what it does. */
   execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
@@ -30,39 +44,38 @@ export abstract class Session {
   execute(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<ExecuteResult> {
     return this.run(
       'statement',
-      (connection, limit) => connection.execute(textOf(query, this.dialect), paramsOf(query, second), limit),
+      (connection, limit) =>
+        connection.execute(textOf(query, this.dialect), this.#params(query, second), limit),
       optionsOf(query, second, third),
     );
   }
 
-  /** The first row, or undefined. */
-  fetchOne<R extends object = Row>(query: Sql, options?: QueryOptions): Promise<R | undefined>;
-  fetchOne<R extends object = Row>(
-    query: string,
-    params?: Params,
-    options?: QueryOptions,
-  ): Promise<R | undefined>;
+  /** The first row, or undefined. With `as` an instance of a schema. */
+  fetchOne(query: Sql, options?: QueryOptions): Promise<Row | undefined>;
+  fetchOne(query: string, params?: Params, options?: QueryOptions): Promise<Row | undefined>;
+  fetchOne<T extends object>(query: Sql, options: RowOptions<T>): Promise<T | undefined>;
+  fetchOne<T extends object>(query: string, params: Params, options: RowOptions<T>): Promise<T | undefined>;
   fetchOne(
     query: string | Sql,
-    second?: Params | QueryOptions,
-    third?: QueryOptions,
-  ): Promise<Row | undefined> {
-    return this.run(
-      'statement',
-      (connection, limit) => connection.fetchOne(textOf(query, this.dialect), paramsOf(query, second), limit),
-      optionsOf(query, second, third),
-    );
+    second?: Params | VerbOptions,
+    third?: VerbOptions,
+  ): Promise<object | undefined> {
+    const work: Work<Row | undefined> = (connection, limit) =>
+      connection.fetchOne(textOf(query, this.dialect), this.#params(query, second), limit);
+    const options = optionsOf(query, second, third);
+    return hasSchema(options) ? this.#readOne(options, work) : this.run('statement', work, options);
   }
 
-  /** All rows. For more than fit in memory there is {@link stream}. */
-  fetchAll<R extends object = Row>(query: Sql, options?: QueryOptions): Promise<R[]>;
-  fetchAll<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): Promise<R[]>;
-  fetchAll(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row[]> {
-    return this.run(
-      'statement',
-      (connection, limit) => connection.fetchAll(textOf(query, this.dialect), paramsOf(query, second), limit),
-      optionsOf(query, second, third),
-    );
+  /** All rows; with `as` an instance of a schema for each. For more than fit in memory there is {@link stream}. */
+  fetchAll(query: Sql, options?: QueryOptions): Promise<Row[]>;
+  fetchAll(query: string, params?: Params, options?: QueryOptions): Promise<Row[]>;
+  fetchAll<T extends object>(query: Sql, options: RowOptions<T>): Promise<T[]>;
+  fetchAll<T extends object>(query: string, params: Params, options: RowOptions<T>): Promise<T[]>;
+  fetchAll(query: string | Sql, second?: Params | VerbOptions, third?: VerbOptions): Promise<object[]> {
+    const work: Work<Row[]> = (connection, limit) =>
+      connection.fetchAll(textOf(query, this.dialect), this.#params(query, second), limit);
+    const options = optionsOf(query, second, third);
+    return hasSchema(options) ? this.#readAll(options, work) : this.run('statement', work, options);
   }
 
   /**
@@ -75,7 +88,7 @@ export abstract class Session {
     return this.run(
       'statement',
       async (connection, limit) => {
-        const [text, params] = [textOf(query, this.dialect), paramsOf(query, second)];
+        const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
         return (
           (await connection.fetchSets?.(text, params, limit)) ?? [
             await connection.fetchAll(text, params, limit),
@@ -93,20 +106,27 @@ export abstract class Session {
     return this.run(
       'statement',
       (connection, limit) =>
-        connection.fetchArrays(textOf(query, this.dialect), paramsOf(query, second), limit),
+        connection.fetchArrays(textOf(query, this.dialect), this.#params(query, second), limit),
       optionsOf(query, second, third),
     );
   }
 
-  /** The first value of the first row, or undefined when there is no row. */
-  scalar<T = unknown>(query: Sql, options?: QueryOptions): Promise<T | undefined>;
-  scalar<T = unknown>(query: string, params?: Params, options?: QueryOptions): Promise<T | undefined>;
-  scalar(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<unknown> {
-    return this.run(
-      'statement',
-      (connection, limit) => connection.scalar(textOf(query, this.dialect), paramsOf(query, second), limit),
-      optionsOf(query, second, third),
-    );
+  /** The first value of the first row, or undefined when there is no row. With `as` a value of that type. */
+  scalar(query: Sql, options?: QueryOptions): Promise<SqlValue | undefined>;
+  scalar(query: string, params?: Params, options?: QueryOptions): Promise<SqlValue | undefined>;
+  scalar<S extends TypeSource>(query: Sql, options: ValueOptions<S>): Promise<Infer<S> | undefined>;
+  scalar<S extends TypeSource>(
+    query: string,
+    params: Params,
+    options: ValueOptions<S>,
+  ): Promise<Infer<S> | undefined>;
+  scalar(query: string | Sql, second?: Params | VerbOptions, third?: VerbOptions): Promise<unknown> {
+    const work: Work<unknown> = (connection, limit) =>
+      connection.scalar(textOf(query, this.dialect), this.#params(query, second), limit);
+    const options = optionsOf(query, second, third);
+    return hasSchema(options)
+      ? this.#readValue(options as ValueOptions, work)
+      : this.run('statement', work, options);
   }
 
   /**
@@ -120,7 +140,7 @@ export abstract class Session {
   ): Promise<number> {
     return this.whole(
       (connection, limit) =>
-        inChunks(rows, (some) => connection.executeMany(textOf(text, this.dialect), some, limit)),
+        inChunks(rows, (some) => connection.executeMany(textOf(text, this.dialect), this.#rows(some), limit)),
       options,
     );
   }
@@ -147,7 +167,8 @@ export abstract class Session {
         inChunks(
           rows,
           (some) =>
-            connection.insertMany?.(quoted, names, some, limit) ?? connection.executeMany(text, some, limit),
+            connection.insertMany?.(quoted, names, this.#rows(some), limit) ??
+            connection.executeMany(text, this.#rows(some), limit),
         ),
       options,
     );
@@ -157,23 +178,32 @@ export abstract class Session {
    * Rows one by one, read as they are asked for; leaving the loop ends the statement. Outside a transaction it sees the
    * database as it was when the first row was read, and holds nobody up.
    */
-  stream<R extends object = Row>(query: Sql, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
-  stream<R extends object = Row>(
+  stream(query: Sql, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
+  stream(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
+  stream<T extends object>(query: Sql, options: RowOptions<T>): AsyncGenerator<T, void, undefined>;
+  stream<T extends object>(
     query: string,
-    params?: Params,
-    options?: QueryOptions,
-  ): AsyncGenerator<R, void, undefined>;
+    params: Params,
+    options: RowOptions<T>,
+  ): AsyncGenerator<T, void, undefined>;
   async *stream(
     query: string | Sql,
-    second?: Params | QueryOptions,
-    third?: QueryOptions,
-  ): AsyncGenerator<Row, void, undefined> {
-    const batches = this.batches(
-      (source, limit) => source.stream(textOf(query, this.dialect), paramsOf(query, second), limit),
-      optionsOf(query, second, third),
-    );
-    for await (const batch of batches) {
-      for (const row of batch) yield row;
+    second?: Params | VerbOptions,
+    third?: VerbOptions,
+  ): AsyncGenerator<object, void, undefined> {
+    const open: OpenStream = (source, limit) =>
+      source.stream(textOf(query, this.dialect), this.#params(query, second), limit);
+    const options = optionsOf(query, second, third);
+    if (!hasSchema(options)) {
+      for await (const batch of this.batches(open, options)) for (const row of batch) yield row;
+      return;
+    }
+    try {
+      const decoder = this.#decoder(options);
+      for await (const batch of this.batches(open, limitsOf(options)))
+        for (const row of batch) yield decoder.one(row);
+    } catch (error) {
+      throw atCaller(error);
     }
   }
 
@@ -186,6 +216,51 @@ export abstract class Session {
     );
   }
 
+  #params(query: string | Sql, second: Params | VerbOptions | undefined): Params {
+    const params = paramsOf(query, second);
+    const { types } = this.conversion;
+    return types === undefined ? params : encodeTyped(params, types);
+  }
+
+  #rows(rows: Iterable<Params>): Iterable<Params> {
+    const { types } = this.conversion;
+    return types === undefined ? rows : encodeRows(rows, types);
+  }
+
+  // -- rows as a schema: read when run() has settled, so that the connection is free meanwhile --
+
+  async #readOne(options: VerbOptions, work: Work<Row | undefined>): Promise<object | undefined> {
+    try {
+      const decoder = this.#decoder(options);
+      const row = await this.run('statement', work, limitsOf(options));
+      return row === undefined ? undefined : decoder.one(row);
+    } catch (error) {
+      throw atCaller(error);
+    }
+  }
+
+  async #readAll(options: VerbOptions, work: Work<Row[]>): Promise<object[]> {
+    try {
+      const decoder = this.#decoder(options);
+      return decoder.all(await this.run('statement', work, limitsOf(options)));
+    } catch (error) {
+      throw atCaller(error);
+    }
+  }
+
+  async #readValue(options: ValueOptions, work: Work<unknown>): Promise<unknown> {
+    try {
+      const value = await this.run('statement', work, limitsOf(options));
+      return value === undefined ? undefined : valueAs(value, options.as, this.dialect);
+    } catch (error) {
+      throw atCaller(error);
+    }
+  }
+
+  #decoder(options: VerbOptions): RowDecoder<object> {
+    return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase); // it refuses what is not a schema
+  }
+
   /** Runs `work` on a connection. @internal */
   abstract run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T>;
   /** Runs `work` so that all of it happens or none. @internal */
@@ -195,6 +270,14 @@ export abstract class Session {
     open: OpenStream,
     options: QueryOptions | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined>;
+}
+
+/** How values of a database and its transactions are converted. @internal */
+export interface Conversion {
+  /** `snakeCase` of a verb that says nothing about it. */
+  readonly snakeCase: boolean;
+  /** Undefined without any. */
+  readonly types: OwnTypes | undefined;
 }
 
 /** What is done with a connection. @internal */
@@ -246,7 +329,7 @@ async function writeChunks(
   return chunk.length === 0 ? affectedRows : affectedRows + (await write(chunk));
 }
 
-function paramsOf(query: string | Sql, second: Params | QueryOptions | undefined): Params {
+function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
   if (Array.isArray(second)) return second as Params; // the types say so
@@ -255,8 +338,8 @@ function paramsOf(query: string | Sql, second: Params | QueryOptions | undefined
 
 function optionsOf(
   query: string | Sql,
-  second: Params | QueryOptions | undefined,
-  third: QueryOptions | undefined,
-): QueryOptions | undefined {
-  return typeof query === 'string' ? third : (second as QueryOptions | undefined); // a template brings its values along
+  second: Params | VerbOptions | undefined,
+  third: VerbOptions | undefined,
+): VerbOptions | undefined {
+  return typeof query === 'string' ? third : (second as VerbOptions | undefined); // a template brings its values along
 }

@@ -41,12 +41,12 @@ export class Sql {
 }
 
 /** What may stand in a template: a value, or a piece of SQL. */
-type SqlValue = Parameter | Sql;
+type Piece = Parameter | Sql;
 
 /** The text of a template that has no pieces in it, by its literal: joined once, however often it runs. */
 const TEXTS = new WeakMap<TemplateStringsArray, string>();
 
-function template(strings: TemplateStringsArray, ...values: readonly SqlValue[]): Sql {
+function template(strings: TemplateStringsArray, ...values: readonly Piece[]): Sql {
   if (!values.some((value) => value instanceof Sql)) {
     let text = TEXTS.get(strings);
     if (text === undefined) TEXTS.set(strings, (text = strings.join('?')));
@@ -61,7 +61,7 @@ function template(strings: TemplateStringsArray, ...values: readonly SqlValue[])
   return new Sql(parts, params);
 }
 
-function append(parts: Part[], params: Parameter[], value: SqlValue): void {
+function append(parts: Part[], params: Parameter[], value: Piece): void {
   if (!(value instanceof Sql)) {
     parts.push('?');
     params.push(value);
@@ -77,7 +77,7 @@ function identifier(...names: readonly string[]): Sql {
   return new Sql([{ names }], []);
 }
 
-function join(values: Iterable<SqlValue>, separator: Sql = COMMA): Sql {
+function join(values: Iterable<Piece>, separator: Sql = COMMA): Sql {
   const parts: Part[] = [];
   const params: Parameter[] = [];
   let isFirst = true;
@@ -94,11 +94,11 @@ const COMMA = new Sql([', '], []);
 
 /** The template tag, and the two ways to write what is no value. */
 interface SqlTag {
-  (strings: TemplateStringsArray, ...values: readonly SqlValue[]): Sql;
+  (strings: TemplateStringsArray, ...values: readonly Piece[]): Sql;
   /** A table or column name, quoted; several are joined by dots. @throws SvcError `E_DB_IDENTIFIER` */
   identifier(...names: readonly string[]): Sql;
   /** Values or pieces with something between them, by default a comma. @throws SvcError `E_DB_JOIN` when there is none */
-  join(values: Iterable<SqlValue>, separator?: Sql): Sql;
+  join(values: Iterable<Piece>, separator?: Sql): Sql;
 }
 
 /** Writes SQL whose values are bound: see the top of this file. */

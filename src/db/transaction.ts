@@ -8,7 +8,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { CommitOutcomeUnknown, atCaller } from './errors.ts';
 import { endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
-import { Session, type OpenStream, type Work } from './session.ts';
+import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { Connection, Dialect, Isolation, Limit, Purpose, Row } from './driver.ts';
@@ -56,6 +56,7 @@ interface TransactionDeps {
   readonly root: object;
   readonly connection: Connection;
   readonly dialect: Dialect;
+  readonly conversion: Conversion;
   readonly clock: Clock;
   readonly limit: Limit | undefined;
   /** `timeoutMs` of every statement that says none; 0 for none. */
@@ -67,6 +68,8 @@ interface TransactionDeps {
 /** A transaction that is open, for as long as its callback runs. */
 export class Transaction extends Session {
   readonly dialect: Dialect;
+  /** @internal */
+  readonly conversion: Conversion;
   readonly #deps: TransactionDeps;
   #isOver = false;
   #inFlight = 0;
@@ -83,6 +86,7 @@ export class Transaction extends Session {
     super();
     this.#deps = deps;
     this.dialect = deps.dialect;
+    this.conversion = deps.conversion;
   }
 
   /** Whether its callback has settled. */

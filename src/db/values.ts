@@ -9,7 +9,7 @@ import { shown } from '../base/options.ts';
  * others refuse. `undefined` is almost always a mistake: write `null`.
  */
 export type Parameter =
-  null | string | number | bigint | boolean | Date | Bytes | Json | readonly Parameter[];
+  null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
 /** Bytes: a buffer, or a view of one, of which the part that it shows is meant. */
 export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
@@ -45,6 +45,23 @@ export function json(value: unknown): Json {
   return new Json(text);
 }
 
+/** A value and the type of the database that it is written as. Made by {@link typed}. */
+export class Typed {
+  readonly type: string;
+  readonly value: unknown;
+
+  /** @internal */
+  constructor(type: string, value: unknown) {
+    this.type = type;
+    this.value = value;
+  }
+}
+
+/** A value that `encode` of a type writes, of the option `types` of the database: `typed('vector', [1, 2, 3])`. */
+export function typed(type: string, value: unknown): Typed {
+  return new Typed(type, value);
+}
+
 /** Why no engine binds it, or undefined when one may. Never shows the value. */
 export function parameterIssue(value: unknown): string | undefined {
   switch (typeof value) {
@@ -72,6 +89,8 @@ export function parameterIssue(value: unknown): string | undefined {
 function objectIssue(value: object | null): string | undefined {
   if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
+  if (value instanceof Typed)
+    return `a value of the type "${value.type}", and the database has no option "types"`;
   if (value instanceof Promise) return 'a promise: await it first';
   if (Array.isArray(value))
     return 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders';

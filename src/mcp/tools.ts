@@ -58,7 +58,8 @@ export class PlannedTool {
     this.output = new OutputPlan(subject, spec.response);
     this.isDescribed = description !== undefined;
     this.#title = own.title ?? spec.summary;
-    this.#description = (spec.deprecated === true ? 'Deprecated. ' : '') + (description ?? subject);
+    this.#description =
+      ((spec.deprecated ?? false) !== false ? 'Deprecated. ' : '') + (description ?? subject);
     this.#hints = { ...hintsOf(route.method), ...defined(own.annotations ?? {}) };
   }
 

@@ -13,7 +13,7 @@ interface RedirectOptions {
 
 /** Returns every reason why an entry is invalid; an empty list if it is valid. The texts do not repeat the entry. */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
-  if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is no absolute URL'];
+  if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is not an absolute URL'];
   const url = new URL(entry);
   const problems: string[] = [];
   const isLoopback = url.hostname === '127.0.0.1' || url.hostname === '[::1]';

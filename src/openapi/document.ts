@@ -33,6 +33,7 @@ export interface Encoding {
 /** A form of a body (§4.8.14). */
 export interface MediaType {
   readonly schema: JsonSchema;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
   readonly encoding?: Readonly<Record<string, Encoding>>;
 }
 

@@ -202,6 +202,8 @@ function textNode(node: TypeNode, place: TextPlace, isRequired: boolean): TypeNo
       return { ...node, kind: 'str' };
     case 'nullable':
       return textNode(node.inner, place, isRequired);
+    case 'choice':
+      return { ...node, members: node.members.map((member) => textNode(member, place, isRequired)) };
     case 'lazy':
       return textNode(node.resolve(), place, isRequired);
     case 'literal':

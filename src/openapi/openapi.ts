@@ -189,7 +189,7 @@ class DocumentWriter {
       tags: tagsOf(detail),
       summary: spec.summary ?? titleOf(detail),
       description: describe(detail),
-      ...(spec.deprecated === true ? { deprecated: true } : {}),
+      ...((spec.deprecated ?? false) !== false ? { deprecated: true } : {}),
       ...(parameters.length === 0 ? {} : { parameters }),
       ...(body === undefined ? {} : { requestBody: body }),
       responses: this.#responses.of(detail, layers),

@@ -19,7 +19,7 @@ import {
   Unauthorized,
   UnprocessableContent,
 } from '../base/errors.ts';
-import { ValidationError, compileType } from '../schema/schema.ts';
+import { ValidationError, compileSerializer, compileType } from '../schema/schema.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
@@ -205,7 +205,12 @@ export class ResponseWriter {
         ...own.content,
         ...(schemas.length === 0
           ? {}
-          : { [JSON_]: { schema: schemas.length === 1 ? schemas[0]! : { anyOf: schemas } } }),
+          : {
+              [JSON_]: {
+                ...own.content?.[JSON_],
+                schema: schemas.length === 1 ? schemas[0]! : { anyOf: schemas },
+              },
+            }),
         ...(contents.includes('problem') ? this.#problem() : {}),
       },
     };
@@ -260,21 +265,36 @@ export class ResponseWriter {
     return { [PROBLEM_TYPE]: { schema } };
   }
 
-  #own({ response, status }: RouteSpec): Record<string, DocumentedResponse> {
+  #own({ response, status, examples = {} }: RouteSpec): Record<string, DocumentedResponse> {
     if (response === undefined) return undeclared(status);
-    if (isTypeSource(response)) return { [status ?? 200]: this.#json(status ?? 200, response) };
+    const usual = status ?? 200;
+    if (isTypeSource(response)) return { [usual]: this.#json(usual, response, examples[usual]) };
     const entries = Object.entries(response).map(
-      ([key, source]) => [key, this.#json(Number(key), source as TypeSource)] as const,
+      ([key, source]) => [key, this.#json(Number(key), source as TypeSource, examples[Number(key)])] as const,
     );
     return Object.fromEntries(entries);
   }
 
-  #json(status: number, source: TypeSource): DocumentedResponse {
+  #json(
+    status: number,
+    source: TypeSource,
+    examples: Readonly<Record<string, unknown>> = {},
+  ): DocumentedResponse {
     const description = titleOf(status);
     if (hasNoContent(status)) return { description };
+    const serializer = compileSerializer(source);
+    const written = Object.entries(examples).flatMap(([name, example]) => {
+      const result = serializer.toValue(example);
+      return result.ok ? [[name, { value: result.value }] as const] : [];
+    });
     return {
       description,
-      content: { [JSON_]: { schema: this.#schemas.type(compileType(source).node, 'output') } },
+      content: {
+        [JSON_]: {
+          schema: this.#schemas.type(compileType(source).node, 'output'),
+          ...(written.length === 0 ? {} : { examples: Object.fromEntries(written) }),
+        },
+      },
     };
   }
 }

@@ -1,8 +1,8 @@
 /**
  * What a client must show -> security schemes and requirements.
  *
- * The requirements of a route hold together, each having been asked for by a dependency of its own. Scopes and roles are said
- * in words: the lists of §4.8.30 are for scopes of OAuth, and validators refuse others there.
+ * The requirements of a route hold together, each having been asked for by a dependency of its own. Scopes and roles are said in
+ * words and in `x-svc-requires`: the lists of §4.8.30 may have them, but linters refuse names there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';

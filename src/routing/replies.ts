@@ -72,6 +72,8 @@ function isListType(source: TypeSource): boolean {
   const { shape } = source;
   return (
     shape.kind === 'list' ||
+    shape.kind === 'tuple' ||
+    (shape.kind === 'choice' && shape.members.some(isListType)) ||
     (shape.kind === 'nullable' && isListType(shape.inner)) ||
     (shape.kind === 'lazy' && isListType(shape.get()))
   );

@@ -10,6 +10,7 @@ import { readExceptionHandler } from './exceptions.ts';
 import { isToken } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
 import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
+import { DeprecationMiddleware } from '../http/middleware/deprecation.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import { StaticMount } from '../http/files/static.ts';
 import { DeclaredSocket } from './websocket.ts';
@@ -115,6 +116,14 @@ interface Mount {
   readonly prefix: string;
   readonly routes: Routes;
   readonly declared: Declared;
+}
+
+/** The layers of a route: the outer ones, the fields of its deprecation, and those of its spec. */
+function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteSpec): readonly Middleware[] {
+  const layers = use.map(asMiddleware);
+  return typeof deprecated === 'object'
+    ? [...outer, new DeprecationMiddleware(deprecated), ...layers]
+    : [...outer, ...layers];
 }
 
 /** Parts that outer routers add to a route. */
@@ -234,7 +243,7 @@ export class Routes {
         template,
         routerDeps,
         tags: spec.tags === undefined ? tags : [...tags, ...spec.tags],
-        use: spec.use === undefined ? use : [...use, ...spec.use.map(asMiddleware)],
+        use: spec.use === undefined && typeof spec.deprecated !== 'object' ? use : layersOf(use, spec),
         handlers,
       });
     }

@@ -1,6 +1,7 @@
 /**
  * Specs of routes: options and dependencies, and how they are separated and read.
  */
+import { readDeprecation } from '../http/middleware/deprecation.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
 import {
@@ -19,6 +20,7 @@ import { FieldType } from '../schema/schema.ts';
 import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
+import type { Deprecation } from '../http/middleware/deprecation.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
@@ -82,15 +84,19 @@ export interface SharedSpec extends TextInputs {
 }
 
 /** Spec of a route. Every other key is a dependency, with the name that the handler sees. */
-export interface RouteSpec extends SharedSpec {
+export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
   /** The fields of a form. */
   readonly form?: InputShape | undefined;
   /** Schema of the reply; an object by status for several. A reply that does not match is a 500, and is not sent. */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
+  /** Examples of replies by status and name, for documents: `{ 200: { small: { ... } } }`. */
+  readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
+  /** Documents say that clients should not call it any more; with dates, replies do too (RFC 9745, RFC 8594). */
+  readonly deprecated?: boolean | Deprecation | undefined;
   /** Whether it is a tool for MCP clients, or its description for them. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
   readonly allow?: readonly Allowance[] | undefined;
@@ -143,6 +149,11 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
 /** The options of a route by name. */
 const SPEC = {
   ...SHARED_SPEC,
+  deprecated: given<boolean | Deprecation>(
+    'true, false or { since, sunset, link }',
+    (value) => isBoolean(value) || isObject(value),
+  ),
+  examples: given<NonNullable<RouteSpec['examples']>>('examples by status and name', isObject),
   body: given<TypeSource>(),
   form: given<InputShape>(),
   response: given<NonNullable<RouteSpec['response']>>(),
@@ -180,10 +191,15 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   const options: Record<string, unknown> = {};
   const deps: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
-  const { rateLimit, mcp, ...rest } = readGiven(subject, options, SPEC);
+  const { rateLimit, mcp, deprecated, ...rest } = readGiven(subject, options, SPEC);
   return {
     spec: {
       ...rest,
+      ...(deprecated === undefined
+        ? {}
+        : {
+            deprecated: typeof deprecated === 'object' ? readDeprecation(subject, deprecated) : deprecated,
+          }),
       ...(rateLimit === undefined
         ? {}
         : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }),

@@ -25,6 +25,7 @@ import {
   stringCheck,
   tooDeep,
 } from './validation-run.ts';
+import { areUnique, choiceCheck, tupleCheck } from './alternatives.ts';
 import { FORMATS } from './formats.ts';
 import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
@@ -91,6 +92,10 @@ export function jsonCheck(node: TypeNode): Check {
       return recordCheck(jsonCheck(node.item), node);
     case 'nullable':
       return nullableCheck(jsonCheck(node.inner));
+    case 'choice':
+      return choiceCheck(node.members.map(jsonCheck));
+    case 'tuple':
+      return tupleCheck(node.members.map(jsonCheck));
     case 'lazy':
       return deferred(() => jsonCheck(node.resolve()));
     case 'object':
@@ -114,6 +119,7 @@ export function nullableCheck(inner: Check): Check {
 /** A list; the number of items is checked first, so that a list too long is not walked. */
 export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): Check {
   const count = countCheck(node.constraints, 'item');
+  const isUnique = node.constraints.unique === true;
   return (value, run) => {
     if (!Array.isArray(value)) return run.fail('type', 'must be a list');
     if (count(value.length, run) === FAIL) return FAIL;
@@ -134,6 +140,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
       } else if (!run.isDry) items[i] = out;
     }
     run.depth--;
+    if (isGood && isUnique && !areUnique(value, items, run)) return FAIL;
     return isGood ? items : FAIL;
   };
 }
@@ -227,9 +234,35 @@ function compileObject(plan: ObjectPlan): Check {
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
     if (!isGood || extras === FAIL) return FAIL;
-    return run.isDry ? value : plan.build(values, value, extras);
+    if (run.isDry) return value;
+    return plan.rules === undefined
+      ? plan.build(values, value, extras)
+      : built(plan, values, value, extras, run);
   };
   return check;
+}
+
+/** The value of an object whose members fit, or FAIL where its rules find something. */
+export function built(
+  plan: ObjectPlan,
+  values: unknown[],
+  input: unknown,
+  extras: Input | undefined,
+  run: Run,
+): unknown {
+  return noteRules(plan, plan.build(values, input, extras), run);
+}
+
+/** The value, or FAIL where a rule of its class finds something. */
+export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
+  if (plan.rules === undefined) return value;
+  const issues = plan.rules(value);
+  for (const { path, code, message } of issues) {
+    const mark = run.count;
+    run.fail(code, message);
+    for (const key of path.toReversed()) run.place(mark, key);
+  }
+  return issues.length === 0 ? value : FAIL;
 }
 
 /** The values of a dry run. */

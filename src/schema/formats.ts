@@ -116,7 +116,7 @@ export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** Whether `YYYY-MM-DD` is a day of the proleptic Gregorian calendar, years 0000 ... 9999. */
-function isDate(text: string): boolean {
+export function isDate(text: string): boolean {
   const parts = DATE.exec(text);
   if (parts === null) return false;
   const year = Number(parts[1]),

@@ -2,13 +2,13 @@
  * Schemas -> JSON Schema 2020-12, for OpenAPI 3.1 and MCP alike.
  *
  * What is published never refuses what the validators accept. Where JSON Schema can say it, it accepts nothing else either;
- * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth.
+ * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth, rules across fields.
  *
  *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
  */
 import { defined } from '../base/options.ts';
-import { plansOf, plansWithin } from './nodes.ts';
+import { examplesOf, plansOf, plansWithin } from './nodes.ts';
 import type { JsonSchema } from './keywords.ts';
 import type { About, FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
 import {
@@ -79,7 +79,7 @@ export class JsonSchemas {
 
   /** The schema of one field, with what it says about itself. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
-    const about = field.isSecret ? { ...field.about, example: undefined } : field.about;
+    const about = field.isSecret ? withoutExamples(field.about) : field.about;
     const schema = Object.assign(
       this.type(field.node, direction),
       isEmpty(about) ? undefined : described(field.node, about),
@@ -193,6 +193,7 @@ export class JsonSchemas {
           items: this.type(node.item, direction),
           minItems: constraints.minLength,
           maxItems: constraints.maxLength,
+          uniqueItems: constraints.unique === true ? true : undefined,
         });
       case 'record':
         return defined({
@@ -202,6 +203,16 @@ export class JsonSchemas {
           minProperties: constraints.minLength,
           maxProperties: constraints.maxLength,
         });
+      case 'choice':
+        return takesAnything(node) ? {} : anyOf(node.members.map((member) => this.type(member, direction)));
+      case 'tuple':
+        return {
+          type: 'array',
+          prefixItems: node.members.map((member) => this.type(member, direction)),
+          items: {}, // there are none: linters miss the keyword
+          minItems: node.members.length,
+          maxItems: node.members.length,
+        };
       case 'nullable':
         return orNull(this.type(node.inner, direction));
       case 'lazy':
@@ -296,28 +307,69 @@ function isAlwaysSent(field: FieldPlan): boolean {
 
 /** Whether a type leads to `wanted` without passing through a schema class, which has a name of its own. */
 function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
-  const inner =
-    node.kind === 'list' || node.kind === 'record'
-      ? node.item
-      : node.kind === 'nullable'
-        ? node.inner
-        : node.kind === 'lazy'
-          ? node.resolve()
-          : undefined;
-  if (inner === undefined || seen.has(inner)) return false;
-  seen.add(inner);
-  return inner === wanted || contains(inner, wanted, seen);
-}
-
-function described(node: TypeNode, about: About): JsonSchema {
-  const example = about.example === undefined ? undefined : serializerOf(node).toValue(about.example);
-  return defined({
-    title: about.title,
-    description: about.description,
-    examples: example?.ok === true ? [example.value] : undefined,
+  return innerOf(node).some((inner) => {
+    if (seen.has(inner)) return false;
+    seen.add(inner);
+    return inner === wanted || contains(inner, wanted, seen);
   });
 }
 
-function isEmpty({ title, description, example }: About): boolean {
-  return title === undefined && description === undefined && example === undefined;
+/** Whether every JSON value fits: other members of a union need no schema then. */
+function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
+  if (node.kind === 'any') return true;
+  if (seen.has(node) || node.kind === 'list' || node.kind === 'record' || node.kind === 'tuple') return false;
+  seen.add(node);
+  return innerOf(node).some((inner) => takesAnything(inner, seen));
+}
+
+/** One of several schemas, equal ones once. */
+function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
+  const distinct = new Map(
+    schemas.map((schema) => {
+      const text = JSON.stringify(schema);
+      return [text.includes('"$ref":""') ? schema : text, schema] as const; // references have no text yet
+    }),
+  );
+  const [only, ...others] = distinct.values();
+  return others.length === 0 ? only! : { anyOf: [only, ...others] };
+}
+
+/** The types that a type is made of, schema classes aside. */
+function innerOf(node: TypeNode): readonly TypeNode[] {
+  switch (node.kind) {
+    case 'list':
+    case 'record':
+      return [node.item];
+    case 'nullable':
+      return [node.inner];
+    case 'choice':
+    case 'tuple':
+      return node.members;
+    case 'lazy':
+      return [node.resolve()];
+    default:
+      return [];
+  }
+}
+
+function described(node: TypeNode, about: About): JsonSchema {
+  const serializer = serializerOf(node);
+  const examples = examplesOf(about).flatMap((example) => {
+    const written = serializer.toValue(example);
+    return written.ok ? [written.value] : [];
+  });
+  return defined({
+    title: about.title,
+    description: about.description,
+    deprecated: about.deprecated === true ? true : undefined,
+    examples: examples.length > 0 ? examples : undefined,
+  });
+}
+
+function withoutExamples({ example: _, examples: __, ...about }: About): About {
+  return about;
+}
+
+function isEmpty(about: About): boolean {
+  return Object.values(about).every((value) => value === undefined);
 }

@@ -38,6 +38,8 @@ export interface Constraints {
   readonly contentTypes?: readonly string[];
   /** For lists: the separator between their items in one text. */
   readonly separator?: ',';
+  /** For lists: no two items are equal. */
+  readonly unique?: boolean;
 }
 
 /** What documents say about a type or a field. */
@@ -45,6 +47,8 @@ export interface About {
   readonly title?: string;
   readonly description?: string;
   readonly example?: unknown;
+  readonly examples?: readonly unknown[];
+  readonly deprecated?: boolean;
 }
 
 interface Node {
@@ -57,6 +61,7 @@ export type TypeNode =
   | (Node & { readonly kind: ScalarKind })
   | (Node & { readonly kind: 'list' | 'record'; readonly item: TypeNode })
   | (Node & { readonly kind: 'nullable'; readonly inner: TypeNode })
+  | (Node & { readonly kind: 'choice' | 'tuple'; readonly members: readonly TypeNode[] })
   | (Node & { readonly kind: 'literal'; readonly values: readonly Literal[] })
   | (Node & { readonly kind: 'union'; readonly tag: string; readonly variants: () => readonly Variant[] })
   | (Node & { readonly kind: 'lazy'; readonly resolve: () => TypeNode })
@@ -90,6 +95,13 @@ export interface FieldPlan {
   readonly about: About;
 }
 
+/** An issue that a rule across fields has found: `path` leads from the object on, by names on the wire. */
+export interface RuleIssue {
+  readonly path: readonly (string | number)[];
+  readonly code: string;
+  readonly message: string;
+}
+
 /** An object type: the fields of a schema class, or of a plain shape, in order of declaration. */
 export interface ObjectPlan {
   readonly name: string;
@@ -101,6 +113,8 @@ export interface ObjectPlan {
   readonly reserved: ReadonlySet<string>;
   /** The members of an instance as input, so that an instance given as a whole input is validated anew. */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
+  /** Rules across fields: the issues of a value whose fields fit. Absent without any. */
+  readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
   /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -159,11 +173,13 @@ const FILES = {
     isMediaTypes,
   ),
 };
-const LISTS = { ...COUNTS, separator: given<','>('","', (value) => value === ',') };
+const LISTS = { ...COUNTS, separator: given<','>('","', (value) => value === ','), unique: bool() };
 const ABOUT = {
   title: given<string>('a string', isText),
   description: given<string>('a string', isText),
   example: given<unknown>(),
+  examples: given<readonly unknown[]>('a list', Array.isArray),
+  deprecated: bool(),
 };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
@@ -309,7 +325,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
   const pattern =
     read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
-  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator'])
+  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator', 'unique'])
     found[name] = read[name];
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
@@ -345,8 +361,13 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
   }
 }
 
+/** Every example, the single one first. */
+export function examplesOf({ example, examples = [] }: About): readonly unknown[] {
+  return example === undefined ? examples : [example, ...examples];
+}
+
 function aboutOf(read: Read): About {
-  const entries = ['title', 'description', 'example']
+  const entries = ['title', 'description', 'example', 'examples', 'deprecated']
     .filter((name) => read[name] !== undefined)
     .map((name) => [name, read[name]] as const);
   return Object.freeze(Object.fromEntries(entries) as About);
@@ -367,6 +388,13 @@ function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, res
       return { kind: shape.kind, constraints, item: itemOf(shape.item, shape.options, owner, resolve) };
     case 'literal':
       return { kind: 'literal', constraints, values: literalsOf(shape.values, owner) };
+    case 'choice':
+    case 'tuple':
+      return {
+        kind: shape.kind,
+        constraints,
+        members: membersOf(shape.kind, shape.members, owner, resolve),
+      };
     case 'union':
       return {
         kind: 'union',
@@ -379,6 +407,17 @@ function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, res
     default:
       return { kind: shape.kind, constraints };
   }
+}
+
+function membersOf(
+  kind: 'choice' | 'tuple',
+  members: readonly TypeSource[],
+  owner: string,
+  resolve: Resolve,
+): readonly TypeNode[] {
+  if (members.length < (kind === 'tuple' ? 1 : 2))
+    throw wrong(owner, kind === 'tuple' ? 'tuple() names no type' : 'union() names less than two types');
+  return members.map((member) => nodeOf(shapeOf(member, owner), owner, {}, resolve));
 }
 
 const LAZY_NODES = new WeakMap<object, TypeNode>();
@@ -428,16 +467,11 @@ function literalsOf(values: readonly Literal[], owner: string): readonly Literal
 
 /** The variants of a union, found when first needed: their classes may be declared further down. */
 function unionOf(
-  tag: unknown,
+  tag: string,
   members: readonly SchemaClass[],
   owner: string,
   resolve: Resolve,
 ): () => readonly Variant[] {
-  if (typeof tag !== 'string')
-    throw wrong(
-      owner,
-      `union() takes the name of the field first that tells its schemas apart, union('kind', …), found ${isSchemaClass(tag) ? `the class ${tag.name}` : shown(tag)}`,
-    );
   if (members.length === 0) throw wrong(owner, 'union() names no schema');
   for (const member of members)
     if (!isSchemaClass(member))
@@ -482,6 +516,8 @@ export function plansWithin(
   seen.add(node);
   if (node.kind === 'list' || node.kind === 'record') plansWithin(node.item, found, seen);
   else if (node.kind === 'nullable') plansWithin(node.inner, found, seen);
+  else if (node.kind === 'choice' || node.kind === 'tuple')
+    for (const member of node.members) plansWithin(member, found, seen);
   else if (node.kind === 'lazy') plansWithin(node.resolve(), found, seen);
   else if (node.kind === 'object') plansOf(node.plan(), found, seen);
   else if (node.kind === 'union') for (const variant of node.variants()) plansOf(variant.plan, found, seen);

@@ -7,6 +7,7 @@
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
+import { choiceCheck, tupleCheck } from './alternatives.ts';
 import { toBase64 } from './formats.ts';
 import {
   anyCheck,
@@ -86,6 +87,10 @@ export function outputCheck(node: TypeNode): Check {
       return noPromise(recordCheck(outputCheck(node.item), node));
     case 'nullable':
       return nullableCheck(outputCheck(node.inner));
+    case 'choice':
+      return choiceOutput(node.members);
+    case 'tuple':
+      return tupleCheck(node.members.map(outputCheck));
     case 'lazy':
       return deferred(() => outputCheck(node.resolve()));
     case 'object':
@@ -95,6 +100,16 @@ export function outputCheck(node: TypeNode): Check {
     default:
       return jsonCheck(node);
   }
+}
+
+/** The first type that fits; an instance is of its own class, whatever else its members fit. */
+function choiceOutput(members: readonly TypeNode[]): Check {
+  const checks = members.map(outputCheck);
+  const any = choiceCheck(checks);
+  return (value, run) => {
+    const own = members.findIndex((member) => member.kind === 'object' && value instanceof member.schema);
+    return own === -1 ? any(value, run) : checks[own]!(value, run);
+  };
 }
 
 /** Refuses promises, which pass for objects without members. */

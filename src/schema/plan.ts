@@ -5,9 +5,10 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
-import { jsonCheck, objectCheck, runCheck } from './compile.ts';
+import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, plansWithin, readField, readType } from './nodes.ts';
+import { FieldMarker, examplesOf, plansOf, plansWithin, readField, readType } from './nodes.ts';
+import { rulesOf } from './rules.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
 import { FAIL, FieldType, isSchemaClass } from './types.ts';
@@ -116,14 +117,11 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
 /** What is wrong with the examples of fields, by their names: documents would show what no request may have. */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
-    const example = field.about?.example;
-    if (example === undefined) return [];
-    const fitting = runCheck(
-      jsonCheck(field.node),
-      example instanceof Date ? example.toJSON() : example,
-      undefined,
-    );
-    return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
+    return examplesOf(field.about).flatMap((example) => {
+      const given = example instanceof Date ? example.toJSON() : example;
+      const fitting = runCheck(jsonCheck(field.node), given, undefined);
+      return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
+    });
   });
 }
 
@@ -172,6 +170,9 @@ class Plan implements SchemaPlan<object>, Constructed {
   /** Per call of `Field()` the field it is for; undefined when they are the same, which a field declared twice prevents. */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
+  /** Whether an instance must be made to know whether an input fits: a class has rules of its own. */
+  #hasRules: boolean | undefined;
+  readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
   #members: Check | undefined;
   #written: readonly (readonly [FieldPlan, Check])[] | undefined;
@@ -185,6 +186,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     this.fields = readFields(this.name, new Map(calls.map((call) => [call.name, call] as const)));
     this.hazards = findingsOf(this.fields);
     const byName = new Map(this.fields.map((field, i) => [field.name, i] as const));
+    this.rules = rulesOf(schema, this.name, this.fields);
     this.#slots =
       calls.length === this.fields.length ? undefined : calls.map((call) => byName.get(call.name)!);
   }
@@ -195,6 +197,8 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Whether {@link parseJson} would take it. */
   accepts(input: unknown): boolean {
+    this.#hasRules ??= [...plansOf(this)].some(({ rules }) => rules !== undefined);
+    if (this.#hasRules) return this.parseJson(input).ok;
     this.#check ??= objectCheck(this);
     return this.#check(input, new Run(false, false, true)) !== FAIL;
   }
@@ -215,7 +219,15 @@ class Plan implements SchemaPlan<object>, Constructed {
       inputOf: (instance) => this.inputOf(instance),
       build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }),
     });
-    return runCheck(this.#members, data, undefined);
+    const result = runCheck<Members>(this.#members, data, undefined);
+    if (!result.ok || this.rules === undefined) return result;
+    const { values, extras } = result.value;
+    const checked = runCheck<object>(
+      (input, run) => noteRules(this, construct(this, values, input, extras), run),
+      data,
+      undefined,
+    ); // an instance for the rules alone: `new` makes its own
+    return checked.ok ? result : checked;
   }
 
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): object {
@@ -348,6 +360,10 @@ function sampleOfType(source: TypeSource): unknown {
       return [];
     case 'nullable':
       return sampleOfType(shape.inner);
+    case 'choice':
+      return sampleOfType(shape.members[0]!);
+    case 'tuple':
+      return shape.members.map(sampleOfType);
     case 'literal':
       return shape.values[0];
     case 'str':

@@ -17,11 +17,14 @@ import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
 import { classPlan, planOf } from './plan.ts';
+import { chosenOf, classOfFields, joinedFields, partialOf, shapeFields } from './derive.ts';
 import { Run } from './validation-run.ts';
 import { FAIL, isSchemaClass } from './types.ts';
 import type { InspectOptions } from 'node:util';
 import type { Issue } from '../base/errors.ts';
+import type { Declaration } from './nodes.ts';
 import type { Result } from './validation-run.ts';
+import type { IsWritable } from './types.ts';
 import type { CheckedSource, FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
 
 export {
@@ -41,6 +44,7 @@ export {
   nullable,
   record,
   str,
+  tuple,
   union,
   uuid,
 } from './types.ts';
@@ -68,6 +72,7 @@ export { compileSerializer, compileType, fieldsOf, exampleFindings, planOf } fro
 export type { CompiledType, FieldFinding, SchemaPlan } from './plan.ts';
 export { fileLimit, textIssue } from './text.ts';
 export type { TextInput } from './text.ts';
+export type { RuleProblem, RuleResult } from './rules.ts';
 export type { Result } from './validation-run.ts';
 export type { Serializer } from './output.ts';
 export { patternFinding } from './pattern.ts';
@@ -150,6 +155,40 @@ export class Schema {
     return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
+  /** A class of the same fields, each of which may be absent: for `PATCH`. */
+  static partial<T extends Schema>(
+    this: new (data: never) => T,
+  ): DerivedClass<{
+    [K in FieldNames<T>]?: T[K] | undefined;
+  }> {
+    return derived(this, 'Partial', partialOf);
+  }
+
+  /** A class of these fields alone. @throws SvcError `E_SCHEMA_FIELD` */
+  static pick<T extends Schema, const K extends FieldNames<T>>(
+    this: new (data: never) => T,
+    ...names: K[]
+  ): DerivedClass<Pick<T, K>> {
+    return derived(this, 'Pick', (fields, owner) => chosenOf(owner, fields, names, true));
+  }
+
+  /** A class of the other fields. @throws SvcError `E_SCHEMA_FIELD` */
+  static omit<T extends Schema, const K extends FieldNames<T>>(
+    this: new (data: never) => T,
+    ...names: K[]
+  ): DerivedClass<Pick<T, Exclude<FieldNames<T>, K>>> {
+    return derived(this, 'Omit', (fields, owner) => chosenOf(owner, fields, names, false));
+  }
+
+  /** A subclass with further fields: `User.extend({ level: Field(int) })`. @throws SvcError `E_SCHEMA_FIELD` */
+  static extend<T extends Schema, S extends object>(
+    this: new (data: never) => T,
+    shape: S,
+  ): DerivedClass<Omit<T, keyof S | keyof Schema> & { -readonly [K in keyof S]: S[K] }> {
+    const base = this as unknown as SchemaClass;
+    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never; // as declared
+  }
+
   /** The members as they go on the wire; secrets are left out, and nothing is checked: a reply with `response` is. */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
@@ -162,6 +201,46 @@ export class Schema {
     }
     return out;
   }
+}
+
+/** Names of fields: of members that are neither methods nor read-only, as getters are. */
+export type FieldNames<T> = {
+  [K in keyof T & string]-?: T[K] extends (...args: never[]) => unknown
+    ? never
+    : IsWritable<Pick<T, K>> extends true
+      ? K
+      : never;
+}[keyof T & string];
+/** A class that is made of others, to be used as it is or extended. */
+export type DerivedClass<T> = Omit<typeof Schema, 'prototype'> & (new (data: unknown) => T & Schema);
+
+/** A class of all fields of several schemas, none of which share a name. @throws SvcError `E_SCHEMA_FIELD` */
+export function intersection<
+  const M extends readonly [new (data: never) => Schema, ...(new (data: never) => Schema)[]],
+>(...schemas: M): DerivedClass<Joined<M>> {
+  const classes = schemas as unknown as readonly SchemaClass[];
+  const name = classes.map((schema) => classPlan(schema).name).join('And');
+  const fields = joinedFields(name, classes.map(declarationsOf));
+  const extra = classes.some((schema) => classPlan(schema).extra === 'forbid') ? 'forbid' : 'ignore';
+  return classOfFields(Schema as unknown as SchemaClass, name, fields, called, extra) as never; // as declared
+}
+type Joined<M extends readonly unknown[]> = M extends readonly [new (data: never) => infer T, ...infer Rest]
+  ? Pick<T, FieldNames<T> & keyof T> & Joined<Rest>
+  : unknown;
+
+function declarationsOf(schema: SchemaClass): ReadonlyMap<string, Declaration> {
+  return new Map(classPlan(schema).learnt.calls.map((call) => [call.name, call] as const));
+}
+
+function derived<T>(
+  from: unknown,
+  suffix: string,
+  change: (fields: ReadonlyMap<string, Declaration>, owner: string) => ReadonlyMap<string, Declaration>,
+): DerivedClass<T> {
+  const schema = from as SchemaClass; // `this` of a static method
+  const { name, extra } = classPlan(schema);
+  const fields = change(declarationsOf(schema), name);
+  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, called, extra) as never; // as declared
 }
 
 const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };

@@ -9,7 +9,8 @@ import type { ObjectPlan, TypeNode } from './nodes.ts';
 import { anyCheck, countCheck, literalMessage } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check } from './validation-run.ts';
-import { absence, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
+import { choiceCheck } from './alternatives.ts';
+import { absence, built, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
 import type { Input } from './compile.ts';
 
 /** Values of a text source by name: a plain record, or anything with `getAll()` and `keys()`, and `files()` for forms. */
@@ -65,7 +66,7 @@ function compileText(plan: ObjectPlan): Check {
       values.push(out);
     }
     const extras = unknown?.(isMap ? recordOf(source) : source, run);
-    return isGood && extras !== FAIL ? plan.build(values, input, extras) : FAIL;
+    return isGood && extras !== FAIL ? built(plan, values, input, extras, run) : FAIL;
   };
 }
 
@@ -108,6 +109,8 @@ function takesEmpty(node: TypeNode): boolean {
       return takesEmpty(node.item);
     case 'nullable':
       return takesEmpty(node.inner);
+    case 'choice':
+      return node.members.some(takesEmpty);
     case 'lazy':
       return takesEmpty(node.resolve());
     default:
@@ -164,9 +167,12 @@ function textItemCheck(node: TypeNode): Check {
       return textItemCheck(node.inner);
     case 'lazy':
       return deferred(() => textItemCheck(node.resolve()));
+    case 'choice':
+      return choiceCheck(node.members.map(textItemCheck));
     case 'file':
       return fileCheck(node);
     case 'list':
+    case 'tuple':
     case 'record':
     case 'object':
     case 'union':
@@ -241,6 +247,16 @@ export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
     case 'record':
     case 'union':
       return 'an object cannot be sent as text';
+    case 'tuple':
+      return 'a tuple cannot be sent as text';
+    case 'choice':
+      return node.members
+        .map((member) =>
+          itemKind(member) === 'list' || itemKind(member) === 'file'
+            ? 'a list or file among other types cannot be sent as text'
+            : textIssue(member, isForm),
+        )
+        .find((issue) => issue !== undefined);
     case 'file':
       return isForm ? undefined : 'a file can only be sent in a form';
     case 'list':

@@ -89,6 +89,7 @@ type Shape =
   | { readonly kind: 'nullable'; readonly inner: TypeSource }
   | { readonly kind: 'literal'; readonly values: readonly Literal[] }
   | { readonly kind: 'union'; readonly tag: string; readonly members: readonly SchemaClass[] }
+  | { readonly kind: 'choice' | 'tuple'; readonly members: readonly TypeSource[] }
   | { readonly kind: 'lazy'; readonly get: () => TypeSource };
 
 /** A type token. Made by the functions and constants below only. */
@@ -125,6 +126,10 @@ interface DescriptiveOptions<T> {
   readonly description?: string | undefined;
   /** Shown in documents; never used as a value. */
   readonly example?: T | undefined;
+  /** Further examples. */
+  readonly examples?: readonly T[] | undefined;
+  /** Documents say that clients should not use it any more. Default false. */
+  readonly deprecated?: boolean | undefined;
   /** The name on the wire, for input and output alike. Default: the member's own name. */
   readonly alias?: string | undefined;
   /** Never serialised, never printed: inspect() shows `[secret]`, a reply that holds it is refused. Default false. */
@@ -161,6 +166,8 @@ export interface CountOptions {
 }
 /** Lists. */
 export interface ListOptions extends CountOptions {
+  /** No two items are equal, as JSON has them. Default false. */
+  readonly unique?: boolean | undefined;
   /**
    * Also takes items with commas between them in texts: `?ids=1,2,3` beside `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. An
    * item cannot hold a comma then; an empty text has no items. Headers take commas without it (RFC 9110 §5.6.1).
@@ -188,7 +195,7 @@ export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /** The options of an item: constraints and description, nothing about its presence. */
 type ItemOptions<S> = ConstraintsOf<S> &
-  Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example'>;
+  Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
 /** A string without lone surrogates, which neither UTF-8 nor a database can hold. */
 export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' });
@@ -235,12 +242,28 @@ export function literal<const V extends readonly [Literal, ...Literal[]]>(
 ): FieldType<V[number], PlainOptions> {
   return new FieldType({ kind: 'literal', values });
 }
-/** One of several schemas, told apart by the literal field `tag` that each of them declares. */
+/** One of several schemas, distinguished by the literal field `tag` that each of them declares. */
 export function union<
   K extends string,
   M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],
->(tag: K, ...members: M): FieldType<InstanceType<M[number]>, PlainOptions> {
-  return new FieldType({ kind: 'union', tag, members });
+>(tag: K, ...members: M): FieldType<InstanceType<M[number]>, PlainOptions>;
+/** One of several types: the first that a value fits. A union with a tag has clearer errors, and costs less. */
+export function union<M extends readonly [TypeSource, TypeSource, ...TypeSource[]]>(
+  ...members: M
+): FieldType<Infer<M[number]>, PlainOptions>;
+export function union(...given: readonly unknown[]): FieldType<unknown, PlainOptions> {
+  const [tag, ...members] = given;
+  return new FieldType(
+    typeof tag === 'string'
+      ? { kind: 'union', tag, members: members as readonly SchemaClass[] } // read when it is compiled
+      : { kind: 'choice', members: given as readonly TypeSource[] },
+  );
+}
+/** A list of a fixed length, each item of a type of its own: `tuple(float, float)`. */
+export function tuple<const M extends readonly [TypeSource, ...TypeSource[]]>(
+  ...members: M
+): FieldType<{ -readonly [K in keyof M]: Infer<M[K]> }, PlainOptions> {
+  return new FieldType({ kind: 'tuple', members });
 }
 /** A type that is looked up when it is first used: for schemas that contain themselves, or each other. Annotate such a member. */
 export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, ConstraintsOf<S>> {
@@ -250,7 +273,7 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
 /** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire}. */
-type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
+export type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {
   [K in Fields<T>]-?: undefined extends T[K]
     ? K
@@ -265,6 +288,6 @@ export type Wire<T> = unknown extends T
   ? T
   : T extends string | number | boolean | bigint | Date | Uint8Array | null | undefined
     ? T
-    : T extends readonly (infer E)[]
-      ? readonly Wire<E>[]
+    : T extends readonly unknown[]
+      ? { readonly [K in keyof T]: Wire<T[K]> }
       : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };

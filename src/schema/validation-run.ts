@@ -45,6 +45,8 @@ export class Run {
   isFull = false;
   /** The object read last may have members that are no fields. */
   isMore = false;
+  /** Alternatives that were tried. */
+  trials = 0;
   readonly isForm: boolean;
   /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
   readonly isPlainJson: boolean;
@@ -69,6 +71,21 @@ export class Run {
     else this.#issues.push(draft);
     this.count++;
     return FAIL;
+  }
+
+  /** Forgets the issues from number `mark` on: of an alternative that did not fit. Returns how many were noted. */
+  rewind(mark: number, wasFull: boolean): number {
+    const noted = this.count - mark;
+    if (noted > 0) this.#issues!.length = mark;
+    this.count = mark;
+    this.isFull = wasFull;
+    return noted;
+  }
+
+  /** Whether the issues from number `mark` on are one about the value itself, of that code. */
+  isOnly(mark: number, code: string): boolean {
+    const first = this.#issues?.[mark];
+    return this.count === mark + 1 && first?.path === undefined && first?.code === code;
   }
 
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */

@@ -2178,8 +2178,11 @@ row('§5 Plugin / 2', 'a redirect URI is an entry of the list exactly, and in pr
 row('§5 Plugin / 3', 'refresh tokens are stored as hashes', async (t) => {
   const site = await loginSite(t);
   const secret = (await site.login()).refresh_token.split('.')[3]!;
-  const stored = await site.app.state.db.fetchOne<{ cur_hash: string }>('select * from svc_oauth_login');
-  assert.equal(stored!.cur_hash, createHash('sha256').update(Buffer.from(secret, 'base64url')).digest('hex'));
+  const stored = await site.app.state.db.fetchOne('select * from svc_oauth_login');
+  assert.equal(
+    stored!['cur_hash'],
+    createHash('sha256').update(Buffer.from(secret, 'base64url')).digest('hex'),
+  );
   assert.ok(!JSON.stringify(stored).includes(secret));
 });
 row('§5 Plugin / 4', 'a login renews the session', async (t) => {

@@ -73,7 +73,7 @@ test('svc:db:query tells of transactions, savepoints and streams inside of them;
       );
       await tx.transaction((inner) => inner.execute('delete from note where text = ?', ['c']));
       const read: unknown[] = [];
-      for await (const { id } of tx.stream<{ id: number }>('select id from note order by id')) {
+      for await (const { id } of tx.stream('select id from note order by id')) {
         read.push(id);
         if (read.length === 2) break;
       }

@@ -138,7 +138,7 @@ test('No key column is TEXT on MySQL and MariaDB, and no time is a float', async
     }
   await using site = await LoginSite.open({ env: 'production' });
   await site.login();
-  const row = await site.app.state.db.fetchOne<Record<string, unknown>>(
+  const row = await site.app.state.db.fetchOne(
     'SELECT created_at, idle_expires_at, abs_expires_at FROM svc_oauth_login',
   );
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));

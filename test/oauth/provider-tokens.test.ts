@@ -176,9 +176,7 @@ test('Stored tokens are encrypted, and a record cannot be used for another subje
   await using site = await open({ env: 'production' });
   await site.login();
   const { db } = site.app.state;
-  const rows = await db.fetchAll<{ record_key: string; record_value: string }>(
-    'SELECT * FROM svc_oauth_provider_token',
-  );
+  const rows = await db.fetchAll('SELECT * FROM svc_oauth_provider_token');
   const text = JSON.stringify(rows);
   for (const secret of ['at-1', 'rt-1', 'user-ada', Buffer.from('at-1').toString('base64url')])
     assert.ok(!text.includes(secret), secret);
@@ -187,7 +185,7 @@ test('Stored tokens are encrypted, and a record cannot be used for another subje
   site.fake.failNext('token', { body: { ...ANSWER, access_token: 'at-eve' } });
   await site.login();
   await db.execute('UPDATE svc_oauth_provider_token SET record_value = ?', [
-    rows[0]!.record_value.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')),
+    String(rows[0]!['record_value']).replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')),
   ]);
   assert.deepEqual(await token(site), { kind: 'absent' }, 'a changed record');
 });

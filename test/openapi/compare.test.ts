@@ -20,6 +20,7 @@ import {
   requireRoles,
   requireScopes,
   str,
+  tuple,
   union,
 } from '../../src/index.ts';
 import { compareOpenapi } from '../../src/openapi/compare.ts';
@@ -207,6 +208,16 @@ test('Bodies: what was taken must be taken still', () => {
     [field(record(int)), field(record(str)), "the body's a.* cannot be integer any more, but string"],
     [field(nullable(field(str))), field(field(str)), "the body's a cannot be null any more, but object"],
     [field(field(str)), field(nullable(field(str))), undefined],
+    [field(list(str)), field(list(str), { unique: true }), "the body's a must have no two equal items"],
+    [field(list(str), { unique: true }), field(list(str)), undefined],
+    [field(tuple(int, str)), field(tuple(float, str)), undefined],
+    [
+      field(tuple(float, str)),
+      field(tuple(int, str)),
+      "the body's a[0] cannot be number any more, but integer",
+    ],
+    [field(union(int, str)), field(union(int, str, bool)), undefined],
+    [field(union(int, str)), field(int), "the body's a cannot be string any more, but integer"],
   ];
   for (const [before, after, expected] of cases)
     assert.deepEqual(

@@ -836,3 +836,57 @@ test('an exception handler replies with what it declares: other members stay beh
   assert.throws(() => make().exceptionHandler(NotFound, { response: 1 as never }, none), SvcError);
   assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
 });
+
+test('examples of fields and replies, and deprecated fields, are in the document', () => {
+  class Item extends Schema {
+    id = Field(int, { example: 1, examples: [2, 3] });
+    old = Field(str, { optional: true, deprecated: true });
+    pass = Field(str, { secret: true, optional: true, examples: ['x'] });
+  }
+  const app = make();
+  app.get(
+    '/',
+    { response: Item, examples: { 200: { small: { id: 1, more: 2 }, wrong: { id: 'x' } } } },
+    never,
+  );
+  app.post('/', { body: Item }, never);
+  const content = (operation(app, '/').responses['200'] as { content: Record<string, unknown> }).content;
+  assert.deepEqual((content['application/json'] as { examples: unknown }).examples, {
+    small: { value: { id: 1 } },
+  });
+  const properties = app.openapi().components.schemas?.['Item']?.['properties'] as Record<string, unknown>;
+  assert.deepEqual((properties['id'] as { examples: unknown }).examples, [1, 2, 3]);
+  assert.deepEqual(properties['old'], { type: 'string', deprecated: true });
+  assert.deepEqual(properties['pass'], { type: 'string', writeOnly: true });
+});
+
+test('replies of a deprecated route say since when and until when (RFC 9745, RFC 8594), errors too', async () => {
+  const app = make();
+  const deprecated = {
+    since: '2026-01-01',
+    sunset: new Date('2027-01-01T00:00:00Z'),
+    link: 'https://a.example/x',
+  };
+  app.get('/old', { deprecated }, () => 'x');
+  app.get('/late', { deprecated: { since: '2026-01-01' } }, async () => Promise.reject(new NotFound()));
+  app.get('/plain', { deprecated: true }, () => 'x');
+  assert.equal(operation(app, '/old').deprecated, true);
+  await using client = new TestClient(app);
+  const { headers } = await client.get('/old');
+  assert.equal(headers.get('deprecation'), '@1767225600');
+  assert.equal(headers.get('sunset'), 'Fri, 01 Jan 2027 00:00:00 GMT');
+  assert.equal(headers.get('link'), '<https://a.example/x>; rel="deprecation"');
+  const late = await client.get('/late');
+  assert.deepEqual(
+    [late.status, late.headers.get('deprecation'), late.headers.get('sunset')],
+    [404, '@1767225600', null],
+  );
+  assert.equal((await client.get('/plain')).headers.get('deprecation'), null);
+  for (const wrong of [
+    {},
+    { since: 'soon' },
+    { since: '2026-01-02', sunset: '2026-01-01' },
+    { since: '2026-01-01', link: 'a b' },
+  ])
+    assert.throws(() => make().get('/', { deprecated: wrong as never }, none), { code: 'E_OPTION_RANGE' });
+});

@@ -18,7 +18,7 @@ app.use(
 app.post('/orders', async ({ req }) => {
   const { item } = (await req.json()) as { item: string };
   await db.execute(sql`insert into executions (name, item) values (${name!}, ${item})`);
-  while ((await db.scalar<number>(sql`select count(*) from gate`)) === 0)
+  while ((await db.scalar(sql`select count(*) from gate`)) === 0)
     await new Promise((resolve) => setImmediate(resolve));
   return [{ item, by: name }, 201, { Location: `/orders/${item}` }];
 });

@@ -6,7 +6,7 @@
  */
 import { DatabaseError } from '../../src/db/index.ts';
 import type { Engine } from './mysql-database.ts';
-import type { ServerKind, Written } from './server-chaos.ts';
+import { Written, type ServerKind } from './server-chaos.ts';
 
 const MARKED = 'tx, step, value, cast(@mark as char) as mark';
 /** The thread is gone. */
@@ -26,10 +26,10 @@ const BOTH: Omit<ServerKind, 'insert'> = {
     /^(?:08|53300)/.test(sqlstate ?? ''), // 1317 is the error of a connection that is being closed
   connections: async (admin) =>
     (
-      await admin.fetchAll<{ id: number }>(
+      await admin.fetchAll(
         'select id as id from information_schema.processlist where db = database() and id <> connection_id()',
       )
-    ).map(({ id }) => id),
+    ).map(({ id }) => Number(id)),
   end: async (admin, id) => {
     try {
       await admin.execute(`kill connection ${id}`);
@@ -49,9 +49,10 @@ export const MYSQL_KINDS: Readonly<Record<Engine, ServerKind>> = {
   mariadb: {
     ...BOTH,
     insert: async (handle, tx, step, value) =>
-      (await handle.fetchOne<Written>(
+      (await handle.fetchOne(
         `insert into nonce (tx, step, value) values (?, ?, ?) returning ${MARKED}`,
         [tx, step, value],
+        { as: Written },
       ))!,
   },
   mysql: {
@@ -62,7 +63,9 @@ export const MYSQL_KINDS: Readonly<Record<Engine, ServerKind>> = {
         step,
         value,
       ]);
-      return (await handle.fetchOne<Written>(`select ${MARKED} from nonce where id = ?`, [lastInsertId!]))!; // the table has such a key
+      return (await handle.fetchOne(`select ${MARKED} from nonce where id = ?`, [lastInsertId!], {
+        as: Written,
+      }))!; // the table has such a key
     },
   },
 };

@@ -19,6 +19,7 @@ import {
   record,
   Schema,
   str,
+  tuple,
   union,
   uuid,
 } from '../../src/schema/schema.ts';
@@ -31,7 +32,8 @@ export type Described =
   | { kind: 'bool' | 'any' | 'date' | 'uuid' | 'datetime' }
   | { kind: 'bytes'; minLength?: number; maxLength?: number }
   | { kind: 'literal'; values: [Literal, ...Literal[]] }
-  | { kind: 'list' | 'record'; item: Described; minLength?: number; maxLength?: number }
+  | { kind: 'list' | 'record'; item: Described; minLength?: number; maxLength?: number; unique?: boolean }
+  | { kind: 'tuple' | 'choice'; members: Described[] }
   | { kind: 'nullable'; inner: Described }
   | { kind: 'object'; fields: DescribedField[]; extra: 'ignore' | 'forbid' | 'allow' }
   | {
@@ -43,7 +45,7 @@ export interface DescribedField {
   name: string;
   wire: string;
   type: Described;
-  presence: 'required' | 'optional' | 'default';
+  presence: 'required' | 'optional' | 'default' | 'readOnly';
   fallback?: unknown;
 }
 export interface Found {
@@ -185,7 +187,35 @@ function walk(
       if (value.length > (type.maxLength ?? Infinity)) return fail('max_length');
       if (depth >= 64) return fail('depth');
       const items = value.map((item, i) => walk(type.item, item, [...path, i], found, depth + 1));
+      if (items.includes(FAILED)) return FAILED;
+      if (type.unique !== true) return items;
+      const before = found.length;
+      value.forEach((item, i) => {
+        if (value.slice(0, i).some((other) => isSame(other, item)))
+          found.push({ path: [...path, i], code: 'unique' });
+      });
+      return found.length > before ? FAILED : items;
+    }
+    case 'tuple': {
+      if (!Array.isArray(value)) return fail('type');
+      if (value.length !== type.members.length)
+        return fail(value.length < type.members.length ? 'min_length' : 'max_length');
+      if (depth >= 64) return fail('depth');
+      const items = type.members.map((member, i) => walk(member, value[i], [...path, i], found, depth + 1));
       return items.includes(FAILED) ? FAILED : items;
+    }
+    case 'choice': {
+      const near: Found[][] = [];
+      for (const member of type.members) {
+        const own: Found[] = [];
+        const out = walk(member, value, path, own, depth);
+        if (out !== FAILED) return out;
+        const [first] = own;
+        if (own.length > 1 || first!.code !== 'type' || first!.path.length > path.length) near.push(own);
+      }
+      if (near.length !== 1) return fail('union');
+      found.push(...near[0]!);
+      return FAILED;
     }
     case 'record': {
       if (!isPlain(value)) return fail('type');
@@ -228,7 +258,8 @@ function walkObject(
   const out: Record<string, unknown> = {};
   const before = found.length;
   for (const field of type.fields) {
-    const raw = Object.hasOwn(value, field.wire) ? value[field.wire] : undefined;
+    const raw =
+      field.presence !== 'readOnly' && Object.hasOwn(value, field.wire) ? value[field.wire] : undefined;
     if (raw !== undefined) out[field.name] = walk(field.type, raw, [...path, field.wire], found, depth + 1);
     else if (field.presence === 'required') found.push({ path: [...path, field.wire], code: 'required' });
     else out[field.name] = field.presence === 'default' ? field.fallback : undefined;
@@ -260,6 +291,19 @@ function walkAny(value: unknown, path: (string | number)[], found: Found[], dept
   return found.length > before ? FAILED : value;
 }
 
+/** Whether two values are equal in JSON. */
+function isSame(left: unknown, right: unknown): boolean {
+  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null)
+    return left === right;
+  if (Array.isArray(left) !== Array.isArray(right)) return false;
+  const [one, other] = [left as Record<string, unknown>, right as Record<string, unknown>];
+  const keys = Object.keys(one);
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && isSame(one[key], other[key]))
+  );
+}
+
 function isPlain(value: unknown): value is Record<string, unknown> {
   return (
     typeof value === 'object' &&
@@ -273,6 +317,8 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 /** A deterministic source of numbers: mulberry32. */
 export class Random {
   #state: number;
+  /** Whether descriptions have read-only members, which input passes over and replies need. */
+  makesReadOnly = false;
   constructor(seed: number) {
     this.#state = seed;
   }
@@ -357,6 +403,8 @@ const MODEST_NUMBERS = NUMBERS.filter((value) => Math.abs(value) < 1e21); // ajv
 const ODD_NUMBERS = [NaN, Infinity, -Infinity];
 const FORMAT_NAMES: FormatName[] = ['email', 'uuid', 'date', 'date-time', 'ipv4'];
 
+const SCALARS: ReadonlySet<string> = new Set(['str', 'int', 'float', 'bool', 'literal', 'date', 'uuid']);
+
 /** A description, at most `levels` deep. `isForReferee` leaves out what JSON Schema cannot say or ajv understands otherwise. */
 export function describe(random: Random, levels: number, isForReferee = false): Described {
   const simple = [
@@ -375,7 +423,17 @@ export function describe(random: Random, levels: number, isForReferee = false): 
   const kind =
     levels <= 0 || random.chance(0.4)
       ? random.pick(simple)
-      : random.pick(['list', 'record', 'nullable', 'object', 'object', 'object', 'union'] as const);
+      : random.pick([
+          'list',
+          'record',
+          'nullable',
+          'object',
+          'object',
+          'object',
+          'union',
+          'tuple',
+          'choice',
+        ] as const);
   const bounds = (): { minLength?: number; maxLength?: number } => {
     const least = random.below(3);
     return {
@@ -420,10 +478,23 @@ export function describe(random: Random, levels: number, isForReferee = false): 
         ] as [Literal, ...Literal[]][]),
       };
     case 'bytes':
-      return isForReferee ? { kind } : { kind, ...bounds() };
-    case 'list':
+      return { kind, ...bounds() };
+    case 'list': {
+      const item = describe(random, levels - 1, isForReferee);
+      const isComparable = !isForReferee || SCALARS.has(item.kind); // ajv 8 compares objects by their own toString()
+      return { kind, item, ...bounds(), ...(isComparable && random.chance(0.2) ? { unique: true } : {}) };
+    }
     case 'record':
       return { kind, item: describe(random, levels - 1, isForReferee), ...bounds() };
+    case 'tuple':
+    case 'choice':
+      return {
+        kind,
+        members: Array.from({ length: random.below(2) + (kind === 'tuple' ? 1 : 2) }, () => {
+          const member = describe(random, levels - 1, isForReferee);
+          return isWrapped(member) ? ({ kind: 'int' } as const) : member; // constraints belong to fields
+        }),
+      };
     case 'nullable':
       return { kind, inner: describe(random, levels - 1, isForReferee) };
     case 'object':
@@ -454,9 +525,7 @@ function describeObject(
   isForReferee: boolean,
 ): Extract<Described, { kind: 'object' }> {
   const names = NAMES.filter(() => random.chance(0.35));
-  const extra = isForReferee
-    ? random.pick(['ignore', 'forbid'] as const)
-    : random.pick(['ignore', 'ignore', 'forbid', 'allow'] as const);
+  const extra = random.pick(['ignore', 'ignore', 'forbid', 'allow'] as const);
   return {
     kind: 'object',
     extra,
@@ -465,6 +534,7 @@ function describeObject(
       const type = describe(random, levels, isForReferee);
       if (type.kind === 'bool' && random.chance(0.5))
         return { name, wire, type, presence: 'default', fallback: random.chance(0.5) };
+      if (random.makesReadOnly && random.chance(0.08)) return { name, wire, type, presence: 'readOnly' };
       return { name, wire, type, presence: random.chance(0.3) ? 'optional' : 'required' };
     }),
   };
@@ -514,6 +584,12 @@ export function invent(random: Random, type: Described, isForReferee = false): u
       return Object.fromEntries(
         NAMES.filter(() => random.chance(0.3)).map((name) => [name, invent(random, type.item, isForReferee)]),
       );
+    case 'tuple':
+      return random.chance(0.9)
+        ? type.members.map((member) => invent(random, member, isForReferee))
+        : [invent(random, type.members[0]!, isForReferee)];
+    case 'choice':
+      return invent(random, random.pick(type.members), isForReferee);
     case 'nullable':
       return random.chance(0.3) ? null : invent(random, type.inner, isForReferee);
     case 'union':
@@ -525,7 +601,7 @@ export function invent(random: Random, type: Described, isForReferee = false): u
       const surplus = random.chance(0.15)
         ? [
             [
-              random.pick(isForReferee ? ['zzz', 'b'] : ['zzz', 'b', '__proto__', 'constructor']),
+              random.pick(['zzz', 'b', '__proto__', 'constructor']),
               anything(random, 1, isForReferee),
             ] as const,
           ]
@@ -548,7 +624,7 @@ function anything(random: Random, levels: number, isForReferee: boolean): unknow
     return Array.from({ length: random.below(3) }, () => anything(random, levels - 1, isForReferee));
   return Object.fromEntries([
     ['k', anything(random, levels - 1, isForReferee)],
-    ...(!isForReferee && random.chance(0.1) ? [['__proto__', 1] as const] : []),
+    ...(random.chance(0.1) ? [['__proto__', 1] as const] : []),
   ]);
 }
 
@@ -599,8 +675,23 @@ function constrained(type: Described): { token: TypeSource; options: object | un
       return withOptions(make(item.token, item.options), {
         minLength: type.minLength,
         maxLength: type.maxLength,
+        unique: type.unique,
       });
     }
+    case 'tuple':
+      return {
+        token: tuple(
+          ...(type.members.map((member) => constrained(member).token) as [TypeSource]),
+        ) as FieldType<unknown, object>,
+        options: undefined,
+      };
+    case 'choice':
+      return {
+        token: union(
+          ...(type.members.map((member) => constrained(member).token) as [TypeSource, TypeSource]),
+        ),
+        options: undefined,
+      };
     case 'nullable': {
       const inner = constrained(type.inner);
       return { token: nullable(inner.token), options: inner.options };
@@ -636,7 +727,9 @@ function classOf(type: Extract<Described, { kind: 'object' }>): SchemaClass {
         ? { optional: true }
         : field.presence === 'default'
           ? { default: field.fallback }
-          : {};
+          : field.presence === 'readOnly'
+            ? { readOnly: true }
+            : {};
     return {
       name: field.name,
       token,

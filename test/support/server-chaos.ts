@@ -17,6 +17,7 @@ import {
   QueryTimeout,
   openDatabase,
 } from '../../src/db/index.ts';
+import { Field, Schema, int, str } from '../../src/schema/schema.ts';
 import type { Database, DatabaseOptions, PoolEvent, Transaction } from '../../src/db/index.ts';
 
 /** Integers of 0 … below - 1. */
@@ -24,12 +25,12 @@ export type Random = (below: number) => number;
 type Outcome = 'committed' | 'undone' | 'unknown';
 
 /** A row that a transaction has written. */
-export interface Written {
-  readonly tx: number;
-  readonly step: number;
-  readonly value: string;
+export class Written extends Schema {
+  tx: number = Field(int);
+  step: number = Field(int);
+  value: string = Field(str);
   /** Identity of a transaction, from the server. */
-  readonly mark: string;
+  mark: string = Field(str);
 }
 
 /** Differences between servers. */
@@ -123,10 +124,8 @@ export class Ledger {
 
   /** Looks at every row. */
   async check(): Promise<void> {
-    const rows = await this.#db.fetchAll<{ tx: number; step: number; value: string }>(
-      'select tx, step, value from nonce order by tx, step',
-    );
-    const byTx = Map.groupBy(rows, ({ tx }) => tx);
+    const rows = await this.#db.fetchAll('select tx, step, value from nonce order by tx, step');
+    const byTx = Map.groupBy(rows, ({ tx }) => Number(tx));
     for (const { tx, step, value } of rows) assert.equal(value, `${tx}:${step}`);
     for (const [tx, outcome] of this.#outcomes) {
       const steps = (byTx.get(tx) ?? []).map(({ step }) => step);
@@ -149,7 +148,7 @@ export class Ledger {
         for (const step of [0, 1]) {
           const value = `${tx}:${step}`;
           assert.deepEqual(
-            await this.#kind.insert(handle, tx, step, value),
+            { ...(await this.#kind.insert(handle, tx, step, value)) },
             { tx, step, value, mark },
             'another row, or in another transaction',
           );
@@ -282,12 +281,11 @@ export async function canceled(
       try {
         const options = isByTime ? { timeoutMs: 1 + random(30) } : { signal: abort.signal };
         const sleep = random(3) === 0 ? 0 : random(10) / 1_000;
-        const rows = await db.fetchAll<{ nonce: number }>(
-          kind.slowEcho,
-          [nonce, sleep, 1 + random(3)],
-          options,
+        const rows = await db.fetchAll(kind.slowEcho, [nonce, sleep, 1 + random(3)], options);
+        assert.ok(
+          rows.length > 0 && rows.every((row) => row['nonce'] === nonce),
+          'rows of another statement',
         );
-        assert.ok(rows.length > 0 && rows.every((row) => row.nonce === nonce), 'rows of another statement');
         counts.answered++;
       } catch (error) {
         if (!(error instanceof QueryCanceled || error instanceof QueryTimeout)) throw error;

@@ -10,19 +10,19 @@ await using db = await openDatabase(url!, { busyTimeoutMs: 120_000 });
 writeSync(1, 'ready\n');
 for (let step = 0; step < Number(count); step++) {
   await db.transaction(async (tx) => {
-    const before = await tx.scalar<number>('select total from counter');
+    const before = Number(await tx.scalar('select total from counter'));
     await tx.execute('insert into entry (writer, step, part, seen) values (?, ?, 0, ?)', [
       Number(id),
       step,
-      before!,
+      before,
     ]);
     if (step % 5 === 0) await new Promise(setImmediate); // others run in between
     await tx.execute('insert into entry (writer, step, part, seen) values (?, ?, 1, ?)', [
       Number(id),
       step,
-      before!,
+      before,
     ]);
-    await tx.execute('update counter set total = ?', [before! + 1]);
+    await tx.execute('update counter set total = ?', [before + 1]);
   });
   writeSync(1, `${step}\n`); // at once: what is said was committed
 }

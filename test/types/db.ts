@@ -1,17 +1,29 @@
 /**
- * Databases: rows by the type parameter, values, keys, and the property of an application's state.
+ * Databases: rows by their schema, values, keys, and the property of an application's state.
  */
-import { Depends, Svc } from 'svc';
+import { Depends, Field, Schema, Svc, datetime, int, nullable } from 'svc';
 import { DatabasePlugin, database, db, json, openDatabase, sql } from 'svc/db';
-import type { Database, ExecuteResult, Row, Session, Transaction } from 'svc/db';
+import type { Database, ExecuteResult, Row, Session, SqlValue, Transaction } from 'svc/db';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function is<A, B>(isSame: Same<A, B>): void;
 declare const session: Session;
 
+class Note extends Schema {
+  id = Field(int);
+}
+
 export async function rows(): Promise<void> {
-  const one = await session.fetchOne<{ id: number }>('select id from t');
-  is<typeof one, { id: number } | undefined>(true);
+  const one = await session.fetchOne('select id from t');
+  is<typeof one, Record<string, SqlValue> | undefined>(true);
+  const note = await session.fetchOne('select id from t', [], { as: Note });
+  is<typeof note, Note | undefined>(true);
+  const notes = await session.fetchAll(sql`select id from t`, { as: Note, snakeCase: true, timeoutMs: 5 });
+  is<typeof notes, Note[]>(true);
+  // @ts-expect-error rows are not believed to be of a type
+  await session.fetchAll<{ id: number }>('select id from t');
+  // @ts-expect-error an interface is not a class
+  await session.fetchAll('select id from t', [], { as: {} });
   const all = await session.fetchAll('select id from t', [
     1,
     'x',
@@ -23,12 +35,16 @@ export async function rows(): Promise<void> {
     json({ a: [1] }),
   ]);
   is<typeof all, Row[]>(true);
-  const count = await session.scalar<number>(sql`select count(*) from t where id = ${5}`, { timeoutMs: 5 });
+  const count = await session.scalar(sql`select count(*) from t where id = ${5}`, { as: int, timeoutMs: 5 });
   is<typeof count, number | undefined>(true);
+  const last = await session.scalar('select max(at) from t', [], { as: nullable(datetime) });
+  is<typeof last, Date | null | undefined>(true);
+  const unread = await session.scalar('select 1');
+  is<typeof unread, SqlValue | undefined>(true);
   const done = await session.execute('delete from t');
   is<typeof done, ExecuteResult>(true);
-  for await (const row of session.stream<{ id: number }>('select id from t'))
-    is<typeof row, { id: number }>(true);
+  for await (const row of session.stream('select id from t')) is<typeof row, Row>(true);
+  for await (const row of session.stream('select id from t', [], { as: Note })) is<typeof row, Note>(true);
   // @ts-expect-error an object is no value
   await session.execute('insert into t values (?)', [{ a: 1 }]);
   // @ts-expect-error undefined is no value

@@ -11,6 +11,7 @@ import {
   file,
   float,
   int,
+  intersection,
   lazy,
   list,
   literal,
@@ -18,6 +19,7 @@ import {
   record,
   Schema,
   str,
+  tuple,
   union,
   uuid,
 } from '../../src/schema/schema.ts';
@@ -224,3 +226,29 @@ tried.value;
 // @ts-expect-error data are needed
 new User();
 void [missing, surplus];
+
+// ── schemas made of schemas ──
+class UserPatch extends User.partial() {}
+class Login extends User.pick('name', 'secret') {}
+class Rest extends Cat.omit('kind') {}
+class Big extends Cat.extend({ size: Field(int), lives: Field(str) }) {}
+class Joint extends intersection(Address, Cat) {}
+declare const made2: { patch: UserPatch; login: Login; rest: Rest; big: Big; joint: Joint };
+same<typeof made2.patch.name, string | undefined>();
+same<Exclude<keyof Login, 'toJSON'>, 'name' | 'secret'>();
+same<Exclude<keyof Rest, 'toJSON'>, 'lives'>();
+same<typeof made2.big.lives, string>();
+same<typeof made2.joint.zip, string | undefined>();
+same<Infer<typeof Login>, Login>();
+const pairOf = tuple(int, list(str));
+same<Infer<typeof pairOf>, [number, string[]]>();
+same<Wire<[number, string[]]>, readonly [number, readonly string[]]>();
+const eitherOf = union(int, Cat, literal('x'));
+same<Infer<typeof eitherOf>, number | Cat | 'x'>();
+// @ts-expect-error a union has two members at least
+union(int);
+// @ts-expect-error no field of that name
+User.pick('nmae');
+// @ts-expect-error a method is no field
+User.omit('visit');
+void [made2, pairOf, eitherOf];

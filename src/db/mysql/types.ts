@@ -14,6 +14,7 @@ import { ProtocolViolation } from '../errors.ts';
 import { Json, type Params } from '../values.ts';
 import { latin1, utf8 } from '../wire/bytes.ts';
 import type { Int8 } from '../driver.ts';
+import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { MySqlValueOptions } from './url.ts';
 
 /** A value out of the bytes of a row. */
@@ -39,6 +40,23 @@ const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(
 
 /** How a column is read. `isText`: its rows are those of a statement that was not prepared. */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
+  const reader = builtInReader(column, options, isText);
+  const parse = options.types === undefined ? undefined : ownParse(column, options.types);
+  if (parse === undefined) return reader;
+  const { decode, width } = reader;
+  const parsed: Decoder = (bytes, at, end) => {
+    const value = decode(bytes, at, end);
+    return value === null ? null : parse(value); // a zero date
+  };
+  return { decode: parsed, width };
+}
+
+function ownParse(column: WireColumn, types: OwnTypes): CheckedType['parse'] {
+  const name = typeName(column);
+  return (types.get(name) ?? types.get(name.replace(' unsigned', '')))?.parse;
+}
+
+function builtInReader(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
   const { type, flags, charset, length, decimals, extended } = column;
   const isUnsigned = (flags & UNSIGNED) !== 0;
   switch (type) {

@@ -14,6 +14,7 @@ import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../w
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
+import type { OwnTypes } from '../own-types.ts';
 import type { ServerTls } from '../wire/server-options.ts';
 
 /** What an address says. */
@@ -25,7 +26,7 @@ export interface MySqlUrl extends ServerUrl {
   readonly applicationName: string;
   readonly isStrict: boolean;
   readonly pipelines: boolean;
-  readonly values: Omit<MySqlValueOptions, 'int8'>;
+  readonly values: Omit<MySqlValueOptions, 'int8' | 'types'>;
 }
 
 const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
@@ -129,6 +130,8 @@ export interface MySqlValueOptions {
   /** Whether JSON is parsed; text otherwise. */
   readonly parsesJson: boolean;
   readonly timestamps: Timestamps;
+  /** Types of the program's own, by the names of {@link typeName}. */
+  readonly types?: OwnTypes | undefined;
 }
 
 /** What a connection needs, whichever server it goes to. */

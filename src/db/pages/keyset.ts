@@ -5,7 +5,7 @@
  *   const notes = new KeysetPages({ orderBy: { created_at: 'desc', id: 'asc' } });
  *
  *   app.get('/notes', { db: Depends(db), query: notes.query, response: notes.response(Note) }, async ({ db, query, req }) => {
- *     const page = await notes.fetch(db, sql`select id, title, created_at from note`, { query, req });
+ *     const page = await notes.fetch(db, sql`select id, title, created_at from note`, { query, req }, { as: Note });
  *     return reply(page, 200, page.headers);
  *   });
  */
@@ -16,6 +16,7 @@ import { setColumn } from '../values.ts';
 import { sql, type Sql } from '../sql.ts';
 import { MAX_CURSOR_CHARACTERS, cursorKeys, readCursor, writeCursor } from './cursor.ts';
 import { beyond, fromSource, orderBy, orderColumns, sourceColumn } from './order.ts';
+import { RowDecoder, hasSchema, limitsOf, type RowOptions } from '../rows.ts';
 import { linkHeaders, pageSchemas } from './page.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
@@ -42,6 +43,12 @@ export interface KeysetPagesOptions {
 export interface KeysetQuery {
   readonly size: number;
   readonly cursor: string | undefined;
+}
+
+/** The page that a client asks for. */
+interface KeysetRequest {
+  readonly query: KeysetQuery;
+  readonly req?: HttpRequest | undefined;
 }
 
 /** A page as a response has it. */
@@ -141,19 +148,31 @@ export class KeysetPages {
    * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in a column of the order, for
    * an order that is not unique, and for values that a cursor cannot have; `E_SECRET_ABSENT`
    */
-  async fetch<R extends object = Row>(
+  fetch(
     session: Session,
     query: Sql,
-    request: { readonly query: KeysetQuery; readonly req?: HttpRequest | undefined },
+    request: KeysetRequest,
     options?: QueryOptions,
-  ): Promise<KeysetPage<R>> {
+  ): Promise<KeysetPage<Row>>;
+  fetch<T extends object>(
+    session: Session,
+    query: Sql,
+    request: KeysetRequest,
+    options: RowOptions<T>,
+  ): Promise<KeysetPage<T>>;
+  async fetch(
+    session: Session,
+    query: Sql,
+    request: KeysetRequest,
+    options: QueryOptions | RowOptions = {},
+  ): Promise<KeysetPage<object>> {
     const { req } = request;
     const keys = cursorKeys(this.#secret, req);
     const given = request.query.cursor;
     const cursor = given === undefined ? undefined : readCursor(keys, this.#signature, given);
     const isForward = cursor?.isForward ?? true;
     const size = Math.min(request.query.size, this.#maxSize);
-    const rows = await session.fetchAll(this.#statement(session, query, cursor, size + 1), options);
+    const rows = await session.fetchAll(this.#statement(session, query, cursor, size + 1), limitsOf(options));
     const hasMore = rows.length > size;
     const positions = rows.map((row) => this.#positionOf(row));
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
@@ -165,7 +184,9 @@ export class KeysetPages {
     const items = rows.slice(0, size).map((row) => withoutKeys(row, this.#columns.length));
     if (!isForward) items.reverse();
     return new KeysetPage(
-      items as object[] as R[], // its caller says so
+      hasSchema(options)
+        ? new RowDecoder(options as RowOptions, session.dialect, session.conversion.snakeCase).all(items)
+        : items,
       hasMore || !isForward ? write(shown.at(-1), true) : null,
       (isForward ? cursor !== undefined : hasMore) ? write(shown[0], false) : null,
       req,

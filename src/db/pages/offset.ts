@@ -4,7 +4,7 @@
  *
  *   const tags = new OffsetPages({ orderBy: { name: 'asc' } });
  *   app.get('/tags', { db: Depends(db), query: tags.query, response: tags.response(Tag) }, async ({ db, query, req }) => {
- *     const page = await tags.fetch(db, sql`select name from tag`, { query, req });
+ *     const page = await tags.fetch(db, sql`select name from tag`, { query, req }, { as: Tag });
  *     return reply(page, 200, page.headers);
  *   });
  */
@@ -12,6 +12,7 @@ import { given, int, isObject, readOptions } from '../../base/options.ts';
 import { Field, Schema, int as integer, list } from '../../schema/schema.ts';
 import { sql, type Sql } from '../sql.ts';
 import { fromSource, orderBy, orderColumns } from './order.ts';
+import { limitsOf, type RowOptions } from '../rows.ts';
 import { linkHeaders, pageSchemas } from './page.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
@@ -36,6 +37,12 @@ export interface OffsetPagesOptions {
 export interface OffsetQuery {
   readonly page: number;
   readonly size: number;
+}
+
+/** The page that a client asks for. */
+interface OffsetRequest {
+  readonly query: OffsetQuery;
+  readonly req?: HttpRequest | undefined;
 }
 
 /** A page as a response has it. */
@@ -128,24 +135,36 @@ export class OffsetPages {
    * Reads one page of the rows of a `select` without a limit, and counts all of them. Beyond the last page there are no items. Pass a
    * transaction with `isolation: 'repeatable read'` where the total must be of one moment with the items.
    */
-  async fetch<R extends object = Row>(
+  fetch(
     session: Session,
     query: Sql,
-    request: { readonly query: OffsetQuery; readonly req?: HttpRequest | undefined },
+    request: OffsetRequest,
     options?: QueryOptions,
-  ): Promise<OffsetPage<R>> {
+  ): Promise<OffsetPage<Row>>;
+  fetch<T extends object>(
+    session: Session,
+    query: Sql,
+    request: OffsetRequest,
+    options: RowOptions<T>,
+  ): Promise<OffsetPage<T>>;
+  async fetch(
+    session: Session,
+    query: Sql,
+    request: OffsetRequest,
+    options: QueryOptions | RowOptions = {},
+  ): Promise<OffsetPage<object>> {
     const page = Math.min(request.query.page, this.#maxPage);
     const size = Math.min(request.query.size, this.#maxSize);
     const source = fromSource(query);
-    const total = Number(await session.scalar(sql`select count(*) ${source}`, options));
+    const total = Number(await session.scalar(sql`select count(*) ${source}`, limitsOf(options)));
     const offset = (page - 1) * size;
     const items =
       offset >= total
         ? []
         : await session.fetchAll(
             sql`select * ${source} ${orderBy(this.#columns, true)} limit ${size} offset ${offset}`,
-            options,
+            options as RowOptions, // or without `as`, which is the other signature
           );
-    return new OffsetPage({ items: items as object[] as R[], page, size, total }, request.req); // its caller says so
+    return new OffsetPage({ items, page, size, total }, request.req);
   }
 }

@@ -26,7 +26,7 @@ export async function connectPostgres(
   host: PostgresHost,
   options: PostgresConnectionOptions,
   limit: Limit,
-  types: PostgresTypes = new PostgresTypes(options.int8, options.timestamps),
+  types: PostgresTypes = new PostgresTypes(options.int8, options.timestamps, options.types),
 ): Promise<PostgresConnection> {
   const link = await openSocket(host, options.tls, limit, options.clock);
   if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))

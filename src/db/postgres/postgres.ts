@@ -19,7 +19,7 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 
   constructor(deps: ServerDriverDeps<PostgresConnectionOptions>) {
     const { session, clock, log } = deps;
-    const types = new PostgresTypes(session.int8, session.timestamps); // the database is asked once for those that are not built in
+    const types = new PostgresTypes(session.int8, session.timestamps, session.types); // the database is asked once for those that are not built in
     super(deps, {
       connect: (host, limit) => connectPostgres(host, session, limit, types),
       kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind, // as KIND puts it together

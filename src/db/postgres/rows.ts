@@ -7,7 +7,7 @@ import { ProtocolViolation } from '../errors.ts';
 import { setColumn } from '../values.ts';
 import type { RowReader } from '../wire/conversation.ts';
 import type { WireColumn } from './messages.ts';
-import type { Row } from '../driver.ts';
+import type { Row, SqlValue } from '../driver.ts';
 
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
@@ -79,11 +79,11 @@ export class RowPlan implements RowReader {
     return at + 2;
   }
 
-  #decode(index: number, bytes: Buffer, at: number, length: number): unknown {
+  #decode(index: number, bytes: Buffer, at: number, length: number): SqlValue {
     const width = this.#widths[index]!; // there is one for each name, like the decoders
     if (width !== 0 && width !== length)
       throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
-    return this.#decoders[index]!(bytes, at, at + length);
+    return this.#decoders[index]!(bytes, at, at + length) as SqlValue; // whatever its type makes
   }
 }
 
@@ -95,23 +95,31 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value); // of two columns of one name the last was kept, and is read last
+      if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue; // whatever its type makes; of two columns of one name the last was kept, and is read last
     }
   }
 }
 
 /** Asks for types that are not built in. Of columns the server tells the base of a domain; of parameters, and of what is in an array, it does not. */
-export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8
-  from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem where t.oid = any ($1::oid[])`;
+export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
+  from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;
 
 /** A row of {@link FIND_TYPES}. */
-export function foundType([oid, name, elementOid, delimiter, baseOid]: readonly unknown[]): FoundType {
+export function foundType([
+  oid,
+  name,
+  elementOid,
+  delimiter,
+  baseOid,
+  elementName,
+]: readonly unknown[]): FoundType {
   return {
     oid: Number(oid),
     name: String(name),
     elementOid: Number(elementOid),
     delimiter: String(delimiter),
     baseOid: Number(baseOid),
+    elementName: elementName === null ? undefined : String(elementName),
   };
 }
 

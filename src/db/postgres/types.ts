@@ -21,6 +21,7 @@ import {
 import { isoFromStyle } from './date-styles.ts';
 import { intervalFromText } from './intervals.ts';
 import { latin1, utf8 } from '../wire/bytes.ts';
+import type { OwnTypes } from '../own-types.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 
 /** A value out of the bytes of a message. */
@@ -39,6 +40,8 @@ export interface PostgresType {
   readonly element: PostgresType | undefined;
   /** Between the elements of an array of it. */
   readonly delimiter: string;
+  /** Of a type of the program's own: makes text of a list or an object. */
+  readonly encode?: ((value: unknown) => unknown) | undefined;
 }
 
 /** A row of pg_type, for types that are not built in. */
@@ -47,6 +50,8 @@ export interface FoundType {
   readonly name: string;
   /** Of an array that PostgreSQL writes as one: the oid of its elements, else 0. */
   readonly elementOid: number;
+  /** Of an array: the type of its elements. */
+  readonly elementName?: string | undefined;
   readonly delimiter: string;
   /** Of a domain: what it is made from, else 0. */
   readonly baseOid: number;
@@ -128,6 +133,7 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
 /** The types of one database, as its connections have met them. Share one among the connections to a database. */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
+  readonly #own: OwnTypes | undefined;
   readonly #builtIn: number;
   readonly #int8: Int8;
   readonly #timestamps: Timestamps;
@@ -139,20 +145,23 @@ export class PostgresTypes {
   constructor(
     int8: Int8,
     timestamps: Timestamps = 'date',
+    own?: OwnTypes,
     session?: { readonly shared: PostgresTypes; readonly dateStyle: () => string | undefined },
   ) {
+    this.#own = own;
     this.#int8 = int8;
     this.#timestamps = timestamps;
+    this.#own = own;
     this.#shared = session?.shared;
     const types =
       session === undefined ? builtIns(int8, timestamps) : dateTypes(timestamps, session.dateStyle);
-    for (const [type, arrayOid] of types) this.#add(type, arrayOid);
+    for (const [type, arrayOid] of types) this.#add(this.#owned(type), arrayOid);
     this.#builtIn = this.#known.size;
   }
 
   /** These types for one connection: text of dates and times is read by the DateStyle that its session has then. */
   forSession(dateStyle: () => string | undefined): PostgresTypes {
-    return new PostgresTypes(this.#int8, this.#timestamps, { shared: this, dateStyle });
+    return new PostgresTypes(this.#int8, this.#timestamps, this.#own, { shared: this, dateStyle });
   }
 
   /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
@@ -179,11 +188,31 @@ export class PostgresTypes {
     if (this.#shared !== undefined) return this.#shared.learn(found);
     if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
     for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
-      this.#known.set(oid, this.#known.get(baseOid) ?? textual(name, oid, asIs, undefined, utf8, delimiter)); // a domain is read and written as its base
+      this.#known.set(
+        oid,
+        this.#known.get(baseOid) ?? this.#owned(textual(name, oid, asIs, undefined, utf8, delimiter)), // a domain is read and written as its base
+      );
     }
-    for (const { oid, name, elementOid } of found.filter((type) => type.elementOid !== 0)) {
-      this.#known.set(oid, arrayOf(oid, name, this.#known.get(elementOid) ?? textual('', elementOid, asIs)));
+    for (const { oid, name, elementOid, elementName = '' } of found.filter((type) => type.elementOid !== 0)) {
+      const element = this.#known.get(elementOid) ?? this.#owned(textual(elementName, elementOid, asIs));
+      this.#known.set(oid, arrayOf(oid, name, element));
     }
+  }
+
+  /** The type as the program reads and writes it. */
+  #owned(type: PostgresType): PostgresType {
+    const own = this.#own?.get(type.name);
+    if (own === undefined) return type;
+    const { parse } = own;
+    if (parse === undefined) return { ...type, encode: own.encode };
+    const { fromText, decodeText, decodeBinary } = type;
+    return {
+      ...type,
+      encode: own.encode,
+      fromText: (text) => parse(fromText(text)),
+      decodeText: (bytes, at, end) => parse(decodeText(bytes, at, end)),
+      decodeBinary: decodeBinary && ((bytes, at, end) => parse(decodeBinary(bytes, at, end))),
+    };
   }
 
   #forget(): void {

@@ -14,6 +14,7 @@ import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../w
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
+import type { OwnTypes } from '../own-types.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { ServerHost, ServerTls } from '../wire/server-options.ts';
 
@@ -114,6 +115,7 @@ export interface PostgresConnectionOptions {
   readonly statementCache: number;
   readonly int8: Int8;
   readonly timestamps?: Timestamps | undefined;
+  readonly types?: OwnTypes | undefined;
   readonly clock: Clock;
   readonly log: Logger | undefined;
   /** Told in seconds how long each statement has run. */

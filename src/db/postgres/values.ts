@@ -72,12 +72,15 @@ export function textOf(
   row: number,
 ): string | null {
   const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
+  const isStructure =
+    typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json);
+  const own = isStructure ? ownText(value, base, types) : undefined;
   const text =
-    typeof value === 'object' &&
-    value !== null &&
-    !(value instanceof Date || value instanceof Json || bytesOf(value) !== undefined)
-      ? structureText(value, base, types)
-      : elementText(value, base);
+    own !== undefined
+      ? own.text
+      : isStructure && bytesOf(value) === undefined
+        ? structureText(value, base, types)
+        : elementText(value, base);
   if (text !== undefined && (text === null || !text.includes('\0'))) return text;
   return refuseParameter(
     index + 1,
@@ -170,10 +173,35 @@ function writeObject(
 ): string | undefined {
   if (value instanceof Date) return writeDate(writer, value, index, oid);
   if (value instanceof Json) return writeString(writer, value.text);
+  const own = ownText(value, oid, types);
+  if (own !== undefined) return own.text === undefined ? own.problem : writeString(writer, own.text);
   const bytes = bytesOf(value);
   if (bytes !== undefined) return writeBytes(writer, bytes, index, oid, types);
   const text = structureText(value, oid, types);
   return text === undefined ? parameterIssue(value) : writeString(writer, text);
+}
+
+/** The text that a type of the program's own makes of a list or an object; undefined for other types. */
+function ownText(
+  value: object,
+  oid: number,
+  types: PostgresTypes,
+): { readonly text: string | undefined; readonly problem: string } | undefined {
+  const type = types.get(oid);
+  if (type?.encode === undefined) return undefined;
+  return {
+    text: encoded(value, type.encode),
+    problem: `a value that "encode" of the type "${type.name}" makes no text of`,
+  };
+}
+
+function encoded(value: unknown, encode: (value: unknown) => unknown): string | undefined {
+  try {
+    const text = encode(value);
+    return typeof text === 'string' && text.isWellFormed() ? text : undefined;
+  } catch {
+    return undefined; // its message may quote the value
+  }
 }
 
 /** A list or an object: JSON where that is wanted, a list of values where such are. Undefined where neither is. */
@@ -242,7 +270,7 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
   if (isTooDeep(list)) return undefined;
   const element = type?.element;
   const text = arrayText(
-    list,
+    element?.encode === undefined ? list : list.map(encodedElement(element.encode)),
     (value) => {
       const written = elementText(value, element?.oid ?? UNDESCRIBED);
       if (written === undefined) isGood = false;
@@ -251,6 +279,11 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
     element?.delimiter ?? ',',
   );
   return isGood ? text : undefined;
+}
+
+/** An element as text, so that a list is not taken for a further dimension. What is not encoded is refused later. */
+function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
+  return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);
 }
 
 /** Deeper than the server's six levels, or without an end. */

@@ -14,6 +14,7 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { BeginOptions, Connection, ExecuteResult, Int8, Limit, Row, Table } from '../driver.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
 import type { SqliteInput } from './values.ts';
+import type { OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
 /** SQLite's own pauses of its busy handler; the last one repeats. Each is shortened by up to half, so that waiters spread. */
@@ -55,7 +56,7 @@ export class SqliteConnection implements Connection {
     this.#db = db;
     this.#options = options;
     this.#timing = timingOf(options);
-    this.#statements = new SqliteStatements(db, options.statementCache, options.int8);
+    this.#statements = new SqliteStatements(db, options.statementCache, options.int8, options.types);
   }
 
   get isInTransaction(): boolean {
@@ -345,6 +346,7 @@ interface SqliteConnectionOptions extends TimingOptions {
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
   readonly int8: Int8;
+  readonly types?: OwnTypes | undefined;
 }
 
 /** How a SQLite database is opened; all of it checked by `openDatabase`. */

@@ -10,6 +10,7 @@ import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts'
 import { checkedStatement, type ScannedStatement } from '../placeholders.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Column, ExecuteResult, Int8, Row, Table } from '../driver.ts';
+import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
 const SQLITE_OK = 0;
@@ -44,11 +45,14 @@ export class SqliteStatement {
   readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
+  readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
   /** Where it inserts, and what is known of that. */
   readonly #target: Target | undefined;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
+  /** For each column how its type is parsed; undefined where no column has such a type. Known with the names. */
+  #parsers: readonly CheckedType['parse'][] | undefined;
   /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
   #needsBigInts: boolean;
   #readsBigInts = false;
@@ -59,7 +63,9 @@ export class SqliteStatement {
     int8: Int8,
     counters: Counters,
     target: Target | undefined,
+    types: OwnTypes | undefined,
   ) {
+    this.#types = types;
     this.#statement = statement;
     this.scanned = scanned;
     this.#int8 = int8;
@@ -91,28 +97,32 @@ export class SqliteStatement {
 
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
     const values = this.#read(get, inputs) as unknown[] | undefined;
-    return values === undefined ? undefined : rowOf((this.#names ??= this.#readNames()), values, this.#int8);
+    return values === undefined ? undefined : this.#row(values);
   }
 
   fetchAll(inputs: readonly SqliteInput[]): Row[] {
     const rows = this.#read(all, inputs) as unknown[][];
     if (rows.length === 0) return [];
     const names = (this.#names ??= this.#readNames());
-    const int8 = this.#int8;
+    const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
-      (rows as unknown[])[index] = rowOf(names, rows[index]!, int8);
+      (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
     return rows as unknown as Row[]; // each was replaced
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
     const rows = this.#read(all, inputs) as unknown[][];
+    if (this.#types !== undefined) this.#names ??= this.#readNames();
     for (const row of rows) this.#decode(row);
     return { columns: this.columns(), rows };
   }
 
   scalar(inputs: readonly SqliteInput[]): unknown {
     const values = this.#read(get, inputs) as unknown[] | undefined;
-    return values === undefined ? undefined : decodeValue(values[0], this.#int8);
+    if (values === undefined || this.#types === undefined)
+      return values === undefined ? undefined : decodeValue(values[0], this.#int8);
+    this.#names ??= this.#readNames();
+    return this.#decode(values)[0];
   }
 
   columns(): readonly Column[] {
@@ -125,11 +135,10 @@ export class SqliteStatement {
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
-    let names: readonly string[] | undefined;
     let batch: Row[] = [];
     try {
       for (let next = rows.next(); next.done !== true; next = rows.next()) {
-        batch.push(rowOf((names ??= this.#readNames()), next.value, this.#int8));
+        batch.push(this.#row(next.value));
         if (batch.length < BATCH_ROWS) continue;
         yield batch;
         batch = [];
@@ -140,10 +149,22 @@ export class SqliteStatement {
     if (batch.length > 0) yield batch;
   }
 
-  #decode(values: unknown[]): void {
+  #row(values: unknown[]): Row {
+    const names = (this.#names ??= this.#readNames());
+    return this.#parsers === undefined
+      ? rowOf(names, values, this.#int8)
+      : rowOf(names, this.#decode(values), 'bigint'); // a bigint that a type has made stays one
+  }
+
+  /** Decodes the values in their place. */
+  #decode(values: unknown[]): unknown[] {
+    const parsers = this.#parsers;
     for (let index = 0; index < values.length; index++) {
       if (typeof values[index] === 'bigint') values[index] = decodeValue(values[index], this.#int8);
+      const parse = values[index] === null ? undefined : parsers?.[index];
+      if (parse !== undefined) values[index] = parse(values[index]);
     }
+    return values;
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
@@ -217,8 +238,21 @@ export class SqliteStatement {
   }
 
   #readNames(): readonly string[] {
-    return this.#statement.columns().map(({ name }) => name);
+    const columns = this.#statement.columns();
+    if (this.#types !== undefined) this.#parsers = parsersOf(columns, this.#types);
+    return columns.map(({ name }) => name);
   }
+}
+
+/** How each column is parsed by its declared type, whose length in brackets does not count; undefined where none is. */
+function parsersOf(
+  columns: readonly { readonly type: string | null }[],
+  types: OwnTypes,
+): readonly CheckedType['parse'][] | undefined {
+  const parsers = columns.map(
+    ({ type }) => types.get((type ?? '').toLowerCase().replace(/\s*\(.*$/, ''))?.parse,
+  );
+  return parsers.every((parse) => parse === undefined) ? undefined : parsers;
 }
 
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
@@ -255,13 +289,15 @@ function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
+  readonly #types: OwnTypes | undefined;
   readonly #kept: TextCache<SqliteStatement>;
   #compilations = 0;
   #target: Target | undefined;
 
-  constructor(db: DatabaseSync, capacity: number, int8: Int8) {
+  constructor(db: DatabaseSync, capacity: number, int8: Int8, types: OwnTypes | undefined) {
     this.#db = db;
     this.#int8 = int8;
+    this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
       // it allows everything: SQLite asks whenever it compiles, which nothing else tells
@@ -290,7 +326,7 @@ export class SqliteStatements implements Counters {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
     const statement = this.#db.prepare(text);
-    return new SqliteStatement(statement, scanned, this.#int8, this, this.#target);
+    return new SqliteStatement(statement, scanned, this.#int8, this, this.#target, this.#types);
   }
 
   changes(): number {

@@ -4,7 +4,13 @@
  *
  *   ServerLogin -> Conversation: add(exchange) -> the server -> exchange.done
  */
-import { CommitOutcomeUnknown, ConnectionLost, ProtocolViolation, type DatabaseError } from '../errors.ts';
+import {
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  DataError,
+  ProtocolViolation,
+  type DatabaseError,
+} from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import { Canceling } from './canceling.ts';
 import type { Socket } from 'node:net';
@@ -93,9 +99,16 @@ export class ServerExchange<Plan extends RowReader> {
     if (wanted === 'none') return;
     if (plan === undefined) throw new ProtocolViolation('a row that was not described');
     if (rows.length > 0 && (wanted === 'first' || wanted === 'firstList')) return;
-    rows.push(
-      wanted === 'firstList' || wanted === 'lists' ? plan.list(bytes, at, end) : plan.object(bytes, at, end),
-    );
+    try {
+      rows.push(
+        wanted === 'firstList' || wanted === 'lists'
+          ? plan.list(bytes, at, end)
+          : plan.object(bytes, at, end),
+      );
+    } catch (error) {
+      if (!(error instanceof DataError)) throw error;
+      this.error ??= error; // by a type of the program's own: the conversation goes on
+    }
   }
 
   #end(answer: Answer<this, unknown>, error: unknown): void {

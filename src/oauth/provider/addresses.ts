@@ -58,7 +58,7 @@ export function isPrivateAddress(address: string): boolean {
 
 /** Returns why a URL must not be called; undefined if it may. The text does not repeat the URL. */
 export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
-  if (typeof text !== 'string' || !URL.canParse(text)) return 'is no absolute URL';
+  if (typeof text !== 'string' || !URL.canParse(text)) return 'is not an absolute URL';
   const url = new URL(text);
   if (/[\s\\]|[^\x21-\x7e]/.test(text))
     return 'has spaces, backslashes or characters that a URL has to escape';

@@ -93,7 +93,7 @@ export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
 
 /** Returns why a provider must not be used in production; undefined if it may. Needs no discovery. */
 export function issueInProduction(provider: OAuthProvider): string | undefined {
-  if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
+  if (forDevelopment.has(provider)) return 'is DevProvider, which accepts any user without a password';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
   const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some(
     (url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname),

@@ -12,6 +12,7 @@ import { DatabaseError } from '../../db/errors.ts';
 import { OAuthError } from '../errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
+import type { Row } from '../../db/driver.ts';
 import type { Parameter } from '../../db/values.ts';
 import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
 
@@ -104,7 +105,7 @@ export class SqlTokenStore implements TokenStore {
 
   async findLogin(id: string): Promise<LoginRow | undefined> {
     const row = await this.#run((database) =>
-      database.fetchOne<LoginRecord>(`SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE id = ?`, [id]),
+      database.fetchOne(`SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE id = ?`, [id]),
     );
     return row === undefined ? undefined : loginOf(row);
   }
@@ -163,7 +164,7 @@ export class SqlTokenStore implements TokenStore {
       ...(providerSid === undefined ? [] : [['provider_sid = ?', providerSid] as const]),
     ] as const;
     const rows = await this.#run((database) =>
-      database.fetchAll<LoginRecord>(
+      database.fetchAll(
         `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE ${wheres.map(([where]) => where).join(' AND ')} AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?`,
         [...wheres.map(([, value]) => value), now, now],
       ),
@@ -197,7 +198,7 @@ export class SqlTokenStore implements TokenStore {
 
   async listLogins(sub: string, now: number): Promise<readonly LoginRow[]> {
     const rows = await this.#run((database) =>
-      database.fetchAll<LoginRecord>(
+      database.fetchAll(
         `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE sub = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? ORDER BY last_used_at DESC`,
         [sub, now, now],
       ),
@@ -252,7 +253,8 @@ export class SqlTokenStore implements TokenStore {
   }
 }
 
-function loginOf(row: LoginRecord): LoginRow {
+function loginOf(found: Row): LoginRow {
+  const row = found as unknown as LoginRecord; // the columns of LOGIN_COLUMNS, in a table of ours
   return {
     id: row.id,
     sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(),

@@ -32,12 +32,6 @@ class Book extends Schema {
   title = Field(str);
   year = Field(nullable(int));
 }
-interface Row {
-  readonly id: number;
-  readonly isbn: string;
-  readonly title: string;
-  readonly year: number | null;
-}
 
 export const app: Svc = new Svc({ title: 'Library', version: '1.3.0', trustProxy: 1, maxBodyBytes: 20_000 });
 const pageSize = app.config.get('pageSize', 20);
@@ -49,15 +43,18 @@ app.exceptionHandler(
 );
 
 const book = provide({ db: Depends(db) }, async ({ db, req }) => {
-  const row = await db.fetchOne<Row>(
+  const row = await db.fetchOne(
     sql`select id, isbn, title, year from books where id = ${Number(req.pathParams['id'])}`,
+    { as: Book },
   );
   if (row === undefined) throw new NotFound('there is no such book');
   return row;
 });
 async function* csv(database: Database): AsyncGenerator<string> {
-  for await (const { isbn, title } of database.stream<Row>(
+  for await (const { isbn, title } of database.stream(
     'select id, isbn, title, year from books order by id',
+    [],
+    { as: Book },
   ))
     yield `${isbn};${JSON.stringify(title)}\n`;
 }
@@ -66,10 +63,11 @@ app.get(
   '/books',
   { db: Depends(db), query: { after: Field(0, { ge: 0 }) }, response: list(Book) },
   async ({ db, query }) =>
-    await db.fetchAll<Row>('select id, isbn, title, year from books where id > ? order by id limit ?', [
-      query.after,
-      pageSize,
-    ]),
+    await db.fetchAll(
+      'select id, isbn, title, year from books where id > ? order by id limit ?',
+      [query.after, pageSize],
+      { as: Book },
+    ),
 );
 app.get(
   '/books.csv',

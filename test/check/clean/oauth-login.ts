@@ -61,10 +61,7 @@ app.get(
   '/me',
   { me: Depends(requireScopes('profile')), db: Depends(db), response: Profile, summary: 'Who I am' },
   async ({ me, db }) => {
-    const row = await db.fetchOne<{ id: string; name: string | null }>(
-      'select id, name from users where id = ?',
-      [me.sub],
-    );
+    const row = await db.fetchOne('select id, name from users where id = ?', [me.sub], { as: Profile });
     if (row === undefined) throw new NotFound();
     return row;
   },

@@ -39,11 +39,6 @@ class Receipt extends Schema {
   cents = Field(int, { ge: 1 });
   at = Field(datetime);
 }
-interface Row {
-  readonly id: number;
-  readonly owner: string;
-  readonly cents: number;
-}
 
 const customer = sessionKey<string>('customer');
 
@@ -71,8 +66,9 @@ app.register(
 );
 
 const account = provide({ me: Depends(BearerAuth()), db: Depends(db) }, async ({ me, db, req }) => {
-  const row = await db.fetchOne<Row>(
+  const row = await db.fetchOne(
     sql`select id, owner, cents from accounts where id = ${Number(req.pathParams['id'])}`,
+    { as: Account },
   );
   if (row === undefined || row.owner !== me.sub) throw new Forbidden('that is not your account');
   return row;
@@ -82,7 +78,9 @@ app.get(
   '/api/accounts',
   { me: Depends(requireScopes('accounts')), db: Depends(db), response: list(Account) },
   async ({ me, db }) =>
-    await db.fetchAll<Row>('select id, owner, cents from accounts where owner = ? limit 100', [me.sub]),
+    await db.fetchAll('select id, owner, cents from accounts where owner = ? limit 100', [me.sub], {
+      as: Account,
+    }),
 );
 app.get('/api/accounts/{id:int}', { account: Depends(account), response: Account }, ({ account }) => account);
 app.post(

@@ -10,4 +10,4 @@ class Note extends Schema {
 export const app: Svc = new Svc({ title: 'Notes', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 app.register(new DatabasePlugin('sqlite:./notes.db'));
-app.get('/notes', { db: Depends(db), response: list(Note) }, async ({ db }) => await db.fetchAll<{ text: string }>('select text from notes order by id limit 100'));
+app.get('/notes', { db: Depends(db), response: list(Note) }, async ({ db }) => await db.fetchAll('select text from notes order by id limit 100', [], { as: Note }));

@@ -11,4 +11,4 @@ class Answer extends Schema {
 export const app: Svc = new Svc({ title: 'Notes', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 app.register(new DatabasePlugin('sqlite:./notes.db'));
-app.get('/answer', { db: Depends(db), response: Answer }, async ({ db }) => ({ value: await db.scalar<number>('select 42') ?? 0 }));
+app.get('/answer', { db: Depends(db), response: Answer }, async ({ db }) => ({ value: await db.scalar('select 42', [], { as: int }) ?? 0 }));

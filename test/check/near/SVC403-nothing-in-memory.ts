@@ -10,7 +10,7 @@ app.use(new SecurityHeadersMiddleware());
 app.use(new SessionMiddleware());
 app.use(new CSRFMiddleware());
 app.register(new DatabasePlugin('postgres://members@db.internal.example/members?sslmode=verify-full'));
-app.get('/', { me: Depends(requireSession(user)), db: Depends(db) }, async ({ me, db }) => new HTMLResponse(`<h1>${me.length + (await db.scalar<number>('select 1') ?? 0)}</h1>`));
+app.get('/', { me: Depends(requireSession(user)), db: Depends(db) }, async ({ me, db }) => new HTMLResponse(`<h1>${me.length + Number(await db.scalar('select 1'))}</h1>`));
 
 const workers = app.config.get('workers', 1);
 if (import.meta.main) await app.run({ workers });

@@ -44,7 +44,7 @@ for (const [name, engine] of [
     test(`${name}: ${does}`, async (t) => {
       const db = await mysqlDatabase(t, engine, options, query);
       if (db === undefined) return;
-      databases.set(db, (await db.scalar<string>('select database()'))!);
+      databases.set(db, String(await db.scalar('select database()')));
       await run(db);
     });
   }
@@ -52,7 +52,7 @@ for (const [name, engine] of [
   const isOld = async (db: Database): Promise<boolean> =>
     String(await db.scalar('select version()')).startsWith('5.6');
   const preparedCount = async (db: Database): Promise<number> =>
-    Number((await db.fetchOne<{ Value: string }>("show global status like 'Prepared_stmt_count'"))!.Value);
+    Number((await db.fetchOne("show global status like 'Prepared_stmt_count'"))!['Value']);
 
   // ── statements ──
 
@@ -174,11 +174,8 @@ for (const [name, engine] of [
           const data = Buffer.alloc(size, `${id}-abcdefghij`);
           const doc = 'grüße '.repeat(Math.min(size, 2_000_000) / 7);
           await db.execute('insert into big values (?, ?, ?)', [id, data, doc]);
-          const row = (await db.fetchOne<{ data: Uint8Array; doc: string }>(
-            'select data, doc from big where id = ?',
-            [id],
-          ))!;
-          assert.ok(Buffer.from(row.data).equals(data) && row.doc === doc, String(size));
+          const row = (await db.fetchOne('select data, doc from big where id = ?', [id]))!;
+          assert.ok(data.equals(row['data'] as Uint8Array) && row['doc'] === doc, String(size));
         }
         assert.equal(await db.scalar('select 1 + ?', [1]), 2);
         await assert.rejects(

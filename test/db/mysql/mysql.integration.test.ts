@@ -14,9 +14,11 @@ import {
   TransactionAborted,
   json,
   openDatabase,
+  typed,
 } from '../../../src/db/index.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { databaseContract } from '../../contract/database.ts';
+import { ownTypeContract } from '../../contract/own-types.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
 import { MYSQL_KINDS } from '../../support/mysql-chaos.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
@@ -31,6 +33,7 @@ for (const [name, engine] of [
   databaseContract(`${name} without a cache of statements, reset in full`, (t) =>
     mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   );
+  ownTypeContract(name, engine, (t, options) => mysqlDatabase(t, engine, options));
 }
 
 // ── what one of them has, and the other has not ──
@@ -41,11 +44,8 @@ test('MariaDB: RETURNING gives the rows that were written, of one and of many', 
   await db.script(
     'create table item (id bigint primary key auto_increment, label varchar(20) not null, made timestamp(3) not null default current_timestamp(3))',
   );
-  const row = await db.fetchOne<{ id: number; label: string; made: Date }>(
-    'insert into item (label) values (?) returning id, label, made',
-    ['first'],
-  );
-  assert.deepEqual([row!.id, row!.label, row!.made instanceof Date], [1, 'first', true]);
+  const row = await db.fetchOne('insert into item (label) values (?) returning id, label, made', ['first']);
+  assert.deepEqual([row!['id'], row!['label'], row!['made'] instanceof Date], [1, 'first', true]);
   for (let use = 0; use < 3; use++)
     assert.equal(await db.scalar('insert into item (label) values (?) returning id', ['next']), 2 + use);
   assert.deepEqual(
@@ -344,3 +344,22 @@ test(
     assert.equal(runs, 1);
   },
 );
+
+test('MariaDB: a type of the program reads the bytes of a point, and writes bytes of its own', async (t) => {
+  const db = await mysqlDatabase(t, 'mariadb', {
+    types: {
+      point: { parse: (bytes: Uint8Array) => [8, 16].map((at) => Buffer.from(bytes).readDoubleLE(at + 1)) },
+      list: { encode: (list: number[]) => new Float32Array(list) },
+      json: { parse: (value: object) => new Map(Object.entries(value)) },
+    },
+  });
+  if (db === undefined) return;
+  await db.script('create table place (id integer primary key, at point, data blob, doc json)');
+  await db.execute('insert into place values (1, point(1.5, -2), ?, \'{"a":1}\')', [typed('list', [1, 2])]);
+  for (let use = 0; use < 3; use++)
+    assert.deepEqual(await db.fetchOne('select at, data, doc from place where id = ?', [1]), {
+      at: [1.5, -2],
+      data: new Uint8Array(new Float32Array([1, 2]).buffer),
+      doc: new Map([['a', 1]]),
+    });
+});

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { DataError, DatabaseError, StatementError, json, type Database } from '../../../src/db/index.ts';
 import { fault } from '../../contract/database.ts';
 import { mysqlDatabase, type Engine } from '../../support/mysql-database.ts';
-import type { Parameter } from '../../../src/db/index.ts';
+import type { Parameter, Row } from '../../../src/db/index.ts';
 
 const bytes = (...values: number[]): Uint8Array => new Uint8Array(values);
 const at = (text: string): Date => new Date(text);
@@ -390,7 +390,7 @@ for (const [name, engine] of [
         (_, index) => [values[(index * 7 + (index % (round + 2))) % values.length]!] as const,
       );
       assert.equal(await db.executeMany('insert into mixed (value) values (?)', many), many.length);
-      const texts: { value: string | null }[] = await db.fetchAll('select value from mixed order by id');
+      const texts: Row[] = await db.fetchAll('select value from mixed order by id');
       assert.deepEqual(
         texts.map(({ value }) => gives(value)),
         many.map(([value]) =>
@@ -416,7 +416,7 @@ for (const [name, engine] of [
       ),
       values.length,
     );
-    const rows = await db.fetchAll<{ value: string | null }>('select value from mixed order by id');
+    const rows = await db.fetchAll('select value from mixed order by id');
     assert.deepEqual(
       rows.map(({ value }) => gives(value)),
       values.map((value) =>

@@ -246,12 +246,6 @@ class Entry extends Schema {
   stars = Field(int);
   rank_no = Field(nullable(int));
 }
-interface EntryRow {
-  readonly id: number;
-  readonly label: string;
-  readonly stars: number;
-  readonly rank_no: number | null;
-}
 
 /** An application that lists entries in both ways. */
 async function listing(): Promise<Svc> {
@@ -268,7 +262,13 @@ async function listing(): Promise<Svc> {
     },
     async ({ db, query, req }) => {
       const where = query.label === undefined ? sql`1 = 1` : sql`label = ${query.label}`;
-      const page = await entries.fetch<EntryRow>(db, sql`select * from entry where ${where}`, { query, req });
+      const page = await entries.fetch(
+        db,
+        sql`select * from entry where ${where}`,
+        { query, req },
+        { as: Entry },
+      );
+      assert.ok(page.items.every((entry) => entry instanceof Entry));
       return reply(page, 200, page.headers);
     },
   );
@@ -276,7 +276,8 @@ async function listing(): Promise<Svc> {
     '/numbered',
     { db: Depends(dbKey), query: numbered.query, response: numbered.response(Entry) },
     async ({ db, query, req }) => {
-      const page = await numbered.fetch<EntryRow>(db, ALL, { query, req });
+      const page = await numbered.fetch(db, ALL, { query, req }, { as: Entry, timeoutMs: 60_000 });
+      assert.ok(page.items.every((entry) => entry instanceof Entry));
       return reply(page, 200, page.headers);
     },
   );
@@ -304,7 +305,7 @@ test('a route gives keyset pages with Link, which keeps other parameters, and re
     const response: Response = await client.get(url);
     assert.equal(response.status, 200);
     const body = (await response.json()) as {
-      items: EntryRow[];
+      items: Entry[];
       next: string | null;
       previous: string | null;
     };

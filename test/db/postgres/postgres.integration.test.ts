@@ -18,6 +18,7 @@ import {
 } from '../../../src/db/index.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { databaseContract, fault } from '../../contract/database.ts';
+import { ownTypeContract } from '../../contract/own-types.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { POSTGRES } from '../../support/postgres-chaos.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/postgres-database.ts';
@@ -33,6 +34,11 @@ databaseContract(
   'PostgreSQL without a cache of statements, reset in full',
   (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   { knowsTypes: false },
+);
+
+ownTypeContract('PostgreSQL', 'postgres', (t, options) => postgresDatabase(t, options));
+ownTypeContract('PostgreSQL without a cache of statements', 'postgres', (t, options) =>
+  postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 
 // ── the pool, by what the server sees ──
@@ -186,10 +192,10 @@ test('db.listen() hears what others send, also after its connection was ended', 
     })
     .catch(() => undefined);
   await until(() => received.length === 1);
-  const pid = await db.scalar<number>(
+  const pid = await db.scalar(
     "select pid from pg_stat_activity where query like 'listen %' and datname = current_database() order by backend_start desc limit 1",
   );
-  await db.execute('select pg_terminate_backend(?)', [pid!]);
+  await db.execute('select pg_terminate_backend(?)', [Number(pid)]);
   await until(() => reconnects === 1);
   await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'two']);
   await until(() => received.length === 2);
@@ -344,7 +350,7 @@ test('a migration on PostgreSQL that changes the search path, as pg_dump does, i
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const path = await db.scalar('show search_path');
-  const schema = await db.scalar<string>('select current_schema()');
+  const schema = await db.scalar('select current_schema()');
   const empty = "select pg_catalog.set_config('search_path', '', false);";
   const directory = folder(t, {
     '0001_dump.up.sql': `${empty}\ncreate table ${schema}.first (id integer);`,
@@ -408,7 +414,7 @@ test('what a migration on PostgreSQL sets holds for no other, as if they ran on 
 test('a migration on PostgreSQL that puts a schema with a set_config() of its own before pg_catalog changes the path for no other', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
-  const schema = await db.scalar<string>('select current_schema()');
+  const schema = await db.scalar('select current_schema()');
   const directory = folder(t, {
     '0001_a.up.sql': `create function ${schema}.set_config(text, text, boolean) returns text language sql as 'select $2';\ncreate schema ${schema}_b;\nset search_path = ${schema}_b, ${schema}, pg_catalog;`,
     '0002_b.up.sql': 'create table here (id integer);',

@@ -1,6 +1,9 @@
+import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { test } from 'node:test';
 import { openDatabase, type DatabaseOptions } from '../../../src/db/index.ts';
 import { databaseContract, type OpenDatabase } from '../../contract/database.ts';
+import { ownTypeContract } from '../../contract/own-types.ts';
 import { folder } from '../../support/run.ts';
 
 /** A database in a file of its own. */
@@ -23,3 +26,11 @@ databaseContract(
   'SQLite with synchronous=normal and a small cache of statements',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
+
+ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
+
+test('SQLite has no types of the program in reader processes', async (t) => {
+  await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
+    code: 'E_DB_OPTION',
+  });
+});

@@ -203,9 +203,7 @@ test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each
   for (let round = 0; round < 2; round++) {
     assert.deepEqual(
       await Promise.all(
-        [1, 2, 3].map(
-          async (id) => (await db.fetchOne<{ v: unknown }>('select v from t where id = ?', [id]))!.v,
-        ),
+        [1, 2, 3].map(async (id) => (await db.fetchOne('select v from t where id = ?', [id]))!['v']),
       ),
       expected,
     );
@@ -216,7 +214,7 @@ test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each
       expected,
     );
     assert.deepEqual(
-      (await db.fetchAll<{ v: unknown }>('select v from t')).map(({ v }) => v),
+      (await db.fetchAll('select v from t')).map(({ v }) => v),
       expected,
     );
     assert.deepEqual((await db.fetchArrays('select v from t')).rows.flat(), expected);

@@ -266,7 +266,7 @@ test('A preflight that asks for a field or method that is not allowed gets no pe
   );
 });
 
-test('O08: "*" names Authorization, too, for the wildcard does not cover it', async () => {
+test('"*" names Authorization, too, for the wildcard does not cover it', async () => {
   const { client } = setting({ origins: [SITE], methods: '*', headers: '*' });
   await using _ = client;
   const { headers } = await client.options('/x', preflight('PROPFIND', 'x-anything, authorization'));

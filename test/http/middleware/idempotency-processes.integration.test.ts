@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { IdempotencyMiddleware, Svc } from 'svc';
+import { IdempotencyMiddleware, Svc, int } from 'svc';
 import { DatabaseRecordStore, openDatabase, sql } from 'svc/db';
 import { ManualClock, TestClient } from 'svc/testing';
 import { ROOT } from '../../support/build.ts';
@@ -49,7 +49,7 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
   );
   const ports = await Promise.all(children.map((child) => child.printed(/^(\d+)$/m)));
   const executions = (): Promise<number | undefined> =>
-    db.scalar<number>(sql`select count(*) from executions`);
+    db.scalar(sql`select count(*) from executions`, { as: int });
   return {
     db,
     children,

@@ -66,7 +66,7 @@ test('isPrivateAddress() returns true for addresses of this machine and of sites
   assert.deepEqual(publics.filter(isPrivateAddress), []);
 });
 
-test('N01: issueOfUrl() lets https through, and http to the loopback interface when it is allowed', () => {
+test('issueOfUrl() accepts https, and http to the loopback interface when that is allowed', () => {
   for (const url of ['https://provider.test/authorize?x=1', 'https://[2606:4700::1111]:8443/'])
     assert.equal(issueOfUrl(url, false), undefined);
   for (const url of ['http://127.0.0.1:9000/', 'http://localhost/', 'http://[::1]:80/', 'http://0x7f.1/']) {

@@ -19,7 +19,6 @@ import {
   Svc,
   Unauthorized,
   createToken,
-  datetime,
   int,
   list,
   provide,
@@ -31,7 +30,7 @@ import {
 import { DatabasePlugin, db } from 'svc/db';
 import { providersOf } from './accounts.ts';
 import { SCOPES, addLogin } from './login.ts';
-import { Notes } from './notes.ts';
+import { Note, Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
 
 const folder = (name: string): string => join(import.meta.dirname, '..', name);
@@ -61,7 +60,12 @@ app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites ca
 app.mountStatic('/public', folder('public'));
 
 // Programs get an error as a problem (RFC 9457), people a page.
-app.exceptionHandler(HTTPException, (error, req) => {
+app.exceptionHandler(HTTPException, async (error, req) => {
+  const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin'; // logged out in another window
+  if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
+    const draft = Buffer.from((await req.form()).get('text')?.slice(0, 500) ?? '').toString('base64url');
+    return problemPage(req, new Unauthorized('Log in again: your note is kept')).setCookie('draft', draft);
+  }
   const isForPeople = req.headers['accept']?.includes('text/html') === true && !req.path.startsWith('/api/');
   if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, providers);
   if (!isForPeople) throw error;
@@ -77,12 +81,6 @@ class NewNote extends Schema {
     description: 'At least one visible character, and no NUL',
     example: 'Buy milk',
   });
-}
-
-class Note extends Schema {
-  id = Field(uuid);
-  text = Field(str);
-  createdAt = Field(datetime);
 }
 
 class NoteList extends Schema {
@@ -109,7 +107,6 @@ const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
 // The JSON interface
-
 app.get(
   '/api/notes',
   {
@@ -159,7 +156,6 @@ function missing(): never {
 }
 
 // The page: neither tools for MCP clients nor part of /openapi.json
-
 const PAGE = { mcp: false, meta: { docs: false } } as const;
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
 const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes, page = 1) => {
@@ -179,7 +175,7 @@ app.post(
   async ({ me, store, form }) => {
     await store.create(me.id, form.text);
     announce(me.id);
-    return home();
+    return home().deleteCookie('draft');
   },
 );
 

@@ -2,13 +2,15 @@
  * Notes: the table of migrations/0001_notes.up.sql, in statements for SQLite and PostgreSQL alike.
  */
 import { randomUUID } from 'node:crypto';
+import { Field, Schema, datetime, int, str, uuid } from 'svc';
 import type { Clock } from 'svc';
 import type { Database } from 'svc/db';
 
-export interface Note {
-  readonly id: string;
-  readonly text: string;
-  readonly createdAt: Date;
+/** A row as the program has it, on each database: SQLite gives a time as text, PostgreSQL as a Date. */
+export class Note extends Schema {
+  id = Field(uuid);
+  text = Field(str);
+  createdAt = Field(datetime);
 }
 
 /** Notes on a page. */
@@ -26,18 +28,17 @@ export class Notes {
   /** The newest first, and the total of all pages. */
   async list(owner: string, page: number): Promise<{ items: Note[]; total: number }> {
     const select = `${SELECT} where owner = ? order by created_at desc, id limit ? offset ?`;
-    const rows = await this.#db.fetchAll<Row>(select, [owner, PAGE_SIZE, (page - 1) * PAGE_SIZE]);
-    const total = await this.#db.scalar<number>('select count(*) from note where owner = ?', [owner]);
-    return { items: rows.map(noteOf), total: total ?? 0 };
+    const items = await this.#db.fetchAll(select, [owner, PAGE_SIZE, (page - 1) * PAGE_SIZE], AS_NOTE);
+    const total = await this.#db.scalar('select count(*) from note where owner = ?', [owner], { as: int });
+    return { items, total: total ?? 0 };
   }
 
-  async get(owner: string, id: string): Promise<Note | undefined> {
-    const row = await this.#db.fetchOne<Row>(`${SELECT} where owner = ? and id = ?`, [owner, id]);
-    return row === undefined ? undefined : noteOf(row);
+  get(owner: string, id: string): Promise<Note | undefined> {
+    return this.#db.fetchOne(`${SELECT} where owner = ? and id = ?`, [owner, id], AS_NOTE);
   }
 
   async create(owner: string, text: string): Promise<Note> {
-    const note = { id: randomUUID(), text, createdAt: new Date(this.#clock.nowMs()) };
+    const note = new Note({ id: randomUUID(), text, createdAt: new Date(this.#clock.nowMs()) });
     const insert = 'insert into note (id, owner, text, created_at) values (?, ?, ?, ?)';
     await this.#db.execute(insert, [note.id, owner, text, note.createdAt]);
     return note;
@@ -50,15 +51,5 @@ export class Notes {
   }
 }
 
-/** SQLite gives a time as text, PostgreSQL as a Date. */
-interface Row {
-  readonly id: string;
-  readonly text: string;
-  readonly createdAt: string | Date;
-}
-
-const SELECT = 'select id, text, created_at as "createdAt" from note';
-
-function noteOf({ createdAt, ...note }: Row): Note {
-  return { ...note, createdAt: new Date(createdAt) };
-}
+const SELECT = 'select id, text, created_at from note';
+const AS_NOTE = { as: Note, snakeCase: true };

@@ -87,6 +87,7 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
   const { name, items, total, page, providers, linked, token } = shown;
   const csrf = new Html(csrfField(req));
   const call = token && `curl -H 'Authorization: Bearer ${token}' ${req.scheme}://${req.host}/api/notes`;
+  const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString(); // sent after a logout
   return documentOf(
     title,
     html`<form class="row" method="post" action="/logout">
@@ -96,7 +97,7 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
       <form method="post" action="/">
         ${csrf}<label for="text">New note</label>
         <div class="row">
-          <input id="text" name="text" required maxlength="500" pattern=".*\\S.*" autocomplete="off" />
+          <input id="text" name="text" value="${draft}" required maxlength="500" pattern=".*\\S.*" autocomplete="off" />
           <button>Add</button>
         </div>
       </form>
@@ -112,9 +113,9 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
       <div class="row">Ways to log in: ${linked.join(', ')} ${providers.map((way) => accountForm(way, linked))}</div>
       <form method="post" action="/token">
         ${csrf}
-        <p>The same notes as JSON, at <code>/api/notes</code>, need a token, which counts for an hour.</p>
+        <p id="token">The same notes as JSON, at <code>/api/notes</code>, need a token, which counts for an hour.</p>
         ${call !== undefined && html`<pre tabindex="0"><code>${call}</code></pre>`}
-        <button class="quiet">Make a token</button>
+        <button class="quiet" formaction="/token#token">Make a token</button>
       </form>
       <p>In development <a href="/docs">/docs</a> shows the interface for programs, and calls it.</p>`,
   );

@@ -187,6 +187,26 @@ test('people get errors as pages, programs as problems', async () => {
   }
 });
 
+test('a note that is sent after a logout elsewhere is kept until the person has logged in again', async () => {
+  await using here = await browserOf('alan');
+  await using there = await browserOf('alan');
+  const [, _csrf_token = ''] = /name="_csrf_token" value="([^"]+)"/.exec(await textOf(here)) ?? [];
+  await submit(there, '/logout');
+  await using closed = new TestClient(app, { headers: { 'Sec-Fetch-Site': 'same-origin' } }); // its session has ended
+  for (const client of [here, closed]) {
+    const refused = await client.post('/', {
+      form: { text: `Buy "milk"${'x'.repeat(50_000)}`, _csrf_token },
+    });
+    assert.equal(refused.status, 401);
+    assert.match(await refused.text(), /Log in again: your note is kept/);
+    await using again = await browserOf('alan');
+    again.cookies.take(refused.headers.getSetCookie().at(-1) ?? '', new URL('http://localhost/'));
+    assert.match(await textOf(again), /name="text" value="Buy &#34;milk&#34;x+"/);
+    await submit(again, '/', { text: 'Buy milk' });
+    assert.match(await textOf(again), /name="text" value=""/);
+  }
+});
+
 test('readiness has the database', async () => {
   await using client = new TestClient(app);
   assert.match(await textOf(client, '/readyz'), /"database":\{"status":"up"/);

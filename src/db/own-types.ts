@@ -1,0 +1,127 @@
+/**
+ * Types of a program's own: how it reads and writes values of a database type that the clients do not know, or know otherwise.
+ *
+ *   const db = await openDatabase(url, { types: { vector: { parse: JSON.parse, encode: JSON.stringify } } });
+ *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
+ */
+import { SvcError } from '../base/errors.ts';
+import { closest, given, isFunction, isObject, isRecord, readOptions } from '../base/options.ts';
+import { DataError } from './errors.ts';
+import { isMySql } from './dialects.ts';
+import { Typed, bytesOf, type Bytes, type Parameter, type Params } from './values.ts';
+import type { Dialect } from './driver.ts';
+
+/** How values of one type are read and written. */
+export interface OwnType {
+  /**
+   * Makes a value of what the client gives without it: of a type that it does not know text from PostgreSQL, and text or bytes
+   * from MySQL and MariaDB. NULL is always null. When it throws, the statement rejects with a DataError.
+   */
+  readonly parse?: ((value: never) => unknown) | undefined;
+  /** Makes text or bytes of a value, as the database reads the type. */
+  readonly encode?: ((value: never) => string | Bytes) | undefined;
+}
+
+/** Types by their names in the database, lower case. */
+export type OwnTypes = ReadonlyMap<string, CheckedType>;
+
+/** A type whose failures are errors of a database. */
+export interface CheckedType {
+  readonly parse: ((value: unknown) => unknown) | undefined;
+  readonly encode: ((value: unknown) => unknown) | undefined;
+}
+
+/** These the clients and their tables read themselves. */
+const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
+  postgres: new Set(
+    'bool int2 int4 int8 oid text varchar bpchar char name bytea void unknown regclass regtype'.split(' '),
+  ),
+  mysql: new Set(
+    'tinyint smallint mediumint int bigint varchar char tinytext text mediumtext longtext varbinary binary tinyblob blob mediumblob longblob null'.split(
+      ' ',
+    ),
+  ),
+};
+
+/**
+ * Reads the option `types`; undefined when it names none.
+ *
+ * @throws SvcError `E_DB_OPTION` for a type that the client needs, or without parse and encode; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
+export function readOwnTypes(
+  types: Readonly<Record<string, OwnType>>,
+  dialect: Dialect,
+): OwnTypes | undefined {
+  const kept = dialect === 'sqlite' ? undefined : KEPT[isMySql(dialect) ? 'mysql' : 'postgres'];
+  const read = new Map<string, CheckedType>();
+  for (const [given, type] of Object.entries(types)) {
+    const name = given.toLowerCase();
+    if (kept?.has(name) === true)
+      throw new SvcError('E_DB_OPTION', [`"types.${given}" is a type that the client reads itself`]);
+    read.set(name, readType(name, type));
+  }
+  return read.size === 0 ? undefined : read;
+}
+
+function readType(name: string, type: OwnType): CheckedType {
+  const owner = `the type "${name}"`;
+  if (!isRecord(type)) throw new SvcError('E_DB_OPTION', [`${owner} is not an object`]);
+  const { parse, encode } = readOptions(owner, type, {
+    parse: given<(value: unknown) => unknown>('a function', isFunction),
+    encode: given<(value: unknown) => unknown>('a function', isFunction),
+  });
+  if (parse === undefined && encode === undefined)
+    throw new SvcError('E_DB_OPTION', [`${owner} has neither "parse" nor "encode"`]);
+  return { parse: parse === undefined ? undefined : parsing(name, parse), encode };
+}
+
+function parsing(name: string, parse: (value: unknown) => unknown): (value: unknown) => unknown {
+  return (value) => {
+    try {
+      return parse(value);
+    } catch (cause) {
+      throw new DataError(`"parse" of the type "${name}" has refused a value`, { cause });
+    }
+  };
+}
+
+/** Encodes values that name their type. The list itself when there is none. @throws SvcError `E_DB_PARAMETER` */
+export function encodeTyped(params: Params, types: OwnTypes, row?: number): Params {
+  if (!params.some((value) => value instanceof Typed)) return params;
+  return params.map((value, index) => {
+    if (!(value instanceof Typed)) return value;
+    const place = `parameter ${index + 1}${row === undefined ? '' : ` of row ${row}`}`;
+    const encode = types.get(value.type.toLowerCase())?.encode;
+    if (encode !== undefined) return value.value === null ? null : encodedBy(encode, value, place);
+    const best = closest(value.type, types.keys());
+    const hint = best === undefined ? '' : `: did you mean "${best}"?`;
+    throw new SvcError('E_DB_PARAMETER', [
+      place,
+      `a value of the type "${value.type}", which has no "encode"${hint}`,
+    ]);
+  });
+}
+
+/** Encodes values of many rows that name their type. */
+export function* encodeRows(rows: Iterable<Params>, types: OwnTypes): Generator<Params, void, undefined> {
+  let row = 0;
+  for (const params of rows) yield encodeTyped(params, types, ++row);
+}
+
+function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, place: string): Parameter {
+  let encoded: unknown;
+  try {
+    encoded = encode(value);
+  } catch (cause) {
+    throw new SvcError('E_DB_PARAMETER', [place, `a value that "encode" of the type "${type}" refuses`], {
+      cause,
+    });
+  }
+  if (typeof encoded === 'string') return encoded;
+  const bytes = isObject(encoded) ? bytesOf(encoded) : undefined;
+  if (bytes !== undefined) return bytes;
+  throw new SvcError('E_DB_PARAMETER', [
+    place,
+    `a value of which "encode" of the type "${type}" makes neither text nor bytes`,
+  ]);
+}

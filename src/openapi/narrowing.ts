@@ -1,0 +1,298 @@
+/**
+ * Two JSON Schemas of one place: whether the later one refuses a value that the earlier one accepted.
+ *
+ * Schemas of requests are compared as they are, schemas of responses the other way round. Only a difference in keywords is
+ * reported. Members that the earlier schema did not declare are ignored.
+ */
+import { FORMAT_PATTERNS } from '../schema/formats.ts';
+import type { JsonSchema } from '../schema/json-schema.ts';
+
+/** Finds the schema that a reference means, in the document that it stands in. */
+export type Resolve = (schema: JsonSchema) => JsonSchema;
+
+/** The documents that the two schemas belong to. */
+export interface Documents {
+  readonly earlier: Resolve;
+  readonly later: Resolve;
+}
+
+/** Tells of a place, `title` or `items[].id`, and what it refuses now. */
+type Narrowed = (path: string, what: string) => void;
+
+/** Yields every way in which `later` accepts less than `earlier`, each once. */
+export function findNarrowing(
+  earlier: JsonSchema,
+  later: JsonSchema,
+  documents: Documents,
+  report: Narrowed,
+): void {
+  new Comparison(documents, report).compare(earlier, later, '');
+}
+
+const LOWER = ['minLength', 'minItems', 'minProperties'] as const;
+const UPPER = ['maxLength', 'maxItems', 'maxProperties'] as const;
+/** Keywords that say something of their own, whatever else is there. */
+const RULES = ['pattern', 'format', 'contentEncoding'] as const;
+
+class Comparison {
+  readonly #documents: Documents;
+  readonly #report: Narrowed;
+  /** Pairs that are being compared, or have been: schemas may contain themselves. */
+  readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
+
+  constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
+    this.#documents = documents;
+    this.#report = report;
+    this.#seen = seen;
+  }
+
+  compare(before: JsonSchema, after: JsonSchema, path: string): void {
+    const [earlier, later] = [this.#documents.earlier(before), this.#documents.later(after)];
+    const known = this.#seen.get(earlier) ?? new Set();
+    if (known.has(later)) return;
+    this.#seen.set(earlier, known.add(later));
+    const choices = choicesOf(earlier);
+    if (choices !== undefined && choicesOf(later) === undefined) {
+      for (const choice of choices) this.compare(choice, later, path);
+      return;
+    }
+    if (!this.#compareValues(earlier, later, path)) return;
+    this.#compareBounds(earlier, later, path);
+    for (const keyword of RULES) {
+      if (keyword === 'pattern' && isOfFormat(later)) continue;
+      if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
+        this.#report(
+          path,
+          `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
+            (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`),
+        );
+    }
+    this.#compareMembers(earlier, later, path);
+    if (isSchema(earlier['items']) && isSchema(later['items']))
+      this.compare(earlier['items'], later['items'], `${path}[]`);
+    if (later['uniqueItems'] === true && earlier['uniqueItems'] !== true)
+      this.#report(path, 'must have no two equal items');
+    for (const [index, item] of itemsOf(later).entries()) {
+      const known = itemsOf(earlier)[index] ?? earlier['items'];
+      if (isSchema(known)) this.compare(known, item, `${path}[${index}]`);
+    }
+    this.#compareChoices(earlier, later, path);
+  }
+
+  /** Types and values. False where there is nothing left to compare. */
+  #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
+    const [before, after] = [valuesOf(earlier), valuesOf(later)];
+    if (after !== undefined) {
+      const gone = before?.filter((value) => !after.includes(value));
+      if (gone === undefined)
+        this.#report(path, `must be ${listed(after)}, it could be anything of its type`);
+      else if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more`);
+      return gone !== undefined;
+    }
+    const [types, kept] = [typesOf(earlier), typesOf(later)];
+    if (kept === undefined) return true;
+    if (types === undefined) {
+      if (valuesOf(earlier) === undefined)
+        this.#report(path, `must be ${listed(kept)}, it could be anything`);
+      return false;
+    }
+    const gone = types.filter(
+      (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
+    );
+    if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
+    return gone.length < types.length;
+  }
+
+  #compareBounds(earlier: JsonSchema, later: JsonSchema, path: string): void {
+    const lower = (schema: JsonSchema): Bound =>
+      boundOf(schema, 'minimum', 'exclusiveMinimum', (left, right) => left > right);
+    const upper = (schema: JsonSchema): Bound =>
+      boundOf(schema, 'maximum', 'exclusiveMaximum', (left, right) => left < right);
+    this.#compareBound(lower(earlier), lower(later), 1, path);
+    this.#compareBound(upper(earlier), upper(later), -1, path);
+    for (const keyword of LOWER)
+      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), 1, path);
+    for (const keyword of UPPER)
+      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), -1, path);
+    const [step, next] = [earlier['multipleOf'], later['multipleOf']];
+    if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next)))
+      this.#report(path, `must be a multiple of ${next}`);
+  }
+
+  /** `direction` 1: a greater bound is the narrower; -1: a smaller one. */
+  #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
+    if (later === undefined) return;
+    const isNarrower =
+      earlier === undefined ||
+      later.value * direction > earlier.value * direction ||
+      (later.value === earlier.value && later.isExclusive && !earlier.isExclusive);
+    if (isNarrower && !isImplied(later, earlier))
+      this.#report(
+        path,
+        `has the ${later.keyword} ${later.value}` +
+          (earlier === undefined ? '' : `, it was ${earlier.value}`),
+      );
+  }
+
+  #compareMembers(earlier: JsonSchema, later: JsonSchema, path: string): void {
+    const [before, after] = [membersOf(earlier), membersOf(later)];
+    const needed = requiredOf(earlier);
+    for (const name of requiredOf(later))
+      if (!needed.has(name))
+        this.#report(
+          joined(path, name),
+          Object.hasOwn(before, name)
+            ? 'is required, it could be left out'
+            : 'is required, and was not there',
+        );
+    const [others, rest] = [restOf(earlier), restOf(later)];
+    this.#compareNames(earlier, later, others === false, path);
+    for (const [name, member] of Object.entries(after)) {
+      const known = Object.hasOwn(before, name) ? before[name] : isSchema(others) ? others : undefined;
+      if (known !== undefined) this.compare(known, member, joined(path, name));
+    }
+    for (const [name, member] of Object.entries(before)) {
+      if (Object.hasOwn(after, name)) continue;
+      if (rest === false) this.#report(joined(path, name), 'is refused, it could be there');
+      else if (isSchema(rest)) this.compare(member, rest, joined(path, name));
+    }
+    if (others === false || rest === undefined || rest === true) return;
+    if (rest === false) this.#report(path, 'refuses members that it does not know');
+    else if (isSchema(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
+    else this.#report(path, 'takes other members of one type only');
+  }
+
+  /** Names that members may not have. */
+  #compareNames(earlier: JsonSchema, later: JsonSchema, wasClosed: boolean, path: string): void {
+    const before = membersOf(earlier);
+    const refused = [...refusedNames(later).difference(refusedNames(earlier))];
+    for (const name of refused)
+      if (Object.hasOwn(before, name)) this.#report(joined(path, name), 'is refused, it could be there');
+    const others = refused.filter((name) => !Object.hasOwn(before, name));
+    if (!wasClosed && others.length > 0) this.#report(path, `refuses members called ${listed(others)}`);
+  }
+
+  /** Each of the earlier choices must fit into one of the later. */
+  #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
+    const after = choicesOf(later);
+    if (after === undefined) return;
+    for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
+      const isTaken = after.some((candidate) => {
+        let isNarrower = false;
+        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // a comparison that failed does not count as seen
+        new Comparison(
+          this.#documents,
+          () => {
+            isNarrower = true;
+          },
+          seen,
+        ).compare(choice, candidate, path);
+        return !isNarrower;
+      });
+      if (!isTaken)
+        this.#report(
+          path,
+          `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
+        );
+    }
+  }
+}
+
+type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
+
+/** The narrower of two bounds at one end. */
+function boundOf(
+  schema: JsonSchema,
+  inclusive: string,
+  exclusive: string,
+  isNarrower: (left: number, right: number) => boolean,
+): Bound {
+  const [plain, strict] = [schema[inclusive], schema[exclusive]];
+  if (typeof strict === 'number' && !(typeof plain === 'number' && isNarrower(plain, strict)))
+    return { keyword: exclusive, value: strict, isExclusive: true };
+  return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
+}
+
+function countOf(schema: JsonSchema, keyword: string): Bound {
+  const value = schema[keyword];
+  return typeof value === 'number' ? { keyword, value, isExclusive: false } : undefined;
+}
+
+/** Bounds that every value has anyway: integers that a number holds, counts from 0. */
+function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
+  if (earlier !== undefined) return false;
+  return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
+    ? later.value <= 0
+    : Math.abs(later.value) >= Number.MAX_SAFE_INTEGER;
+}
+
+function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
+  return 'const' in schema
+    ? [schema['const']]
+    : Array.isArray(schema['enum'])
+      ? (schema['enum'] as unknown[])
+      : undefined;
+}
+
+/** Whether a pattern says what the format beside it says: nothing of its own. */
+function isOfFormat({ format, pattern }: JsonSchema): boolean {
+  return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
+}
+
+function typesOf(schema: JsonSchema): readonly string[] | undefined {
+  return schema['type'] === undefined ? undefined : ([schema['type']].flat() as string[]);
+}
+
+/** The schemas that a value may choose from; choices of a text are bounds of it, as of base64. */
+function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
+  if (schema['type'] === 'string') return undefined;
+  const choices = schema['oneOf'] ?? schema['anyOf'];
+  return Array.isArray(choices) ? (choices as JsonSchema[]) : undefined;
+}
+
+function withoutNotes({ title: _, description: __, examples: ___, ...schema }: JsonSchema): JsonSchema {
+  return schema;
+}
+
+function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
+  return isSchema(schema['properties']) ? (schema['properties'] as Record<string, JsonSchema>) : {};
+}
+
+/** The types of the first items of a list, one by one. */
+function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
+  return Array.isArray(schema['prefixItems']) ? (schema['prefixItems'] as JsonSchema[]) : [];
+}
+
+/** Members that are not named: false where names are listed, too. */
+function restOf(schema: JsonSchema): unknown {
+  const names = schema['propertyNames'];
+  return isSchema(names) && Array.isArray(names['enum']) ? false : schema['additionalProperties'];
+}
+
+/** Names that no member may have, besides `__proto__`, which nothing ever took. */
+function refusedNames(schema: JsonSchema): ReadonlySet<string> {
+  const names = schema['propertyNames'];
+  const not = isSchema(names) && isSchema(names['not']) ? names['not'] : {};
+  return new Set(
+    (valuesOf(not) ?? []).filter((name): name is string => typeof name === 'string' && name !== '__proto__'),
+  );
+}
+
+function requiredOf(schema: JsonSchema): ReadonlySet<string> {
+  return new Set(Array.isArray(schema['required']) ? (schema['required'] as string[]) : []);
+}
+
+function isSchema(value: unknown): value is JsonSchema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function joined(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`;
+}
+
+function listed(values: readonly unknown[]): string {
+  const shown = values
+    .slice(0, 10)
+    .map((value) => (typeof value === 'string' && /^[a-z]+$/.test(value) ? value : JSON.stringify(value)));
+  return shown.join(' or ') + (values.length > 10 ? ' …' : '');
+}

@@ -1,0 +1,313 @@
+/**
+ * Nodes -> closures that read values of database columns. Engines give one value in several forms; each is converted to what the field
+ * is, then the rules of compile.ts hold.
+ *
+ *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
+ *   float     number, text of a decimal                str       text, and the digits of an integer
+ *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC
+ *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
+ *
+ * A conversion that would lose a digit is refused. JSON inside a column is read by the names on the wire; values in it have these
+ * forms too, since SQL writes 1 for true into JSON.
+ */
+import {
+  absence,
+  deferred,
+  jsonCheck,
+  listCheck,
+  Member,
+  Members,
+  nullableCheck,
+  Plain,
+  recordCheck,
+  unknownMembers,
+} from './compile.ts';
+import { checkedMs, isDate, momentMs } from './formats.ts';
+import { FAIL } from './types.ts';
+import { isInputObject, literalCheck, literalMessage, MAX_DEPTH, tooDeep } from './validation-run.ts';
+import type { Literal } from './types.ts';
+import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
+import type { Check, Run } from './validation-run.ts';
+
+/** The check of the value of a column. `parsesText`: text in an `any` field is JSON. */
+export function columnCheck(node: TypeNode, parsesText: boolean): Check {
+  switch (node.kind) {
+    case 'any':
+      return parsesText ? parsed((value) => value) : (value) => value; // the driver has made it
+    case 'bytes':
+      return binary(partCheck(node));
+    case 'nullable':
+      return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText)); // JSON may say null, too
+    case 'lazy':
+      return deferred(() => columnCheck(node.resolve(), parsesText));
+    case 'list':
+    case 'record':
+    case 'object':
+    case 'union':
+      return parsed(partCheck(node));
+    default:
+      return partCheck(node);
+  }
+}
+
+function isStructure(node: TypeNode): boolean {
+  return ['list', 'record', 'object', 'union'].includes(within(node).node.kind);
+}
+
+/** A check of a value in a column, or within the JSON or the array that a column holds. */
+function partCheck(node: TypeNode): Check {
+  switch (node.kind) {
+    case 'str':
+      return converted(node, (value) => (isInteger(value) ? String(value) : value));
+    case 'int':
+      return converted(node, integerOf);
+    case 'float':
+      return converted(node, floatOf);
+    case 'bool':
+      return flagCheck;
+    case 'datetime':
+      return momentCheck;
+    case 'date':
+      return converted(node, dayOf);
+    case 'uuid':
+      return converted(node, uuidOf);
+    case 'literal':
+      return choiceCheck(node.values);
+    case 'nullable':
+      return nullableCheck(partCheck(node.inner));
+    case 'lazy':
+      return deferred(() => partCheck(node.resolve()));
+    case 'list':
+      return listCheck(partCheck(node.item), node, new Plain(node.item));
+    case 'record':
+      return recordCheck(partCheck(node.item), node);
+    case 'object':
+      return deferred(() => objectCheck(node.plan()));
+    case 'union':
+      return deferred(() => unionCheck(node));
+    case 'file':
+      return (_, run) => run.fail('type', 'cannot be read from a database: it is a file');
+    default:
+      return jsonCheck(node);
+  }
+}
+
+function converted(node: TypeNode, convert: (value: unknown) => unknown): Check {
+  const check = jsonCheck(node);
+  return (value, run) => check(convert(value), run);
+}
+
+/** JSON: text of it where the engine, or the column, has no such type. */
+function parsed(check: Check): Check {
+  return (value, run) => {
+    if (typeof value !== 'string') return check(value, run);
+    let json: unknown;
+    try {
+      json = JSON.parse(value);
+    } catch {
+      return run.fail('type', 'must be JSON');
+    }
+    return check(json, run);
+  };
+}
+
+function binary(check: Check): Check {
+  return (value, run) =>
+    value instanceof Uint8Array ? check(value, run) : run.fail('type', 'must be bytes');
+}
+
+function isInteger(value: unknown): boolean {
+  return typeof value === 'bigint' || Number.isSafeInteger(value);
+}
+
+const WHOLE = /^-?\d+(?:\.0*)?$/;
+const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+/** Every decimal of so many digits has a number of its own. */
+const EXACT_DIGITS = 15;
+
+function integerOf(value: unknown): unknown {
+  return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
+    ? Number(value)
+    : value; // beyond 2^53 it is no safe integer, and refused as one
+}
+
+/** A decimal that no number is equal to stays text, and is refused. */
+function floatOf(value: unknown): unknown {
+  if (typeof value === 'bigint') return BigInt(Number(value)) === value ? Number(value) : value;
+  if (typeof value !== 'string' || !DECIMAL.test(value)) return value;
+  const digits = value
+    .replace(/[eE].*/, '')
+    .replace(/\D/g, '')
+    .replace(/^0+/, '')
+    .replace(/0+$/, '');
+  return digits.length <= EXACT_DIGITS ? Number(value) : value;
+}
+
+const flagCheck: Check = (value, run) => {
+  const flag = flagOf(value);
+  return flag === true || flag === false ? flag : run.fail('type', 'must be true or false');
+};
+
+function flagOf(value: unknown): unknown {
+  if (value === 1 || value === 1n || value === '1') return true;
+  return value === 0 || value === 0n || value === '0' ? false : value;
+}
+
+const MIDNIGHT = /^(\d{4}-\d\d-\d\d)[T ]00:00:00(?:\.0+)?Z?$/;
+const DAY_MS = 86_400_000;
+const [ZERO, DOT, HYPHEN, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x2d, 0x3a, 0x20, 0x54, 0x5a];
+
+/** An instant. Sessions are in UTC, and so is text without a zone; digits beyond milliseconds are cut. */
+const momentCheck: Check = (value, run) => {
+  if (typeof value === 'string') {
+    const utc = utcMs(value);
+    const ms = Number.isNaN(utc) ? momentMs(value) : utc;
+    return Number.isNaN(ms) ? notMoment(run, 'format') : new Date(ms);
+  }
+  if (!(value instanceof Date)) return notMoment(run, 'type');
+  return Number.isNaN(checkedMs(value.getTime())) ? notMoment(run, 'format') : value;
+};
+
+function notMoment(run: Run, code: string): typeof FAIL {
+  return run.fail(code, 'must be a date and time, in the years 0000 to 9999');
+}
+
+/**
+ * The milliseconds of `2024-02-29T12:30:15.250Z`, which may have a space for the T, and no Z; NaN for other text. It is read in place
+ * because `Date.parse()` costs 15 % of 1,000 rows (test/bench/rows.ts).
+ */
+function utcMs(text: string): number {
+  const [hour, minute, second] = [twoDigits(text, 11), twoDigits(text, 14), twoDigits(text, 17)];
+  const isTime =
+    hour < 24 && minute < 60 && second < 60 && text.charCodeAt(13) === COLON && text.charCodeAt(16) === COLON;
+  const separator = text.charCodeAt(10);
+  if (!isTime || (separator !== LETTER_T && separator !== SPACE)) return NaN;
+  let ms = utcDayMs(text) + ((hour * 60 + minute) * 60 + second) * 1_000;
+  let at = 19;
+  if (text.charCodeAt(at) === DOT) {
+    if (!isDigit(text.charCodeAt(++at))) return NaN;
+    for (let unit = 100; isDigit(text.charCodeAt(at)); at++, unit /= 10)
+      if (unit >= 1) ms += (text.charCodeAt(at) - ZERO) * unit;
+  }
+  if (text.charCodeAt(at) === LETTER_Z) at++;
+  return at === text.length ? ms : NaN;
+}
+
+let lastDay = NaN;
+let lastDayMs = NaN;
+
+/** The start of the day that a text begins with. The last one is kept: rows that are read together are often of one day. */
+function utcDayMs(text: string): number {
+  if (text.charCodeAt(4) !== HYPHEN || text.charCodeAt(7) !== HYPHEN) return NaN;
+  const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
+  const day = year * 10_000 + twoDigits(text, 5) * 100 + twoDigits(text, 8);
+  if (day === lastDay) return lastDayMs;
+  const date = text.slice(0, 10);
+  lastDayMs = isDate(date) ? Date.parse(date) : NaN; // Date.parse() takes February 30 for a day in March
+  lastDay = day;
+  return lastDayMs;
+}
+
+/** A number of two digits, or NaN. */
+function twoDigits(text: string, at: number): number {
+  const [tens, ones] = [text.charCodeAt(at), text.charCodeAt(at + 1)];
+  return isDigit(tens) && isDigit(ones) ? (tens - ZERO) * 10 + ones - ZERO : NaN;
+}
+
+function isDigit(code: number): boolean {
+  return code >= ZERO && code < ZERO + 10;
+}
+
+function dayOf(value: unknown): unknown {
+  if (typeof value === 'string') return MIDNIGHT.exec(value)?.[1] ?? value;
+  return value instanceof Date && value.getTime() % DAY_MS === 0 ? value.toISOString().slice(0, 10) : value;
+}
+
+/** Engines with such a type write it in lower case. */
+function uuidOf(value: unknown): unknown {
+  if (typeof value === 'string') return value.toLowerCase();
+  if (!(value instanceof Uint8Array) || value.length !== 16) return value;
+  const hex = Buffer.from(value).toString('hex');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+/** A literal; numbers and flags in any form that an engine has for them. */
+function choiceCheck(values: readonly Literal[]): Check {
+  const check = literalCheck(values);
+  const hasFlags = values.some((value) => typeof value === 'boolean');
+  const hasNumbers = values.some((value) => typeof value === 'number');
+  return (value, run) => {
+    if (values.includes(value as Literal)) return value;
+    const flag = hasFlags ? flagOf(value) : value;
+    if (typeof flag === 'boolean') return check(flag, run);
+    return check(hasNumbers ? floatOf(value) : value, run);
+  };
+}
+
+const OBJECT_CHECKS = new WeakMap<ObjectPlan, Check>();
+
+/** An object in JSON, by its names on the wire. Read-only members are read: the database sets them. */
+function objectCheck(plan: ObjectPlan): Check {
+  let check = OBJECT_CHECKS.get(plan);
+  if (check === undefined) OBJECT_CHECKS.set(plan, (check = compileObject(plan)));
+  return check;
+}
+
+function compileObject(plan: ObjectPlan): Check {
+  const members = new Members(
+    plan.fields.map((field) => {
+      const check = orAbsent(field, partCheck(field.node));
+      return new Member(field.wireName, new Plain(field.node), check, absence(field));
+    }),
+  );
+  const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
+  return (value, run) => {
+    if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
+    if (run.depth >= MAX_DEPTH) return tooDeep(run);
+    run.depth++;
+    const before = run.count;
+    const values = members.read(value, run);
+    const isGood = run.count === before && !run.isFull;
+    const extras = run.isMore ? unknown?.(value, run) : undefined;
+    run.depth--;
+    return isGood && extras !== FAIL ? plan.build(values, value, extras) : FAIL;
+  };
+}
+
+function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
+  const variants = node.variants();
+  const byTag = new Map<unknown, Check>(
+    variants.flatMap(({ plan, values }) => values.map((value) => [value, objectCheck(plan)] as const)),
+  );
+  const message = literalMessage([...byTag.keys()] as Literal[]); // tags are literals
+  const { tagWire } = variants[0]!; // a union has variants
+  return (value, run) => {
+    if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
+    const check = Object.hasOwn(value, tagWire) ? byTag.get(value[tagWire]) : undefined;
+    if (check !== undefined) return check(value, run);
+    const mark = run.count;
+    run.fail('enum', message);
+    run.place(mark, tagWire);
+    return FAIL;
+  };
+}
+
+/** NULL is how a column has no value: an optional member is absent then. */
+export function orAbsent(field: FieldPlan, check: Check): Check {
+  if (!field.isOptional || takesNull(field.node)) return check;
+  return (value, run) => (value === null ? undefined : check(value, run));
+}
+
+/** Whether null is a value of the type. */
+function takesNull(node: TypeNode): boolean {
+  if (node.kind === 'lazy') return takesNull(node.resolve());
+  return (
+    node.kind === 'nullable' || node.kind === 'any' || (node.kind === 'literal' && node.values.includes(null))
+  );
+}
+
+/** The type within `nullable` and `lazy`. */
+export function within(node: TypeNode): { readonly node: TypeNode; readonly isNullable: boolean } {
+  if (node.kind === 'nullable') return { node: within(node.inner).node, isNullable: true };
+  return node.kind === 'lazy' ? within(node.resolve()) : { node, isNullable: false };
+}

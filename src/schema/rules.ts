@@ -1,0 +1,64 @@
+/**
+ * Rules across fields: `static check(self)` of a schema class looks at an instance whose fields fit, and returns or yields what is
+ * wrong with them together.
+ *
+ *   static *check(self: Stay) {
+ *     if (self.from >= self.to) yield { loc: ['to'], message: 'must be after "from"' };
+ *   }
+ */
+import { SvcError } from '../base/errors.ts';
+import { isThenable } from '../base/promises.ts';
+import type { FieldPlan, RuleIssue } from './nodes.ts';
+import type { SchemaClass } from './types.ts';
+
+/** A problem that a rule finds. Its text goes to the client: it must not hold values that are secret. */
+export interface RuleProblem {
+  /** The way to the member from the object on, by its name in the class. Default: the object itself. */
+  readonly loc?: readonly (string | number)[] | undefined;
+  /** For programs. Default `rule`. */
+  readonly code?: string | undefined;
+  /** Completes a sentence about the member: `must be after "from"`. */
+  readonly message: string;
+}
+/** The result of `static check(self)`: nothing, one problem, or several. A text is the message of a problem of the object. */
+export type RuleResult = undefined | string | RuleProblem | Iterable<string | RuleProblem>;
+
+/** The rules of a class: its own `static check`, or that of a class that it extends. @throws SvcError `E_SCHEMA_FIELD` for one that is no function */
+export function rulesOf(
+  schema: SchemaClass,
+  owner: string,
+  fields: readonly FieldPlan[],
+): ((value: unknown) => readonly RuleIssue[]) | undefined {
+  const { check } = schema as { readonly check?: unknown };
+  if (check === undefined) return undefined;
+  if (typeof check !== 'function') throw wrong(owner, 'is no function');
+  const wires = new Map(fields.map(({ name, wireName }) => [name, wireName] as const));
+  return (value) => {
+    const result: unknown = check.call(schema, value);
+    if (isThenable(result)) throw wrong(owner, 'returns a promise, and rules are synchronous');
+    return listOf(result).map((problem): RuleIssue => {
+      const {
+        loc = [],
+        code = 'rule',
+        message,
+      } = typeof problem === 'string' ? { message: problem } : problem;
+      const [first, ...rest] = loc;
+      return {
+        path: first === undefined ? [] : [wires.get(String(first)) ?? first, ...rest],
+        code,
+        message: String(message),
+      };
+    });
+  };
+}
+
+function listOf(result: unknown): readonly (string | RuleProblem)[] {
+  if (result === undefined || result === null || result === true) return [];
+  if (typeof result === 'object' && Symbol.iterator in result)
+    return [...(result as Iterable<string | RuleProblem>)];
+  return [result as string | RuleProblem];
+}
+
+function wrong(owner: string, problem: string): SvcError {
+  return new SvcError('E_SCHEMA_FIELD', [`"check" of ${owner}`, `its static check ${problem}`]);
+}
