@@ -280,7 +280,7 @@ const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 /**
- * Checks of server-stateless that fail as \"not testable\": they need a tool that depends on the client's
+ * Checks of server-stateless that fail as "not testable": they need a tool that depends on the client's
  * capabilities.
  */
 const UNTESTABLE = 3;

@@ -1,6 +1,6 @@
 /**
- * The tables of stringprep (RFC 3454) that SASLprep (RFC 4013) names: ranges of code points in hexadecimal digits, both ends
- * included. They are those of Unicode 3.2 for ever; Node.js knows newer ones only.
+ * The tables of stringprep (RFC 3454) that SASLprep (RFC 4013) uses: ranges of hexadecimal code points, both
+ * ends included. They are fixed to Unicode 3.2; Node.js has only newer tables.
  */
 
 /** RFC 3454 C.1.2: spaces outside ASCII. */
@@ -11,7 +11,10 @@ export const MAPPED_TO_SPACE = `
 export const MAPPED_TO_NOTHING = `
   ad 34f 1806 180b-180d 200b-200d 2060 fe00-fe0f feff`;
 
-/** RFC 3454 C.1.2 and C.2.1 ... C.9: spaces, controls, private use, no characters, and what depends on its place. */
+/**
+ * RFC 3454 C.1.2 and C.2.1 ... C.9: spaces, controls, private use, non-characters, and characters that change
+ * the text's display.
+ */
 export const PROHIBITED = `
   0-1f 7f-a0 340-341 6dd 70f 1680 180e 2000-200f 2028-202f 205f-2063 206a-206f 2ff0-2ffb 3000 e000-f8ff
   fdd0-fdef feff fff9-ffff 1d173-1d17a 1fffe-1ffff 2fffe-2ffff 3fffe-3ffff 4fffe-4ffff 5fffe-5ffff 6fffe-6ffff

@@ -51,7 +51,7 @@ test('parsePostgresUrl() reads users, passwords, hosts and databases, percent-de
   }
 });
 
-test("parsePostgresUrl() verifies the server unless it is this machine, and takes libpq's words for the rest", () => {
+test("parsePostgresUrl() verifies the server's certificate except on this machine, and accepts libpq's other modes", () => {
   for (const [url, mode] of [
     ['postgres://u@db/d', 'verify-full'],
     ['postgres://u@localhost/d', 'disable'],
@@ -98,7 +98,7 @@ test("parsePostgresUrl() verifies the server unless it is this machine, and take
   );
 });
 
-test('parsePostgresUrl() reads run-time parameters only where they are said to be some', () => {
+test('parsePostgresUrl() accepts run-time parameters only when they are marked with set.', () => {
   const { parameters, target, connectTimeoutMs, statementCache, hasPlainStartup } = parse(
     'postgres://u@db/d?application_name=my%20app&options=-c%20geqo%3Doff&set.search_path=app,public&set.my.flag=1&target_session_attrs=read-write&connect_timeout=3&statement_cache=0&startup=plain',
   );
@@ -125,7 +125,7 @@ test('parsePostgresUrl() reads run-time parameters only where they are said to b
   );
 });
 
-test('parsePostgresUrl() refuses what contradicts itself, and what it does not know, with a suggestion', () => {
+test('parsePostgresUrl() refuses contradictions and unknown parameters, with a suggestion', () => {
   for (const [url, hint] of [
     ['postgres:db/d', /two slashes/],
     ['postgres://db/d', /no user/],
