@@ -11,7 +11,7 @@ import type { FieldPlan, ObjectPlan } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
 /** How the columns of a result become members. */
-export interface RowNaming {
+interface RowNaming {
   /** Whether `created_at` is the member `createdAt`. */
   readonly snakeCase: boolean;
   /** Whether text in an `any` field is JSON: the engine has no type for JSON of its own. */
