@@ -1,5 +1,6 @@
 /**
- * The columns of a key that must be unique: the message of a violation has the name of the key only, so that the server is asked for them.
+ * Finds the columns of a violated unique key. The error message has only the name of the key, so the server
+ * is queried.
  */
 import { UniqueViolation } from '../errors.ts';
 import { writtenTable } from '../dialects.ts';
@@ -8,7 +9,7 @@ import type { Params } from '../values.ts';
 const COLUMNS = `select column_name from information_schema.statistics
   where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
 
-/** Returns the error of a statement; one of a key that must be unique with the columns of the key, where the server tells them. */
+/** Returns the error of a statement. An error of a unique key gets the columns of the key, if the server reports them. */
 export async function withKeyColumns(
   error: unknown,
   ask: (sql: string, params: Params) => Promise<readonly (readonly unknown[])[]>,
@@ -19,10 +20,11 @@ export async function withKeyColumns(
   try {
     const schema = writtenTable(error.sql)?.schema ?? null;
     const rows = await ask(COLUMNS, [schema, table, constraint]);
-    const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string'); // NULL for an expression
+    // NULL for an expression
+    const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string');
     const { message, errno, sqlstate, sql } = error;
     return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });
   } catch {
-    return error; // why the statement failed matters more
+    return error; // the original error is more important
   }
 }

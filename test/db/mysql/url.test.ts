@@ -40,7 +40,7 @@ test('parseMySqlUrl() reads users, passwords, hosts and databases, percent-decod
   }
 });
 
-test('parseMySqlUrl() has defaults that are safe, and takes what is said by name', () => {
+test('parseMySqlUrl() has secure defaults, and reads named parameters', () => {
   const plain = parse('mysql://app@db/shop');
   assert.deepEqual(
     [
@@ -96,7 +96,7 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
   );
 });
 
-test('parseMySqlUrl() takes each sslmode that it has, and one by the hosts where none is named', () => {
+test('parseMySqlUrl() accepts each supported sslmode, and derives the default from the hosts', () => {
   for (const mode of ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']) {
     for (const host of ['db', 'localhost', 'one,two'])
       assert.equal(parse(`mysql://app@${host}/shop?sslmode=${mode}`).tls.mode, mode, `${mode} ${host}`);
@@ -111,7 +111,7 @@ test('parseMySqlUrl() takes each sslmode that it has, and one by the hosts where
     assert.equal(parse(`mariadb://app@${hosts}/shop${query}`).tls.mode, mode, hosts + query);
 });
 
-test('parseMySqlUrl() refuses what it does not know, or must not be', () => {
+test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
   for (const [url, hint] of [
     ['mysql:app@db', /two slashes/],
     ['mysql://db/shop', /names no user/],

@@ -681,7 +681,7 @@ for (const [what, bytes] of [
   ['ReadyForQuery of no known status', Buffer.concat([ANSWER.subarray(0, -1), Buffer.from('X')])],
   ['a message of 2 GiB', Buffer.concat([Buffer.from('D'), write.int32(2 ** 31 - 1)])],
   ['CopyBoth', write.message('W', Buffer.alloc(1), write.int16(0))],
-  ['a message that nobody knows', write.message('~')],
+  ['an unknown message', write.message('~')],
 ] as const) {
   test(`a connection ends when it receives ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {

@@ -110,7 +110,7 @@ for (const [what, message] of [
   ['iterations beyond 2^53', `r=${NONCE}x,s=QQ==,i=99999999999999999999`],
   ['negative iterations', `r=${NONCE}x,s=QQ==,i=-4096`],
   ['iterations in hexadecimal digits', `r=${NONCE}x,s=QQ==,i=0x1000`],
-  ['a mandatory extension that nobody knows', `m=x,r=${NONCE}x,s=QQ==,i=4096`],
+  ['an unknown mandatory extension', `m=x,r=${NONCE}x,s=QQ==,i=4096`],
   ['an error', 'e=other-error'],
   ['nothing', ''],
 ] as const) {
