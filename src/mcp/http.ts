@@ -243,7 +243,7 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        new RpcError(INVALID_REQUEST, `\"${message.method}\" must not be part of a batch`),
+        new RpcError(INVALID_REQUEST, `"${message.method}" must not be part of a batch`),
         session.dialect,
       );
     const abort = new AbortController();

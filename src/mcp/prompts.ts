@@ -78,7 +78,7 @@ export class PlannedPrompt {
       if (!this.#fields.some((field) => field.wireName === name))
         throw new RpcError(INVALID_PARAMS, `The prompt "${this.name}" has no argument "${name}"`);
       if (typeof value !== 'string')
-        throw new RpcError(INVALID_PARAMS, `The argument \"${name}\" must be a string`);
+        throw new RpcError(INVALID_PARAMS, `The argument "${name}" must be a string`);
     }
     const query = String(new URLSearchParams(given as Record<string, string>));
     return this.detail.declared.template.template + (query === '' ? '' : `?${query}`);

@@ -227,7 +227,7 @@ export class McpDispatcher {
       if (method === 'ping') return {};
       throw new RpcError(
         INVALID_PARAMS,
-        `A request must name its version in \"_meta\" (\"${VERSION_KEY}\"), or come after \"initialize\"`,
+        `A request must name its version in "_meta" ("${VERSION_KEY}"), or come after "initialize"`,
         { supported: SUPPORTED },
       );
     }
@@ -437,7 +437,7 @@ export class McpDispatcher {
 
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
     if (!isLevel(level))
-      throw new RpcError(INVALID_PARAMS, `\"level\" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
+      throw new RpcError(INVALID_PARAMS, `"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
     exchange.session!.logLevel = level; // a legacy request always has a session
     return {};
   }
@@ -476,7 +476,7 @@ export function readModern(
   const meta = metaOf(params);
   const requested = meta[VERSION_KEY];
   if (typeof requested !== 'string')
-    throw new RpcError(INVALID_PARAMS, `\"_meta\" of a request must have \"${VERSION_KEY}\"`);
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must have "${VERSION_KEY}"`);
   const dialect = modernDialect(requested);
   if (dialect === undefined)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
@@ -485,10 +485,10 @@ export function readModern(
       requested,
     });
   if (!isRecord(meta[`${META}clientCapabilities`]))
-    throw new RpcError(INVALID_PARAMS, `\"_meta\" of a request must have \"${META}clientCapabilities\"`);
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must have "${META}clientCapabilities"`);
   const level = meta[`${META}logLevel`];
   if (level !== undefined && !isLevel(level))
-    throw new RpcError(INVALID_PARAMS, `\"${META}logLevel\" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    throw new RpcError(INVALID_PARAMS, `"${META}logLevel" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 

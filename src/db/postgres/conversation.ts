@@ -128,7 +128,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
       // not
       this.abandon(
         new ConnectionLost(
-          `The client_encoding of the connection was changed to \"${value}\", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,
+          `The client_encoding of the connection was changed to "${value}", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,
           { sqlstate: '08P01' },
         ),
       );

@@ -158,7 +158,7 @@ for (const [name, engine] of [
 
   for (const query of ['', 'pipelining=0']) {
     on(
-      `values of many bytes go and come whole${query === '' ? '' : ', without pipelining'}`,
+      `large values are written and read completely${query === '' ? '' : ', without pipelining'}`,
       async (db) => {
         await db.script('create table big (id integer primary key, data longblob, doc longtext)');
         for (const [id, size] of [
@@ -639,7 +639,7 @@ for (const [name, engine] of [
   );
 
   on(
-    '200 statements that are canceled at any moment leave every connection in order',
+    'every connection stays usable after 200 statements that are canceled at random times',
     async (db) => {
       const random = seeded(5);
       let [answered, canceled] = [0, 0];

@@ -57,19 +57,14 @@ const tells =
 for (const [what, first, said, pattern] of [
   ['wants the password of before MySQL 4.1', greeting(), packet(2, Buffer.of(0xfe)), /before MySQL 4\.1/],
   [
-    'wants a plugin that is not allowed',
+    'requests a plugin that is not allowed',
     greeting(),
     packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'),
     /mysql_clear_password/,
   ],
+  ['requests an unknown plugin', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
   [
-    'wants a plugin that nobody knows',
-    greeting(),
-    packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '),
-    /dialog/,
-  ],
-  [
-    'switches without end',
+    'switches plugins endlessly',
     greeting(),
     Buffer.concat(
       [2, 4, 6, 8].map((sequence) =>
@@ -78,15 +73,15 @@ for (const [what, first, said, pattern] of [
     ),
     /broke the protocol/,
   ],
-  ['counts its packets wrongly', greeting(), packet(3, OK), /packet number 3, where 2/],
+  ['sends a wrong sequence number', greeting(), packet(3, OK), /packet number 3, but 2/],
   [
-    'sends a packet that belongs to no log-in',
+    'sends a packet that does not belong to a login',
     greeting(),
     packet(2, Buffer.of(0xfb), '/etc/passwd'),
-    /does not belong to a log-in/,
+    /does not belong to a login/,
   ],
   [
-    'says more than anybody needs',
+    'sends a packet above the limit',
     greeting(),
     Buffer.concat([Buffer.from([0xff, 0xff, 0xff, 2]), Buffer.alloc(10)]),
     /more than 65536 bytes/,
@@ -204,7 +199,8 @@ for (const [what, isInterrupted] of [
   ['reports the interruption', true],
 ] as const) {
   test(
-    `a canceled statement that ${what} releases its connection ${isInterrupted ? 'at once' : 'behind a question that a late request to end may hit'}`{ timeout: 30_000 },
+    `a canceled statement that ${what} releases its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
+    { timeout: 30_000 },
     async (t) => {
       const clock = new ManualClock();
       const asked = Promise.withResolvers<void>();

@@ -179,8 +179,8 @@ for (const [plugin, hash, logIn] of [
   ['parsec', parsecHash(), parsec],
 ] as const) {
   for (const [how, text] of [
-    ['to the end of its packet', info(proofOf(hash))],
-    ['with its length before it', withLength(info(proofOf(hash)))],
+    ['up to the end of its packet', info(proofOf(hash))],
+    ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
     test(`a self-signed certificate with its proof is accepted by ${plugin}, ${how}`, async (t) => {
@@ -202,10 +202,10 @@ for (const [plugin, hash, logIn] of [
     ['with the proof of another certificate', info(proofOf(hash, FIRST))],
     ['with the proof of another password', info(proofOf(nativeHash('another')))],
     ['with the proof for another nonce', info(proofOf(hash, SECOND, SWITCH_NONCE))],
-    ['with a proof that is said to be something else', info(proofOf(hash), 2)],
-    ['with a proof that is cut', info(proofOf(hash).slice(0, -1))],
-    ['with a proof that goes on', info(`${proofOf(hash)}0`)],
-    ['with its mark alone', info('')],
+    ['with a proof in another kind of information', info(proofOf(hash), 2)],
+    ['with a truncated proof', info(proofOf(hash).slice(0, -1))],
+    ['with a proof that is too long', info(`${proofOf(hash)}0`)],
+    ['with an empty proof', info('')],
   ] as const) {
     test(`a self-signed certificate ${what} is refused by ${plugin}, and no statement is sent`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
