@@ -1,6 +1,6 @@
 /**
- * SQLite's result codes (sqlite.org/rescode.html) -> our errors. The extended code says which constraint; only the message
- * says which columns. No message of SQLite quotes a value.
+ * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended code has the kind of
+ * constraint; only the message has the columns. SQLite's messages never quote a value.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -24,7 +24,7 @@ import {
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** By extended code first, then by its low byte. The states are what PostgreSQL gives for the same mistake. */
+/** Errors by extended code, or by its low byte. Each state is PostgreSQL's for the corresponding mistake. */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],
   5: [LockTimeout, '55P03'],
@@ -52,14 +52,14 @@ const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>>
   25: [StatementError, '42000'],
 };
 
-/** What node:sqlite throws for a failure of SQLite itself. */
+/** The error that node:sqlite throws for a failure of SQLite. */
 export interface SqliteError {
   readonly message: string;
   /** The extended result code. */
   readonly errcode: number;
 }
 
-/** Whether SQLite said no, and not Node.js. */
+/** Returns whether the error comes from SQLite instead of Node.js. */
 export function isSqliteError(error: unknown): error is SqliteError & Error {
   return (
     error instanceof Error &&
@@ -68,12 +68,15 @@ export function isSqliteError(error: unknown): error is SqliteError & Error {
   );
 }
 
-/** Somebody else holds the lock: to be tried again. Not when what was read is stale: then the whole transaction must be. */
+/**
+ * Returns whether another connection holds the lock, so that a retry may succeed. False for a stale snapshot,
+ * which needs a retry of the whole transaction.
+ */
 export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
-/** The error as ours. What is none of SQLite's comes back as it is. */
+/** Maps an error of SQLite. Other errors are returned unchanged. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
   if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
@@ -81,7 +84,10 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
   return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message, sql) });
 }
 
-/** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`. */
+/**
+ * Parses `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`,
+ * `cannot store TEXT value in INTEGER column t.a`.
+ */
 function placeOf(
   message: string,
   sql: string | undefined,

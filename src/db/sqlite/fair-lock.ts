@@ -1,16 +1,16 @@
 /**
- * Turns: so many may be taken at once, other callers wait in the order in which they came, for so long, and so many of them.
+ * A fair lock: a limited number of holders. Further callers wait in order, up to a number and a time.
  */
 import { PoolTimeout } from '../errors.ts';
 import { Waiters } from '../waiters.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** How turns are given. */
+/** Options of a lock. */
 interface FairLockDeps {
-  /** The thing that is waited for, for messages: `the writing connection`. */
+  /** Name of the resource in messages: `the writing connection`. */
   readonly what: string;
-  /** Added to the message when a turn does not come in time. */
+  /** Text that is added to the message of a timeout. */
   readonly hint?: string | undefined;
   readonly permits: number;
   readonly maxWaiting: number;
@@ -18,7 +18,7 @@ interface FairLockDeps {
   readonly clock: Clock;
 }
 
-/** A queue for something that only so many can have. */
+/** A queue for a resource with a limited number of holders. */
 export class FairLock {
   readonly #deps: FairLockDeps;
   readonly #waiters: Waiters<void>;
@@ -46,9 +46,10 @@ export class FairLock {
   }
 
   /**
-   * Takes a turn: at once without a promise, or when it comes.
+   * Acquires the lock: returns undefined at once if it is free, else a promise.
    *
-   * @throws PoolTimeout when too many wait, or it takes too long; the error of {@link close}; QueryCanceled, QueryTimeout
+   * @throws PoolTimeout when too many callers wait, or the wait takes too long; the error of {@link close};
+   * QueryCanceled, QueryTimeout
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
     if (this.#closed !== undefined) throw this.#closed();
@@ -61,7 +62,7 @@ export class FairLock {
     return this.#waiters.add(limit, undefined);
   }
 
-  /** Gives the turn to the caller that waits longest. */
+  /** Passes the lock to the caller that has waited longest. */
   give(): void {
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve();
@@ -70,7 +71,10 @@ export class FairLock {
     if (this.inUse === 0) this.#drained?.resolve();
   }
 
-  /** From now on `take` throws what `error` makes; callers that wait already get their turns. Resolves when all turns are given back. */
+  /**
+   * Lets later calls of `take` throw the result of `error`. Waiting callers still get the lock. Resolves when
+   * all holders have released it.
+   */
   async close(error: () => unknown): Promise<void> {
     this.#closed = error;
     if (this.inUse > 0) await (this.#drained ??= Promise.withResolvers()).promise;

@@ -1,11 +1,11 @@
 /**
- * A SQLite file from the outside: made for its owner only, opened with the settings we promise, and told apart from a file
- * that was put in its place.
+ * Creates and opens a SQLite file: private to its owner, with fixed settings. Detects when another file
+ * replaces it.
  *
- *   journal_mode=WAL     readers do not stop the writer, nor it them
- *   synchronous=FULL     what is committed has reached the disk; `normal` may lose the last commits when the power fails
- *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's own advice against files that others have prepared
- *   timeout 0            its busy handler would sleep in the event loop
+ *   journal_mode=WAL     readers and the writer do not block each other
+ *   synchronous=FULL     committed data has reached the disk; `normal` may lose the last commits on a power failure
+ *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against manipulated files
+ *   timeout 0            SQLite's busy handler would block the event loop
  */
 import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -13,34 +13,39 @@ import { SvcError } from '../../base/errors.ts';
 import { isSqliteError } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
-/** A file of this mode is read and written by its owner; SQLite gives its -wal and -shm the same. */
+/** File mode: only the owner can read and write. SQLite gives the -wal and -shm files the same mode. */
 const OWNER_ONLY = 0o600;
 
-/** How a file is opened. */
+/** Options for opening a file. */
 interface SqliteFileOptions {
   /** A path, or `:memory:`. */
   readonly path: string;
   readonly isReadOnly: boolean;
 }
 
-/** Which file it is, however it is called. */
+/** Identity of the file, independent of its name. */
 export interface FileIdentity {
   readonly device: number;
   readonly inode: number;
 }
 
-/** Makes the file if it is not there, or says why it cannot be used: SQLite's own reasons are "unable to open", or none at all. */
+/**
+ * Creates the file if it is missing, or throws the reason why it cannot be used. SQLite itself only reports
+ * "unable to open", or no reason.
+ */
 export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) refuse(path, 'it is a directory');
   const folder = dirname(path);
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
-    refuse(path, `there is no directory "${folder}"`);
+    refuse(path, `the directory "${folder}" does not exist`);
   if (found === undefined && isReadOnly)
-    refuse(path, 'there is no such file, and opened for reading it is not made');
+    refuse(path, 'the file does not exist, and opening it for reading does not create it');
   try {
-    if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY)); // not "wx": another process may be making it, too
-    accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK); // SQLite would open it for reading, and fail later
+    // without "wx", because another process may create it concurrently
+    if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
+    // SQLite would open the file for reading and fail later
+    accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK);
     if (!isReadOnly) accessSync(folder, constants.W_OK);
   } catch (error) {
     refuse(
@@ -51,9 +56,9 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   }
 }
 
-/** Opens the file, without settings yet. */
+/** Opens the file without changing settings. */
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
-  const { DatabaseSync } = await import('node:sqlite'); // 10 ms that a program without a database need not wait for
+  const { DatabaseSync } = await import('node:sqlite'); // loaded on demand, because it takes 10 ms
   try {
     const db = new DatabaseSync(path, {
       readOnly: isReadOnly,
@@ -69,7 +74,7 @@ export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise
   }
 }
 
-/** Why a file cannot be used, in words; errors that say so already come back as they are. */
+/** Returns the reason why a file cannot be used, as an error. Such an error is returned unchanged. */
 export function openIssue(path: string, error: unknown): unknown {
   const cause = error instanceof Error && 'errno' in error ? error.errno : undefined;
   const code = isSqliteError(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
@@ -83,7 +88,7 @@ export function openIssue(path: string, error: unknown): unknown {
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 
-/** The file behind a path, to be compared later; undefined when there is none. */
+/** Returns the identity of the file at a path; undefined when there is none. */
 export function identityOf(path: string): FileIdentity | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? undefined : { device: found.dev, inode: found.ino };

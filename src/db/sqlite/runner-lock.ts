@@ -1,6 +1,7 @@
 /**
- * The lock of a process that migrates a SQLite file statement by statement, where the lock of a transaction would not last. It is an open
- * transaction on an empty file beside it, `data.db-migrating`: the kernel ends it with the process, and a process that was killed holds none.
+ * Lock of a process that migrates a SQLite file statement by statement, where a transaction's lock would end
+ * too early. The lock is an open transaction on an empty file, `data.db-migrating`. The kernel releases it
+ * when the process ends or is killed.
  */
 import { existsSync } from 'node:fs';
 import { isBusy, isSqliteError } from './errors.ts';
@@ -8,7 +9,10 @@ import { openFile, prepareFile } from './file.ts';
 
 const SUFFIX = '-migrating';
 
-/** Takes the lock of a database file until it is disposed of; returns undefined when another process has it. */
+/**
+ * Acquires the lock of a database file. Disposing the result releases it. Returns undefined when another
+ * process holds it.
+ */
 export async function takeRunnerLock(path: string): Promise<Disposable | undefined> {
   const file = { path: path + SUFFIX, isReadOnly: false };
   prepareFile(file);
@@ -23,7 +27,7 @@ export async function takeRunnerLock(path: string): Promise<Disposable | undefin
   }
 }
 
-/** Whether a process has the lock of a database file. Makes no file. */
+/** Returns whether a process holds the lock of a database file. Creates no file. */
 export async function hasRunner(path: string): Promise<boolean> {
   if (!existsSync(path + SUFFIX)) return false;
   const lock = await takeRunnerLock(path);

@@ -1,9 +1,10 @@
 /**
- * SQLite, by node:sqlite: one connection that writes, lent to one owner after another, and connections beside it that only read.
+ * The SQLite driver on node:sqlite: one writing connection, which owners borrow in turn, and several reading
+ * connections.
  *
- *   statements, transactions            the writing connection, first come, first served: nothing gets into a transaction
- *   long reads, read-only transactions, streams    connections of their own on the file, or processes with `readers`
- *   :memory:                            has one connection, which does it all
+ *   statements, transactions            the writing connection, in order of arrival; a transaction is never interleaved
+ *   long reads, read-only transactions, streams    separate connections to the file, or processes with `readers`
+ *   :memory:                            a single connection for everything
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
@@ -21,15 +22,15 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/** What is still under way when a database is closed has so long; then it is closed all the same. */
+/** Milliseconds that pending work has when the database is closed. */
 const CLOSE_MS = 10_000;
 
-/** See {@link Driver}. */
+/** The SQLite driver. See {@link Driver}. */
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
-  /** None for `:memory:`, where another connection would be another database. */
+  /** Undefined for `:memory:`, where each connection would open a separate database. */
   readonly #reads: SqliteReads | undefined;
   #db: DatabaseSync | undefined;
   #main: SqliteConnection | undefined;
@@ -40,20 +41,20 @@ export class SqliteDriver implements Driver {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
     if (path === MEMORY && readers > 0)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" are processes, and none sees what is in the memory of another',
+        '"readers" are separate processes, which cannot access a database in this process\'s memory',
       ]);
     if (readers > 0 && readerProcess() === undefined)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" are processes that run a file of this package, and beside a program in one file there is none',
+        '"readers" run a file of this package, which is missing beside a single-file program',
       ]);
     if (path === MEMORY && options.isReadOnly)
       throw new SvcError('E_DB_OPTION', [
-        '"readOnly" leaves nothing to read in a database that begins empty',
+        '"readOnly" is useless for a database in memory, which starts empty',
       ]);
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; a transaction has it: run statements that belong to it on its handle, also in a handler with Depends(transaction)',
+      hint: '; a transaction holds it: run its statements on the transaction, also in a handler with Depends(transaction)',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -105,7 +106,7 @@ export class SqliteDriver implements Driver {
       if (this.#main.restoreForeignKeys())
         this.#options.log?.warn('foreign_keys_restored', {
           remedy:
-            'All callers share the connection: switch foreign keys off by a migration (-- svc: no-foreign-keys)',
+            'All callers share the connection: turn foreign keys off in a migration (-- svc: no-foreign-keys)',
         });
     } finally {
       this.#lock.give();
@@ -130,7 +131,7 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** Asks the file, not only the connection: one that was deleted or replaced still answers those who had opened it. */
+  /** Checks the file as well as the connection: a deleted or replaced file still answers its open connections. */
   async ping(limit: Limit | undefined): Promise<void> {
     const connection = await this.acquire(limit, 'read');
     try {
@@ -154,7 +155,10 @@ export class SqliteDriver implements Driver {
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
     if (this.#isOwnFile(path) || this.#isOwnFile(partial))
-      throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
+      throw new SvcError('a copy must not replace the database itself', [
+        path,
+        'the copy cannot take the place of the database itself',
+      ]);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
@@ -166,7 +170,8 @@ export class SqliteDriver implements Driver {
     }
     try {
       await this.#copyTo(partial, limit);
-      for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true }); // the log of a copy that was there, and in use when a process ended, would be read into this one
+      // SQLite would apply the leftover log of an older copy to this one
+      for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true });
       await rename(partial, path);
     } catch (error) {
       await rm(partial, { force: true });
@@ -174,7 +179,10 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** Whether it is the database, or a log of it. What is open would go on in a file without a name, and its log be read into the copy. */
+  /**
+   * Returns whether the path is the database or its log. Replacing it would leave open connections on an
+   * unlinked file, and the copy with a foreign log.
+   */
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
     if (found === undefined || this.#identity === undefined) return false;
@@ -207,18 +215,22 @@ export class SqliteDriver implements Driver {
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
     } catch (error) {
-      this.#options.log?.debug('optimize_failed', { reason: (error as Error).message }); // somebody else writes: they will, or the next time
+      // another process is writing: the next checkpoint does the work
+      this.#options.log?.debug('optimize_failed', { reason: (error as Error).message });
     }
     db.close();
   }
 
-  /** Whether it came in time: a callback that never settles, or a stream that nobody reads on, must not keep a program from ending. */
+  /**
+   * Returns whether the work ended in time. A callback that never settles, or an unread stream, must not keep
+   * a program alive.
+   */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
-    ); // aborted: it came in time
+    ); // an abort means that it came in time
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;
@@ -229,7 +241,7 @@ export class SqliteDriver implements Driver {
     return this.#main;
   }
 
-  /** It is all in memory already: read at once, so that a slow reader keeps nobody from the only connection. */
+  /** Streams from memory. All rows are read at once, because a slow reader would block the only connection. */
   async *#streamFromMemory(
     sql: string,
     params: Params,
@@ -245,7 +257,7 @@ export class SqliteDriver implements Driver {
     for (let from = 0; from < rows.length; from += BATCH_ROWS) yield rows.slice(from, from + BATCH_ROWS);
   }
 
-  /** From a connection that is in no transaction: what is copied from one that is would not be committed yet. */
+  /** Copies on a connection without a transaction, because a copy from one would include uncommitted data. */
   async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
     const { backup } = await import('node:sqlite');
     const { clock, path: source } = this.#options;
@@ -266,7 +278,7 @@ export class SqliteDriver implements Driver {
     }
     const connection = await this.acquire(limit, 'statement');
     try {
-      await backup(this.#db!, path, { progress }); // acquire() has seen that it is open
+      await backup(this.#db!, path, { progress }); // acquire() has checked that it is open
     } finally {
       this.release(connection);
     }
@@ -277,7 +289,8 @@ async function configure(
   main: SqliteConnection,
   { path, isReadOnly, synchronous }: SqliteOptions,
 ): Promise<void> {
-  await main.scalar('pragma schema_version', [], undefined); // the first to read the file: it says whether that is one
+  // the first read of the file detects whether it is a database
+  await main.scalar('pragma schema_version', [], undefined);
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);
     if (mode !== 'wal')

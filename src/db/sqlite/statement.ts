@@ -1,9 +1,10 @@
 /**
- * Prepared statements of one SQLite connection, kept by their text. Preparing costs 2.6 times what a look-up by key does.
+ * Prepared statements of one SQLite connection, cached by text. Preparing one costs 2.6 times as much as a
+ * look-up by key.
  *
- * Rows are read as lists and made into objects here: 1.4 times as fast as node:sqlite's own objects. Integers are read as
- * numbers where a statement cannot write, which is 8 % faster on wide results, until one does not fit; then, and where it can
- * write, as bigints. Both by shared/bench/db.
+ * Rows are read as lists and converted to objects here, 1.4 times as fast as node:sqlite's objects.
+ * Statements that cannot write read integers as numbers until one does not fit, which is 8 % faster on wide
+ * results. All other integers are read as bigints. Measured by shared/bench/db.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -15,45 +16,48 @@ import type { Params } from '../values.ts';
 
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
-/** Takes the name of a table for that of its primary key where the table is WITHOUT ROWID, and only there. pragma_table_list looks at every table: 1.5 ms where there are 600. */
+/**
+ * Query for whether a table is WITHOUT ROWID. Only then pragma_table_list is read, which inspects every
+ * table: 1.5 ms for 600 tables.
+ */
 const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
-/** Rows read before the loop may turn. */
+/** Rows that are read between two turns of the event loop. */
 export const BATCH_ROWS = 256;
 
-/** The table that a statement makes rows in. */
+/** The table that a statement inserts into. */
 interface Target {
   readonly schema: string;
   readonly table: string;
 }
 
-/** What a connection counts beside its statements. */
+/** Counters of a connection, shared by its statements. */
 interface Counters {
-  /** Texts compiled so far. */
+  /** Number of compiled texts. */
   readonly compilations: number;
   /** Rows that the last statement inserted, updated or deleted. */
   changes(): number;
   /** Rows changed by all statements so far. */
   totalChanges(): number;
-  /** The key that was made last, with all its digits. */
+  /** The last generated key, with all its digits. */
   lastInsertId(): number | bigint | string;
-  /** Whether rows of that table have such a key. Where they have none, SQLite still has that of another table's row. */
+  /** Whether the table generates keys. Otherwise SQLite still reports the key of another table's row. */
   hasRowid(target: Target): boolean;
 }
 
-/** One statement, prepared. */
+/** A prepared statement. */
 export class SqliteStatement {
   readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
   readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
-  /** Where it inserts, and what is known of that. */
+  /** The table it inserts into, and whether that table generates keys. */
   readonly #target: Target | undefined;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
-  /** For each column how its type is parsed; undefined where no column has such a type. Known with the names. */
+  /** Parser of each column's type; undefined where no column has one. Set together with the names. */
   #parsers: readonly CheckedType['parse'][] | undefined;
-  /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
+  /** Whether integers are read as bigints. Run counts are always numbers, because bigints would cost 15 % of an insert. */
   #needsBigInts: boolean;
   #readsBigInts = false;
 
@@ -84,10 +88,11 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined }; // SQLite remembers both from the last statement that wrote: others must not report them as their own
+    // SQLite keeps both counts from the last writing statement, so other statements must not report them
+    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
-  /** The rows affected only: for many rows, one after the other. */
+  /** Runs the statement and returns only the number of affected rows; for many rows in sequence. */
   affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
     return kind === 'insert' || kind === 'update'
@@ -107,7 +112,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // each was replaced
+    return rows as unknown as Row[]; // every value was replaced
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
@@ -131,7 +136,7 @@ export class SqliteStatement {
       .map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
   }
 
-  /** Rows in batches. The statement must not be used for anything else meanwhile. */
+  /** Yields rows in batches. The statement must not be used otherwise meanwhile. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
@@ -153,10 +158,10 @@ export class SqliteStatement {
     const names = (this.#names ??= this.#readNames());
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
-      : rowOf(names, this.#decode(values), 'bigint'); // a bigint that a type has made stays one
+      : rowOf(names, this.#decode(values), 'bigint'); // bigints that an own type returns stay bigints
   }
 
-  /** Decodes the values in their place. */
+  /** Decodes the values in place. */
   #decode(values: unknown[]): unknown[] {
     const parsers = this.#parsers;
     for (let index = 0; index < values.length; index++) {
@@ -168,7 +173,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // what fails here has inserted nothing
+    this.#hasRowid ??= this.#findRowid(); // a failure here happens before the insert
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -181,16 +186,16 @@ export class SqliteStatement {
     return this.#target === undefined || this.#counters.hasRowid(this.#target);
   }
 
-  /** It was compiled again as it ran. It has inserted, so this must not fail. */
+  /** Called when the statement was recompiled during its run. It has already inserted, so this must not throw. */
   #findRowidAfter(): boolean {
     try {
       return (this.#hasRowid = this.#findRowid());
     } catch {
-      return false; // no key rather than another row's
+      return false; // no key is better than another row's key
     }
   }
 
-  /** It may write, or only read; then what it says of changes is old. */
+  /** Whether the statement may write. After a statement that only reads, SQLite's counts are stale. */
   #with(inputs: readonly SqliteInput[]): ExecuteResult {
     const before = this.#counters.totalChanges();
     const { changes } = this.#run(inputs);
@@ -200,14 +205,16 @@ export class SqliteStatement {
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
     try {
-      return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+      // numbers, because the statement reads integers as numbers
+      return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
-      return { changes: this.#counters.changes(), lastInsertRowid: NaN }; // it has run: Node 26 refuses to tell a key that is no exact number
+      // it has run, but Node.js 26 throws for a key that is not an exact number
+      return { changes: this.#counters.changes(), lastInsertRowid: NaN };
     }
   }
 
-  /** A number that does not fit throws; the statement has only read, so it may be run again. */
+  /** Runs a read again with bigints when an integer did not fit. A read has no side effects. */
   #read(how: Step, inputs: readonly SqliteInput[]): unknown {
     this.#readBigInts(this.#needsBigInts);
     if (this.#needsBigInts) return this.#step(how, inputs);
@@ -221,7 +228,10 @@ export class SqliteStatement {
     }
   }
 
-  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others, and so may be the table. */
+  /**
+   * SQLite recompiles a statement after a schema change, also by another process. The columns of `*` and the
+   * table may differ then.
+   */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
     try {
@@ -244,7 +254,7 @@ export class SqliteStatement {
   }
 }
 
-/** How each column is parsed by its declared type, whose length in brackets does not count; undefined where none is. */
+/** Returns the parser of each column by its declared type, without a length in brackets; undefined where there is none. */
 function parsersOf(
   columns: readonly { readonly type: string | null }[],
   types: OwnTypes,
@@ -257,7 +267,10 @@ function parsersOf(
 
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
-/** A list that is spread is copied on its way: 8 % of an insert (topic `sqlite` of test/bench/table.ts). Few have more than six values. */
+/**
+ * Calls run() with a fixed number of arguments. Spreading copies the list, which costs 8 % of an insert
+ * (topic `sqlite` of test/bench/table.ts). Few statements have more than six values.
+ */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {
     case 1:
@@ -278,14 +291,14 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most often by the key
+  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most reads are by key
 }
 
 function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   return statement.all(...inputs);
 }
 
-/** The statements of a connection: the least recently used one goes first. */
+/** The statements of a connection, with eviction of the least recently used one. */
 export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
@@ -300,7 +313,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+      // it allows everything: SQLite calls it at each compilation, which has no other notification
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -312,7 +325,7 @@ export class SqliteStatements implements Counters {
     return this.#compilations;
   }
 
-  /** @throws SvcError `E_DB_STATEMENT`, and what SQLite says about the text */
+  /** @throws SvcError `E_DB_STATEMENT`, and SQLite's error for the text */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);
     if (known !== undefined) return known;
@@ -321,7 +334,7 @@ export class SqliteStatements implements Counters {
     return statement;
   }
 
-  /** One that is not kept, for whoever reads it slowly. */
+  /** Returns a statement that is not cached, for a stream. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
@@ -338,14 +351,15 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string; // an integer, as `int8` has it
+    // an integer in the form that `int8` selects
+    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 
   hasRowid({ schema, table }: Target): boolean {
     return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
   }
 
-  /** Forgets all: what they mean may have changed. */
+  /** Empties the cache, because statements may have a new meaning. */
   clear(): void {
     this.#kept.clear();
   }

@@ -1,8 +1,8 @@
 /**
- * JavaScript values <-> SQLite's five: NULL, integer, real, text, blob.
+ * Converts JavaScript values from and to SQLite's five types: NULL, integer, real, text and blob.
  *
- *   whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 with Z, which sorts as text · json(v) -> text · the rest as it is
- *   integer -> number, or bigint beyond 2^53 - 1: no digit is lost · real -> number · blob -> Uint8Array
+ *   integer number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 with Z, which sorts as text · json(v) -> text · others unchanged
+ *   integer -> number, or bigint above 2^53 - 1, without loss · real -> number · blob -> Uint8Array
  */
 import { endianness } from 'node:os';
 import {
@@ -18,12 +18,12 @@ import {
 } from '../values.ts';
 import type { Int8, Row } from '../driver.ts';
 
-/** What node:sqlite takes. */
+/** Values that node:sqlite accepts. */
 export type SqliteInput = null | number | bigint | string | Uint8Array;
 
 /**
- * Values as SQLite takes them, each checked, in a list of their own: node:sqlite takes an object in the first place for a bag of
- * named parameters, Dates and lists too.
+ * Returns the values in SQLite's types, each validated. node:sqlite would read an object in the first
+ * position as named parameters, also a Date or a list.
  */
 export function encodeParams(params: Params, placeholders: number, row?: number): SqliteInput[] {
   const count = params.length;
@@ -32,7 +32,8 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
   for (let index = 0; index < count; index++) {
     const value = params[index]!;
     inputs[index] =
-      typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row); // a number would be bound as real: '5.0' in a text column
+      // a number would be bound as real, and stored as '5.0' in a text column
+      typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row);
   }
   return inputs;
 }
@@ -41,7 +42,10 @@ const WIDE = new BigInt64Array(1);
 const HALVES = new Int32Array(WIDE.buffer);
 const LOW = endianness() === 'LE' ? 0 : 1;
 
-/** A whole number as bigint. One of 32 bits is read out of memory, in half the time of `BigInt()`: shared/bench/db, executeMany. */
+/**
+ * Converts an integer to bigint. A 32-bit one is read from memory, twice as fast as `BigInt()`:
+ * shared/bench/db, executeMany.
+ */
 function integer(value: number): bigint {
   const low = value | 0;
   if (low !== value) return BigInt(value);
@@ -57,10 +61,10 @@ function encode(value: Parameter, index: number, row: number | undefined): Sqlit
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);
   if (value === null) return null;
-  return value instanceof Json ? value.text : bytesOf(value)!; // a list was refused above
+  return value instanceof Json ? value.text : bytesOf(value)!; // lists were refused above
 }
 
-/** A value as callers get it. Integers come as bigint, or as number when the statement was read so. */
+/** Returns a value for callers. Integers arrive as bigints, or as numbers when the statement reads them so. */
 export function decodeValue(value: unknown, int8: Int8): unknown {
   if (typeof value !== 'bigint') return value;
   if (int8 === 'bigint') return value;
@@ -69,7 +73,7 @@ export function decodeValue(value: unknown, int8: Int8): unknown {
   return Number.isSafeInteger(number) ? number : value;
 }
 
-/** A row as an object. Plain, not without prototype: that would be a slow dictionary, and no test would call it equal. */
+/** Returns a row as a plain object. An object without a prototype would be slow, and differ from literals in tests. */
 export function rowOf(names: readonly string[], values: readonly unknown[], int8: Int8): Row {
   const row: Row = {};
   for (let index = 0; index < names.length; index++) {

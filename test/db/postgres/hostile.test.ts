@@ -668,7 +668,7 @@ for (const [what, bytes] of [
     ]),
   ],
   [
-    'JSON that is none',
+    'invalid JSON',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),

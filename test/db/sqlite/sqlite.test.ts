@@ -6,7 +6,7 @@ import { databaseContract, type OpenDatabase } from '../../contract/database.ts'
 import { ownTypeContract } from '../../contract/own-types.ts';
 import { folder } from '../../support/run.ts';
 
-/** A database in a file of its own. */
+/** Opens a database in its own file. */
 function inFile(options: DatabaseOptions = {}): OpenDatabase {
   return async (t) => {
     const db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, options);
@@ -23,13 +23,13 @@ databaseContract('SQLite in memory', async (t) => {
 });
 databaseContract('SQLite with reader processes', inFile({ readers: 2 }));
 databaseContract(
-  'SQLite with synchronous=normal and a small cache of statements',
+  'SQLite with synchronous=normal and a small statement cache',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 
 ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
 
-test('SQLite has no types of the program in reader processes', async (t) => {
+test('reader processes have no own types of the application', async (t) => {
   await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
     code: 'E_DB_OPTION',
   });
