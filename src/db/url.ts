@@ -106,7 +106,7 @@ function queryOf(url: string, query: string | undefined): ReadonlyMap<string, st
   const keys = new Map<string, string>();
   for (const [key, value] of new URLSearchParams(query ?? '')) {
     if (!Object.hasOwn(SQLITE_KEYS, key))
-      refuse(url, `there is no setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
+      refuse(url, `unknown parameter "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
     if (!SQLITE_KEYS[key]!.includes(value))
       refuse(url, `"${key}" is one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
     if (keys.has(key)) refuse(url, `"${key}" is there twice`);

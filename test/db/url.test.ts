@@ -55,7 +55,7 @@ test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () =
     ['sqlite:a?mod=ro', /did you mean "mode"/],
     ['sqlite:a?mode=rx', /one of "ro", "rw"/],
     ['sqlite:a?mode=ro&mode=rw', /twice/],
-    ['sqlite:a?cache=shared', /no setting "cache"/],
+    ['sqlite:a?cache=shared', /unknown parameter "cache"/],
   ] as const) {
     assert.throws(
       () => parseDatabaseUrl(url),

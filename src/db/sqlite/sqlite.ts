@@ -208,7 +208,7 @@ export class SqliteDriver implements Driver {
     if (db === undefined || main === undefined) return;
     if (!isDrained)
       this.#options.log?.warn('database_closed_in_use', {
-        remedy: 'Let callbacks of transactions settle, and loops over streams end',
+        remedy: 'Let transaction callbacks settle, and loops over streams end',
       });
     if (main.isInTransaction) main.rollback();
     main.end();

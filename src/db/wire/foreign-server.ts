@@ -1,8 +1,8 @@
 /**
- * Servers of other kinds, by the first bytes that they send: an address may have the wrong port.
+ * Recognises other kinds of servers by their first bytes, because an address may have the wrong port.
  */
 
-/** `length:3 sequence:1 version:1`, and the version or an error. */
+/** A MySQL greeting: `length:3 sequence:1 version:1`, then the version or an error. */
 const MYSQL_GREETING_BYTES = 5;
 const MYSQL_VERSION = 10;
 const MYSQL_ERROR = 0xff;
@@ -14,10 +14,13 @@ const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^220[ -]/, 'a mail or FTP server'],
 ];
 
-/** The servers that we are clients of. */
+/** The kinds of servers that this package has clients for. */
 export type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
 
-/** Which server begins so, if it is known and not one of `ours`. Servers of PostgreSQL wait until they are spoken to. */
+/**
+ * Returns the kind of a server that sends these bytes, if it is known and not one of `ours`. PostgreSQL
+ * servers send nothing first.
+ */
 export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
   if (
     ours !== 'MySQL' &&

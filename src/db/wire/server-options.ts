@@ -1,36 +1,43 @@
 /**
- * How a database server is reached and proved, whichever protocol it speaks: read out of its address by server-url.ts.
+ * How a database server is reached and authenticated, independent of the protocol. server-url.ts reads it
+ * from an address.
  */
 import { isIP } from 'node:net';
 
-/** How far a connection is encrypted and its server proved (libpq's words). `allow` is left out: it is never worth having. */
+/**
+ * Encryption and verification modes (libpq's names). `allow` is left out, because it may send in clear text
+ * what it could encrypt.
+ */
 export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
 
-/** What kind of server is wanted (libpq's words). */
+/** The wanted kind of server (libpq's names). */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
 /** One server. */
 export interface ServerHost {
-  /** A name or an address; or, beginning with a slash, where a unix socket is. */
+  /** A name or an IP address; or the path of a unix socket, which begins with a slash. */
   readonly host: string;
   readonly port: number;
 }
 
-/** How connections are encrypted. */
+/** TLS options of connections. */
 export interface ServerTls {
   readonly mode: SslMode;
-  /** Paths of PEM files: who may sign the server's certificate; ours, and its key. `system` for the authorities of Node. */
+  /**
+   * Paths of PEM files: the authority of the server's certificate, the client's certificate, and its key.
+   * `system` selects the authorities of Node.js.
+   */
   readonly rootCertificate: string | undefined;
   readonly certificate: string | undefined;
   readonly key: string | undefined;
   /** The passphrase of the key. */
   readonly keyPassword: string | undefined;
-  /** Whether the name is sent in the clear for the server to choose a certificate by (SNI). */
+  /** Whether the host name is sent in clear text, so that the server can choose a certificate (SNI). */
   readonly sendsServerName: boolean;
   readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** Whether a host is this machine: no network is between, where somebody could listen. */
+/** Returns whether a host is this machine, so that no network is involved. */
 export function isLocalHost(host: string): boolean {
   return (
     isUnixHost(host) ||
@@ -40,7 +47,7 @@ export function isLocalHost(host: string): boolean {
   );
 }
 
-/** Whether it is a unix socket. */
+/** Returns whether a host is a unix socket. */
 export function isUnixHost(host: string): boolean {
   return host.startsWith('/');
 }

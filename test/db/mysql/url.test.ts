@@ -114,20 +114,20 @@ test('parseMySqlUrl() accepts each supported sslmode, and derives the default fr
 test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
   for (const [url, hint] of [
     ['mysql:app@db', /two slashes/],
-    ['mysql://db/shop', /names no user/],
+    ['mysql://db/shop', /the user is missing/],
     ['mysql://app@db/x?sslmod=require', /did you mean "sslmode"/],
-    ['mysql://app@db/x?sslmode=allow', /in the clear/],
+    ['mysql://app@db/x?sslmode=allow', /in clear text/],
     ['mysql://app@db/x?auth_plugins=mysql_old_password', /must be a list of/],
     ['mysql://app@db/x?pipelining=yes', /one of "0", "1"/],
-    ['mysql://app@db/x?set.time_zone=x', /not to be changed/],
-    ['mysql://app@db/x?set.autocommit=0', /not to be changed/],
+    ['mysql://app@db/x?set.time_zone=x', /must not be changed/],
+    ['mysql://app@db/x?set.autocommit=0', /must not be changed/],
     ["mysql://app@db/x?set.sql_mode=a'b", /a quote/],
     ['mysql://app@db/x?set.a-b=1', /name of a run-time parameter/],
     ['mysql://app@db/x?socket=/s', /this machine/],
     ['mysql://app@localhost/x?socket=s', /absolute path/],
     ['mysql://app@localhost/x?socket=/s&sslmode=require', /no TLS/],
     ['mysql://app@db/x?target_session_attrs=standby', /"any", "read-write"/],
-    ['mysql://app@db/x?sslcert=/c', /belong together/],
+    ['mysql://app@db/x?sslcert=/c', /must be used together/],
   ] as const)
     assert.throws(
       () => parse(url),
