@@ -26,7 +26,7 @@ test('readDocument() puts operations under their first tags, in the order of the
     ],
   );
   assert.equal(operationCount, 13);
-  assert.equal(sections[1]!.description, 'What stands on the shelves.');
+  assert.equal(sections[1]!.description, 'Books on the shelves.');
 });
 
 test('readDocument() merges the parameters of a path with those of its operation, which win', () => {
