@@ -16,10 +16,7 @@ export const LIBRARY: object = {
     version: '2.3.0',
     summary: 'Books, their readers, and who has borrowed what.',
     description:
-      'Everything under `/books` is public. To change something, show a token.
-
-- Times are in UTC.
-- Errors are `application/problem+json`.',
+      'Everything under `/books` is public. To change something, show a token.\n\n- Times are in UTC.\n- Errors are `application/problem+json`.',
     contact: { name: 'The librarians', url: 'https://library.example/contact' },
     license: { name: 'CC0', url: 'javascript:alert(1)' },
   },
