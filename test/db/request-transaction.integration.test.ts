@@ -188,7 +188,7 @@ test('a statement on the database beside the transaction of a request is a PoolT
     await tx.scalar('select 1');
     await assert.rejects(
       db.scalar('select 1'),
-      (error) => error instanceof PoolTimeout && /on its handle/.test(error.message),
+      (error) => error instanceof PoolTimeout && /on the transaction/.test(error.message),
     );
     return {};
   });

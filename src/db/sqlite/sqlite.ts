@@ -155,10 +155,7 @@ export class SqliteDriver implements Driver {
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
     if (this.#isOwnFile(path) || this.#isOwnFile(partial))
-      throw new SvcError('a copy must not replace the database itself', [
-        path,
-        'the copy cannot take the place of the database itself',
-      ]);
+      throw new SvcError('E_DB_OPEN', [path, 'a copy must not replace the database itself']);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {

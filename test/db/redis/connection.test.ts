@@ -306,7 +306,7 @@ for (const [what, answer, problem] of [
   [
     'a node of a cluster',
     '-ERR SELECT is not allowed in cluster mode\r\n',
-    /is a node of a cluster, which has database 0 only/,
+    /is a node of a cluster, and clusters are not supported/,
   ],
 ] as const) {
   test(`open() names ${what}, and does not retry`, async (t) => {
