@@ -1,6 +1,6 @@
 /**
- * One connection to SQLite, in the calling thread. A statement runs synchronously and blocks the event loop.
- * Only waiting for another process's lock is asynchronous: the statement is retried after a pause.
+ * One SQLite connection in the calling thread. A statement runs synchronously and blocks the event loop. Only
+ * the wait for another process's lock is asynchronous, by retries.
  */
 import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
@@ -18,14 +18,17 @@ import type { OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
 /**
- * Pauses of SQLite's own busy handler in milliseconds; the last one repeats. Each is shortened by up to half
- * at random, so that waiters spread.
+ * Pauses of SQLite's own busy handler; the last one repeats. Each is shortened by up to half, so that waiting
+ * processes do not retry together.
  */
 const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
-/** Rows that executeMany() inserts between two turns of the event loop, about 2 ms. */
+/** Number of rows that executeMany() writes between two turns of the event loop: takes about 2 ms. */
 const MANY_ROWS = 4 * BATCH_ROWS;
 
-/** Functions that are created once: creating one per statement costs 2 % of ten inserts, by test/bench/candidate.mjs. */
+/**
+ * A function with its arguments passed separately. A closure made for each statement would cost 2 % of ten
+ * inserts; benchmark: test/bench/candidate.mjs.
+ */
 type Step<T, Subject, Detail> = (subject: Subject, detail: Detail) => T;
 /** Runs a statement with encoded values. */
 type Verb<T> = Step<T, SqliteStatement, readonly SqliteInput[]>;
@@ -37,22 +40,22 @@ const FETCH_ARRAYS: Verb<Table> = (statement, inputs) => statement.fetchArrays(i
 const SCALAR: Verb<unknown> = (statement, inputs) => statement.scalar(inputs);
 const CALL = <T>(work: () => T): T => work();
 
-/** The SQLite connection. See {@link Connection}. */
+/** SQLite's implementation of {@link Connection}. */
 export class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #options: SqliteConnectionOptions;
   readonly #timing: StatementTiming | undefined;
   readonly #statements: SqliteStatements;
   readonly #controls = new Map<string, StatementSync>();
-  /** Open cursors. They end with the transaction, because they would keep its snapshot. */
+  /** Open streams. They end with the transaction; otherwise they would keep its snapshot. */
   readonly #streams = new Set<{ end(): void }>();
   #hasBegun = false;
-  /** Whether a statement of this transaction failed. SQLite rolls back by itself only on an error. */
+  /** Whether an error occurred in this transaction. SQLite rolls back on its own only after an error. */
   #hasFailed = false;
-  /** Whether this package set query_only for a read-only transaction. */
+  /** Whether this class made the connection refuse writes, for a read-only transaction. */
   #refusesWrites = false;
   #mayHaveChanged = false;
-  /** The statement that waits for a lock. Later statements wait for it. */
+  /** Set while a statement waits for a lock. Later statements wait for it. */
   #waiting: Promise<unknown> | undefined;
 
   constructor(db: DatabaseSync, options: SqliteConnectionOptions) {
@@ -116,7 +119,7 @@ export class SqliteConnection implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    // a separate statement, because running a cached one again would end the stream
+    // not from the cache: running a cached statement again would end this stream
     const statement = this.#try(sql, () => this.#statements.prepare(sql));
     const inputs = statement.encode(params);
     let batches = statement.batches(inputs);
@@ -124,13 +127,13 @@ export class SqliteConnection implements Connection {
     this.#streams.add(cursor);
     try {
       let next = await this.#attempt(sql, limit, () => {
-        // a retry starts from the beginning
+        // a retry restarts from the first row
         batches = statement.batches(inputs);
         return batches.next();
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // otherwise a fast reader would block all other work
+        await turn(); // a fast reader must not block the event loop
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
         const startedMs = this.#timing?.begin() ?? 0;
@@ -150,7 +153,7 @@ export class SqliteConnection implements Connection {
   }
 
   /**
-   * Turns foreign keys on again after an owner has turned them off, because all callers share the connection.
+   * Switches foreign keys on again if the last owner left them off, because all callers share the connection.
    * Returns whether they were off.
    */
   restoreForeignKeys(): boolean {
@@ -163,7 +166,7 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /** Called after a statement that changes the schema or a setting. */
+  /** Called after a statement that may have changed the schema or a setting. */
   #onOther(): void {
     this.#statements.clear();
     this.#mayHaveChanged = true;
@@ -210,14 +213,14 @@ export class SqliteConnection implements Connection {
   }
 
   rollbackTo(name: string): Awaitable<void> {
-    if (!this.#db.isTransaction) return; // SQLite has rolled back the whole transaction
+    if (!this.#db.isTransaction) return; // SQLite has already rolled back the whole transaction
     return this.#attempt('rollback to', undefined, () => {
       this.#control(`rollback to ${name}`);
       this.#control(`release ${name}`);
     });
   }
 
-  /** Ends the cursors and statements. The owner of the file closes it. */
+  /** Ends open streams. The code that opened the file closes it. */
   end(): void {
     this.#endStreams();
   }
@@ -242,7 +245,7 @@ export class SqliteConnection implements Connection {
     return this.#attemptOn(sql, limit, CALL<T>, work, undefined);
   }
 
-  /** Runs a function once, and again while another process holds the lock. */
+  /** Runs a step, and retries it while another process holds the lock. */
   #attemptOn<T, Subject, Detail>(
     sql: string,
     limit: Limit | undefined,
@@ -308,7 +311,7 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  /** Runs a function that needs no lock. */
+  /** Runs work that does not wait for a lock. */
   #try<T>(sql: string, work: () => T): T {
     try {
       return work();
@@ -321,7 +324,7 @@ export class SqliteConnection implements Connection {
   #control(text: string): void {
     let statement = this.#controls.get(text);
     if (statement === undefined) this.#controls.set(text, (statement = this.#db.prepare(text)));
-    statement.get(); // run() would return a key, but Node.js 26 throws if it is not an exact number
+    statement.get(); // run() would read the last key, which Node 26 refuses when a number cannot hold it
   }
 
   #end(): void {
@@ -345,10 +348,10 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The path of a database in memory. */
+/** Path of a database in memory. */
 export const MEMORY = ':memory:';
 
-/** Dependencies of a connection besides the open file. */
+/** Options of a connection besides the open file. */
 interface SqliteConnectionOptions extends TimingOptions {
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
@@ -356,9 +359,9 @@ interface SqliteConnectionOptions extends TimingOptions {
   readonly types?: OwnTypes | undefined;
 }
 
-/** Options of a SQLite database, which `openDatabase` has validated. */
+/** Options of a SQLite database, validated by `openDatabase`. */
 export interface SqliteOptions extends SqliteConnectionOptions {
-  /** A file path, or {@link MEMORY}. */
+  /** File path, or {@link MEMORY}. */
   readonly path: string;
   readonly isReadOnly: boolean;
   readonly synchronous: 'full' | 'normal';

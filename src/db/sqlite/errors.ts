@@ -1,6 +1,6 @@
 /**
- * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended code has the kind of
- * constraint; only the message has the columns. SQLite's messages never quote a value.
+ * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended code gives the kind of
+ * constraint; only the message names its columns. No message of SQLite quotes a value.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -24,7 +24,10 @@ import {
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** Errors by extended code, or by its low byte. Each state is PostgreSQL's for the corresponding mistake. */
+/**
+ * Error class and SQLSTATE by extended code, then by its low byte. The SQLSTATE is what PostgreSQL reports
+ * for the same mistake.
+ */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],
   5: [LockTimeout, '55P03'],
@@ -52,14 +55,14 @@ const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>>
   25: [StatementError, '42000'],
 };
 
-/** The error that node:sqlite throws for a failure of SQLite. */
+/** Error that node:sqlite throws for a failure of SQLite itself. */
 export interface SqliteError {
   readonly message: string;
-  /** The extended result code. */
+  /** Extended result code. */
   readonly errcode: number;
 }
 
-/** Returns whether the error comes from SQLite instead of Node.js. */
+/** Whether SQLite reported the error, and not Node.js. */
 export function isSqliteError(error: unknown): error is SqliteError & Error {
   return (
     error instanceof Error &&
@@ -69,14 +72,14 @@ export function isSqliteError(error: unknown): error is SqliteError & Error {
 }
 
 /**
- * Returns whether another connection holds the lock, so that a retry may succeed. False for a stale snapshot,
- * which needs a retry of the whole transaction.
+ * Whether another connection holds the lock, so that a retry may help. False for a stale read, after which
+ * the whole transaction must run again.
  */
 export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
-/** Maps an error of SQLite. Other errors are returned unchanged. */
+/** Returns an SQLite error as a DatabaseError, and any other error unchanged. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
   if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
@@ -85,8 +88,8 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
 }
 
 /**
- * Parses `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`,
- * `cannot store TEXT value in INTEGER column t.a`.
+ * Formats of SQLite's messages: `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`,
+ * `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`.
  */
 function placeOf(
   message: string,

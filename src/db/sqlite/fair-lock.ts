@@ -1,5 +1,6 @@
 /**
- * A fair lock: a limited number of holders. Further callers wait in order, up to a number and a time.
+ * Semaphore with a bounded queue: a limited number of callers hold a permit. Other callers wait in the order
+ * of their calls, with a time limit.
  */
 import { PoolTimeout } from '../errors.ts';
 import { Waiters } from '../waiters.ts';
@@ -8,9 +9,9 @@ import type { Limit } from '../driver.ts';
 
 /** Options of a lock. */
 interface FairLockDeps {
-  /** Name of the resource in messages: `the writing connection`. */
+  /** Name of the resource, for messages: `the writing connection`. */
   readonly what: string;
-  /** Text that is added to the message of a timeout. */
+  /** Text added to the message when a caller waited too long. */
   readonly hint?: string | undefined;
   readonly permits: number;
   readonly maxWaiting: number;
@@ -18,7 +19,7 @@ interface FairLockDeps {
   readonly clock: Clock;
 }
 
-/** A queue for a resource with a limited number of holders. */
+/** Lends a limited number of permits, first come, first served. */
 export class FairLock {
   readonly #deps: FairLockDeps;
   readonly #waiters: Waiters<void>;
@@ -46,9 +47,9 @@ export class FairLock {
   }
 
   /**
-   * Acquires the lock: returns undefined at once if it is free, else a promise.
+   * Takes a permit. Returns undefined when one is free, else a promise that resolves when one becomes free.
    *
-   * @throws PoolTimeout when too many callers wait, or the wait takes too long; the error of {@link close};
+   * @throws PoolTimeout when too many callers wait, or the wait is too long; the error of {@link close};
    * QueryCanceled, QueryTimeout
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
@@ -62,7 +63,7 @@ export class FairLock {
     return this.#waiters.add(limit, undefined);
   }
 
-  /** Passes the lock to the caller that has waited longest. */
+  /** Returns a permit: the caller that has waited longest gets it. */
   give(): void {
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve();
@@ -72,8 +73,8 @@ export class FairLock {
   }
 
   /**
-   * Lets later calls of `take` throw the result of `error`. Waiting callers still get the lock. Resolves when
-   * all holders have released it.
+   * Makes later calls of `take` throw the error; callers that already wait still get their permits. Resolves
+   * when all permits are returned.
    */
   async close(error: () => unknown): Promise<void> {
     this.#closed = error;

@@ -1,10 +1,10 @@
 /**
- * Creates and opens a SQLite file: private to its owner, with fixed settings. Detects when another file
- * replaces it.
+ * Prepares and opens a SQLite file: creates it for its owner only, opens it with safe settings, and detects a
+ * file that replaced it.
  *
  *   journal_mode=WAL     readers and the writer do not block each other
- *   synchronous=FULL     committed data has reached the disk; `normal` may lose the last commits on a power failure
- *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against manipulated files
+ *   synchronous=FULL     a commit has reached the disk; `normal` may lose the last commits when the power fails
+ *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
  *   timeout 0            SQLite's busy handler would block the event loop
  */
 import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
@@ -13,38 +13,38 @@ import { SvcError } from '../../base/errors.ts';
 import { isSqliteError } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
-/** File mode: only the owner can read and write. SQLite gives the -wal and -shm files the same mode. */
+/** Mode of a new file: only its owner reads and writes it. SQLite gives -wal and -shm the same mode. */
 const OWNER_ONLY = 0o600;
 
 /** Options for opening a file. */
 interface SqliteFileOptions {
-  /** A path, or `:memory:`. */
+  /** File path, or `:memory:`. */
   readonly path: string;
   readonly isReadOnly: boolean;
 }
 
-/** Identity of the file, independent of its name. */
+/** Identity of a file, whatever its path. */
 export interface FileIdentity {
   readonly device: number;
   readonly inode: number;
 }
 
 /**
- * Creates the file if it is missing, or throws the reason why it cannot be used. SQLite itself only reports
- * "unable to open", or no reason.
+ * Makes the file if it does not exist. Throws with the reason when it cannot be used, because SQLite reports
+ * only "unable to open", or nothing.
  */
 export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) refuse(path, 'it is a directory');
   const folder = dirname(path);
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
-    refuse(path, `the directory "${folder}" does not exist`);
+    refuse(path, `there is no directory "${folder}"`);
   if (found === undefined && isReadOnly)
-    refuse(path, 'the file does not exist, and opening it for reading does not create it');
+    refuse(path, 'the file does not exist, and readOnly does not create it');
   try {
-    // without "wx", because another process may create it concurrently
+    // not "wx", because another process may create it at the same moment SQLite would open the file for
+    // reading, and fail at the first write
     if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
-    // SQLite would open the file for reading and fail later
     accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK);
     if (!isReadOnly) accessSync(folder, constants.W_OK);
   } catch (error) {
@@ -56,9 +56,10 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   }
 }
 
-/** Opens the file without changing settings. */
+/** Opens the file, without applying settings. */
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
-  const { DatabaseSync } = await import('node:sqlite'); // loaded on demand, because it takes 10 ms
+  // loaded here, because it takes 10 ms that programs without a database save
+  const { DatabaseSync } = await import('node:sqlite');
   try {
     const db = new DatabaseSync(path, {
       readOnly: isReadOnly,
@@ -74,7 +75,10 @@ export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise
   }
 }
 
-/** Returns the reason why a file cannot be used, as an error. Such an error is returned unchanged. */
+/**
+ * Returns an error with the reason why a file cannot be used. An error that already has one is returned
+ * unchanged.
+ */
 export function openIssue(path: string, error: unknown): unknown {
   const cause = error instanceof Error && 'errno' in error ? error.errno : undefined;
   const code = isSqliteError(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
@@ -88,7 +92,7 @@ export function openIssue(path: string, error: unknown): unknown {
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 
-/** Returns the identity of the file at a path; undefined when there is none. */
+/** Returns the identity of the file at a path, to compare it later; undefined when there is none. */
 export function identityOf(path: string): FileIdentity | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? undefined : { device: found.dev, inode: found.ino };

@@ -1,7 +1,7 @@
 /**
- * A reading connection in a separate process, seen from the parent. JavaScript cannot interrupt SQLite, so a
- * limit kills the process together with its connection. A thread does not work: Worker.terminate(), and the
- * exit of the program, would wait for the running statement.
+ * A connection that reads in a process of its own: the side of the parent process. JavaScript cannot
+ * interrupt SQLite, so at a limit the process is killed together with its connection. A thread would not
+ * help: Worker.terminate() waits until the running statement ends, and so would the exit of the program.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -31,7 +31,7 @@ import type { Params } from '../values.ts';
 import type { DatabaseErrorDetails } from '../errors.ts';
 import type { SqliteInput } from './values.ts';
 
-/** The program of reader processes. Undefined in a bundle, which lacks this file. */
+/** Program of reader processes; undefined in a bundle, which does not contain that file. */
 export function readerProcess(): string | undefined {
   const program = programBeside(import.meta.url, 'reader-process');
   return program === undefined ? undefined : fileURLToPath(program);
@@ -42,7 +42,7 @@ interface Asked {
   readonly reject: (error: unknown) => void;
 }
 
-/** A reading connection. See {@link Connection}. */
+/** Implementation of {@link Connection} by a reader process. */
 class SqliteReader implements Connection {
   readonly #process: ChildProcess;
   readonly #clock: Clock;
@@ -58,7 +58,8 @@ class SqliteReader implements Connection {
     this.#process = child;
     this.#clock = clock;
     this.#keepAlive(false);
-    process.on('exit', this.#kill); // during a statement the process would not notice that the parent is gone
+    // a reader in the middle of a statement would not notice that its parent has ended
+    process.on('exit', this.#kill);
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
       this.#break(
@@ -71,7 +72,7 @@ class SqliteReader implements Connection {
     });
   }
 
-  /** Starts the process. Resolves when it has opened the file. */
+  /** Starts the process; resolves when it has opened the file. */
   static async start({
     path,
     busyTimeoutMs,
@@ -85,7 +86,7 @@ class SqliteReader implements Connection {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     if (child.pid === undefined) {
-      // for example without free descriptors: an error event follows, but no exit event
+      // the fork failed, for example without free descriptors: "error" follows soon, and "exit" never
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
     }
@@ -125,11 +126,12 @@ class SqliteReader implements Connection {
     return this.#statement('scalar', sql, params, limit);
   }
 
-  /** Transfers rows as lists, which is faster than objects. */
+  /** Fetches arrays, because they pass between processes faster than objects. */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
     const { columns, rows } = await this.fetchArrays(sql, params, limit);
     const names = columns.map(({ name }) => name);
-    return rows.map((values) => rowOf(names, values, 'auto')); // the reader process has decoded them
+    // 'auto', because the process has already converted integers
+    return rows.map((values) => rowOf(names, values, 'auto'));
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
@@ -187,15 +189,15 @@ class SqliteReader implements Connection {
     if (!this.isBroken) await this.#ask('rollbackTo', undefined, { sql: name });
   }
 
-  /** Closes the file and ends the process. */
+  /** Makes the process close the file, and ends it. */
   async close(): Promise<void> {
     const ended =
       this.#process.exitCode === null && this.#process.signalCode === null
         ? new Promise((resolve) => this.#process.once('exit', resolve))
-        : undefined; // once() rejects if the process has already ended
+        : undefined; // not once(): it rejects on an "error" event, which a process that has ended may emit
     if (!this.isBroken)
       await this.#ask('close', undefined).catch(() => {
-        /* the process ends anyway */
+        /* the process ends in any case */
       });
     this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
     if (ended === undefined) return;
@@ -246,14 +248,14 @@ class SqliteReader implements Connection {
     const asked = this.#asked.get(reply.id);
     if (asked === undefined) return;
     this.#asked.delete(reply.id);
-    // a reader keeps the program alive only while a request is pending
+    // the process keeps the program running only while a request is open
     if (this.#asked.size === 0) this.#keepAlive(false);
     if (reply.error === undefined)
-      asked.resolve(reply.value as never); // reader-process.ts defines the reply of each request
+      asked.resolve(reply.value as never); // reader-process.ts gives each verb its result
     else asked.reject(revive(reply.error));
   }
 
-  /** Ends the reader with an error. The first error counts; all pending requests reject with it. */
+  /** Ends the process and rejects all its requests. Only the first reason counts. */
   #break(error: Error): void {
     if (this.#broken !== undefined) return;
     this.#broken =
@@ -269,31 +271,31 @@ class SqliteReader implements Connection {
   }
 }
 
-/** Returns the error of the process as an instance of its class. */
+/** Returns an error of the process as an instance of its class. */
 function revive({ name, message, details }: NonNullable<ReaderReply['error']>): Error {
   const Class =
     (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ??
-    errors.DatabaseError; // exported classes of the module by name
+    errors.DatabaseError; // the module exports the classes by name
   return new Class(message, details);
 }
 
 /*
- * Reading connections of a SQLite file: for long reads, read-only transactions and streams. Each sees the
- * file as it was at its start. They run in this process. With `readers` they run in separate processes, where
- * a read neither blocks the event loop nor outlives its limit.
+ * Connections of a SQLite file that only read: for long reads, read-only transactions and streams. Each sees
+ * the file as of the begin of its read. They run in this process. With `readers` they run in processes of
+ * their own, where a read does not block the event loop and can be ended.
  */
 
 /** Maximum number of reading connections in this process. */
 const MAX_IN_PROCESS = 8;
 
-/** A connection, and a function that ends it. */
+/** A connection, and how to close it. */
 interface Reading {
   readonly connection: SqliteConnection | SqliteReader;
   readonly isBroken: boolean;
   close(): Promise<void> | void;
 }
 
-/** Lends reading connections and opens them on demand. The most recently used one goes first. */
+/** Lends reading connections. Opens them on demand, and reuses the last one first. */
 export class SqliteReads {
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
@@ -337,12 +339,12 @@ export class SqliteReads {
     this.#lock.give();
   }
 
-  /** Rejects new requests with `error`. Resolves when all connections are returned. */
+  /** Makes later calls throw `error`; resolves when all connections are returned. */
   drain(error: () => unknown): Promise<void> {
     return this.#lock.close(error);
   }
 
-  /** Closes all connections, including borrowed ones. */
+  /** Closes all connections, including those in use. */
   async close(): Promise<void> {
     for (const reading of [...this.#idle.splice(0), ...this.#inUse.values()]) await reading.close();
     this.#inUse.clear();
@@ -365,10 +367,10 @@ export class SqliteReads {
 }
 
 /*
- * Messages between a program and its reader processes. Every value can be cloned structurally.
+ * Messages between a program and its reader processes. All values can be cloned with structuredClone().
  */
 
-/** Requests to a reader. Replies have the order of the requests. */
+/** Kinds of request. Replies come in the order of the requests. */
 type ReaderVerb =
   | 'open'
   | 'execute'
@@ -387,7 +389,7 @@ type ReaderVerb =
   | 'rollbackTo'
   | 'close';
 
-/** Options of a reader process. */
+/** Options for starting a reader. */
 interface ReaderData {
   readonly path: string;
   readonly busyTimeoutMs: number;
@@ -395,21 +397,21 @@ interface ReaderData {
   readonly int8: Int8;
 }
 
-/** A request. */
+/** A request to a reader process. */
 export interface ReaderRequest {
   readonly id: number;
   readonly verb: ReaderVerb;
-  /** The statement, or the name of a savepoint. */
+  /** Text of a statement, or name of a savepoint. */
   readonly sql?: string | undefined;
   readonly inputs?: readonly SqliteInput[] | undefined;
-  /** The number of an open stream. */
+  /** Number of an open stream. */
   readonly stream?: number | undefined;
   readonly begin?: BeginOptions | undefined;
-  /** Options of `open`. */
+  /** Options for `open`. */
   readonly data?: ReaderData | undefined;
 }
 
-/** The reply. */
+/** Reply to a request. */
 export interface ReaderReply {
   readonly id: number;
   readonly value?: unknown;

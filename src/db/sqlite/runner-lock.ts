@@ -1,7 +1,7 @@
 /**
- * Lock of a process that migrates a SQLite file statement by statement, where a transaction's lock would end
- * too early. The lock is an open transaction on an empty file, `data.db-migrating`. The kernel releases it
- * when the process ends or is killed.
+ * Lock of a process that migrates a SQLite file without a transaction. It is an open transaction on an empty
+ * file next to the database, `data.db-migrating`. The kernel releases it when the process ends, even if it is
+ * killed.
  */
 import { existsSync } from 'node:fs';
 import { isBusy, isSqliteError } from './errors.ts';
@@ -10,8 +10,7 @@ import { openFile, prepareFile } from './file.ts';
 const SUFFIX = '-migrating';
 
 /**
- * Acquires the lock of a database file. Disposing the result releases it. Returns undefined when another
- * process holds it.
+ * Takes the lock of a database file until it is disposed of. Returns undefined when another process has it.
  */
 export async function takeRunnerLock(path: string): Promise<Disposable | undefined> {
   const file = { path: path + SUFFIX, isReadOnly: false };
@@ -27,7 +26,7 @@ export async function takeRunnerLock(path: string): Promise<Disposable | undefin
   }
 }
 
-/** Returns whether a process holds the lock of a database file. Creates no file. */
+/** Whether a process has the lock of a database file. Does not create the lock file. */
 export async function hasRunner(path: string): Promise<boolean> {
   if (!existsSync(path + SUFFIX)) return false;
   const lock = await takeRunnerLock(path);

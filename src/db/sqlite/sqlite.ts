@@ -1,10 +1,10 @@
 /**
- * The SQLite driver on node:sqlite: one writing connection, which owners borrow in turn, and several reading
- * connections.
+ * SQLite driver on node:sqlite: one connection that writes, lent to one owner at a time, and further
+ * connections that only read.
  *
- *   statements, transactions            the writing connection, in order of arrival; a transaction is never interleaved
- *   long reads, read-only transactions, streams    separate connections to the file, or processes with `readers`
- *   :memory:                            a single connection for everything
+ *   statements, transactions            the writing connection, first come, first served; a transaction has it alone
+ *   long reads, read-only transactions, streams    connections of their own on the file, or processes with `readers`
+ *   :memory:                            one connection for everything
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
@@ -22,15 +22,15 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/** Milliseconds that pending work has when the database is closed. */
+/** Time for running statements to end when a database closes; after it, the database closes anyway. */
 const CLOSE_MS = 10_000;
 
-/** The SQLite driver. See {@link Driver}. */
+/** SQLite's implementation of {@link Driver}. */
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
-  /** Undefined for `:memory:`, where each connection would open a separate database. */
+  /** Undefined for `:memory:`, where a second connection would open another database. */
   readonly #reads: SqliteReads | undefined;
   #db: DatabaseSync | undefined;
   #main: SqliteConnection | undefined;
@@ -41,20 +41,20 @@ export class SqliteDriver implements Driver {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
     if (path === MEMORY && readers > 0)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" are separate processes, which cannot access a database in this process\'s memory',
+        '"readers" are separate processes, which cannot see a database in memory',
       ]);
     if (readers > 0 && readerProcess() === undefined)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" run a file of this package, which is missing beside a single-file program',
+        '"readers" need a file of this package, which a program bundled into one file does not have',
       ]);
     if (path === MEMORY && options.isReadOnly)
       throw new SvcError('E_DB_OPTION', [
-        '"readOnly" is useless for a database in memory, which starts empty',
+        '"readOnly" has no use for a database in memory, which begins empty',
       ]);
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; a transaction holds it: run its statements on the transaction, also in a handler with Depends(transaction)',
+      hint: '; a transaction holds it: run statements of that transaction on its handle, also in a handler with Depends(transaction)',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -99,14 +99,14 @@ export class SqliteDriver implements Driver {
       return;
     }
     if (connection.isInTransaction) {
-      this.#options.log?.warn('transaction_left_open', { remedy: 'It was rolled back' });
+      this.#options.log?.warn('transaction_left_open', { remedy: 'The transaction was rolled back' });
       this.#main.rollback();
     }
     try {
       if (this.#main.restoreForeignKeys())
         this.#options.log?.warn('foreign_keys_restored', {
           remedy:
-            'All callers share the connection: turn foreign keys off in a migration (-- svc: no-foreign-keys)',
+            'All callers share the connection: switch foreign keys off in a migration (-- svc: no-foreign-keys)',
         });
     } finally {
       this.#lock.give();
@@ -131,7 +131,7 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** Checks the file as well as the connection: a deleted or replaced file still answers its open connections. */
+  /** Checks the file too, because an open connection still works after its file was deleted or replaced. */
   async ping(limit: Limit | undefined): Promise<void> {
     const connection = await this.acquire(limit, 'read');
     try {
@@ -155,7 +155,7 @@ export class SqliteDriver implements Driver {
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
     if (this.#isOwnFile(path) || this.#isOwnFile(partial))
-      throw new SvcError('E_DB_OPEN', [path, 'a copy must not replace the database itself']);
+      throw new SvcError('E_DB_OPEN', [path, 'the copy cannot replace the database itself']);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
@@ -167,7 +167,7 @@ export class SqliteDriver implements Driver {
     }
     try {
       await this.#copyTo(partial, limit);
-      // SQLite would apply the leftover log of an older copy to this one
+      // an old log of the copy's path, left by a process that was killed, would be applied to the new copy
       for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true });
       await rename(partial, path);
     } catch (error) {
@@ -177,8 +177,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Returns whether the path is the database or its log. Replacing it would leave open connections on an
-   * unlinked file, and the copy with a foreign log.
+   * Whether the path is the database or one of its log files. Replacing them would lose later commits, and
+   * mix the log with the copy.
    */
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
@@ -205,29 +205,29 @@ export class SqliteDriver implements Driver {
     if (db === undefined || main === undefined) return;
     if (!isDrained)
       this.#options.log?.warn('database_closed_in_use', {
-        remedy: 'Let transaction callbacks settle, and loops over streams end',
+        remedy: 'Let transaction callbacks settle and stream loops end before closing the database',
       });
     if (main.isInTransaction) main.rollback();
     main.end();
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
     } catch (error) {
-      // another process is writing: the next checkpoint does the work
+      // another connection writes; a later close runs it
       this.#options.log?.debug('optimize_failed', { reason: (error as Error).message });
     }
     db.close();
   }
 
   /**
-   * Returns whether the work ended in time. A callback that never settles, or an unread stream, must not keep
-   * a program alive.
+   * Whether all connections were returned in time. A callback that never settles, or an abandoned stream,
+   * must not keep a program from ending.
    */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
-    ); // an abort means that it came in time
+    ); // aborted after the drain won the race
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;
@@ -238,7 +238,10 @@ export class SqliteDriver implements Driver {
     return this.#main;
   }
 
-  /** Streams from memory. All rows are read at once, because a slow reader would block the only connection. */
+  /**
+   * Reads all rows at once, so that a slow reader does not block the only connection. They are in memory
+   * anyway.
+   */
   async *#streamFromMemory(
     sql: string,
     params: Params,
@@ -254,7 +257,10 @@ export class SqliteDriver implements Driver {
     for (let from = 0; from < rows.length; from += BATCH_ROWS) yield rows.slice(from, from + BATCH_ROWS);
   }
 
-  /** Copies on a connection without a transaction, because a copy from one would include uncommitted data. */
+  /**
+   * Copies from a connection without a transaction, because a copy from inside one would contain uncommitted
+   * data.
+   */
   async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
     const { backup } = await import('node:sqlite');
     const { clock, path: source } = this.#options;
@@ -275,7 +281,7 @@ export class SqliteDriver implements Driver {
     }
     const connection = await this.acquire(limit, 'statement');
     try {
-      await backup(this.#db!, path, { progress }); // acquire() has checked that it is open
+      await backup(this.#db!, path, { progress }); // acquire() has checked that the database is open
     } finally {
       this.release(connection);
     }
@@ -286,14 +292,14 @@ async function configure(
   main: SqliteConnection,
   { path, isReadOnly, synchronous }: SqliteOptions,
 ): Promise<void> {
-  // the first read of the file detects whether it is a database
+  // the first statement that reads the file, so it fails if that is not a database
   await main.scalar('pragma schema_version', [], undefined);
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);
     if (mode !== 'wal')
       throw new SvcError('E_DB_OPEN', [
         path,
-        `its file system has no shared memory, which WAL needs (journal mode "${String(mode)}")`,
+        `its file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
       ]);
   }
   await main.script(

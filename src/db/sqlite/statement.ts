@@ -1,10 +1,10 @@
 /**
- * Prepared statements of one SQLite connection, cached by text. Preparing one costs 2.6 times as much as a
+ * Prepared statements of one SQLite connection, cached by their text. Preparing takes 2.6 times as long as a
  * look-up by key.
  *
- * Rows are read as lists and converted to objects here, 1.4 times as fast as node:sqlite's objects.
- * Statements that cannot write read integers as numbers until one does not fit, which is 8 % faster on wide
- * results. All other integers are read as bigints. Measured by shared/bench/db.
+ * Rows are read as arrays and converted to objects here: 1.4 times as fast as node:sqlite's own objects. A
+ * statement that only reads gets integers as numbers, which is 8 % faster on wide results, until one does not
+ * fit. After that, and in statements that write, integers are read as bigints. Benchmark: shared/bench/db.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -17,30 +17,32 @@ import type { Params } from '../values.ts';
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
 /**
- * Query for whether a table is WITHOUT ROWID. Only then pragma_table_list is read, which inspects every
- * table: 1.5 ms for 600 tables.
+ * Finds a table WITHOUT ROWID. Only such a table has its name as the name of its primary key.
+ * pragma_table_list reads every table: 1.5 ms for 600 tables.
  */
 const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
-/** Rows that are read between two turns of the event loop. */
+/** Number of rows read between two turns of the event loop. */
 export const BATCH_ROWS = 256;
 
-/** The table that a statement inserts into. */
+/** Table into which a statement inserts. */
 interface Target {
   readonly schema: string;
   readonly table: string;
 }
 
-/** Counters of a connection, shared by its statements. */
+/** Counters of the connection. */
 interface Counters {
-  /** Number of compiled texts. */
+  /** Number of times that SQLite has compiled a statement. */
   readonly compilations: number;
   /** Rows that the last statement inserted, updated or deleted. */
   changes(): number;
   /** Rows changed by all statements so far. */
   totalChanges(): number;
-  /** The last generated key, with all its digits. */
+  /** Key of the last insert, with all its digits. */
   lastInsertId(): number | bigint | string;
-  /** Whether the table generates keys. Otherwise SQLite still reports the key of another table's row. */
+  /**
+   * Whether the table has such keys. For a table without them, SQLite still reports the key of another table.
+   */
   hasRowid(target: Target): boolean;
 }
 
@@ -51,13 +53,19 @@ export class SqliteStatement {
   readonly #int8: Int8;
   readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
-  /** The table it inserts into, and whether that table generates keys. */
+  /** Table of an `insert`. `#hasRowid` caches whether that table has keys. */
   readonly #target: Target | undefined;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
-  /** Parser of each column's type; undefined where no column has one. Set together with the names. */
+  /**
+   * Parser of each column by its declared type; undefined when no column has a custom type. Set together with
+   * `#names`.
+   */
   #parsers: readonly CheckedType['parse'][] | undefined;
-  /** Whether integers are read as bigints. Run counts are always numbers, because bigints would cost 15 % of an insert. */
+  /**
+   * Whether rows must be read with bigints. This does not apply to run(), where a bigint for either count
+   * would cost 15 % of an insert.
+   */
   #needsBigInts: boolean;
   #readsBigInts = false;
 
@@ -88,11 +96,11 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    // SQLite keeps both counts from the last writing statement, so other statements must not report them
+    // SQLite still has the counts of an earlier statement that wrote, which this statement must not report
     return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
-  /** Runs the statement and returns only the number of affected rows; for many rows in sequence. */
+  /** Runs the statement and returns only the rows affected; for many rows in a loop. */
   affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
     return kind === 'insert' || kind === 'update'
@@ -112,7 +120,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // every value was replaced
+    return rows as unknown as Row[]; // the loop replaced every row
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
@@ -136,7 +144,7 @@ export class SqliteStatement {
       .map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
   }
 
-  /** Yields rows in batches. The statement must not be used otherwise meanwhile. */
+  /** Yields rows in batches. Until the end, the statement must not be used for anything else. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
@@ -158,7 +166,8 @@ export class SqliteStatement {
     const names = (this.#names ??= this.#readNames());
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
-      : rowOf(names, this.#decode(values), 'bigint'); // bigints that an own type returns stay bigints
+      : // 'bigint' keeps a bigint that a custom type has returned
+        rowOf(names, this.#decode(values), 'bigint');
   }
 
   /** Decodes the values in place. */
@@ -173,7 +182,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // a failure here happens before the insert
+    this.#hasRowid ??= this.#findRowid(); // checked first, because an error here must come before the insert
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -186,16 +195,22 @@ export class SqliteStatement {
     return this.#target === undefined || this.#counters.hasRowid(this.#target);
   }
 
-  /** Called when the statement was recompiled during its run. It has already inserted, so this must not throw. */
+  /**
+   * Finds out again after SQLite recompiled the statement during the insert. The row is already inserted, so
+   * this must not throw.
+   */
   #findRowidAfter(): boolean {
     try {
       return (this.#hasRowid = this.#findRowid());
     } catch {
-      return false; // no key is better than another row's key
+      return false; // reporting no key is better than reporting another row's key
     }
   }
 
-  /** Whether the statement may write. After a statement that only reads, SQLite's counts are stale. */
+  /**
+   * Runs a statement that starts with `with`. It may only read; then the reported changes belong to an
+   * earlier statement.
+   */
   #with(inputs: readonly SqliteInput[]): ExecuteResult {
     const before = this.#counters.totalChanges();
     const { changes } = this.#run(inputs);
@@ -205,16 +220,19 @@ export class SqliteStatement {
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
     try {
-      // numbers, because the statement reads integers as numbers
+      // numbers, because bigints are switched off above
       return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
-      // it has run, but Node.js 26 throws for a key that is not an exact number
+      // the statement has run, but Node 26 cannot return a key that does not fit into a number
       return { changes: this.#counters.changes(), lastInsertRowid: NaN };
     }
   }
 
-  /** Runs a read again with bigints when an integer did not fit. A read has no side effects. */
+  /**
+   * Reads with numbers. When one does not fit, reads again with bigints; that is safe because the statement
+   * only reads.
+   */
   #read(how: Step, inputs: readonly SqliteInput[]): unknown {
     this.#readBigInts(this.#needsBigInts);
     if (this.#needsBigInts) return this.#step(how, inputs);
@@ -229,8 +247,8 @@ export class SqliteStatement {
   }
 
   /**
-   * SQLite recompiles a statement after a schema change, also by another process. The columns of `*` and the
-   * table may differ then.
+   * Runs a step. SQLite recompiles the statement after the schema has changed. Then the columns of `*` and
+   * the table may differ, so the cached names are dropped.
    */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
@@ -254,7 +272,10 @@ export class SqliteStatement {
   }
 }
 
-/** Returns the parser of each column by its declared type, without a length in brackets; undefined where there is none. */
+/**
+ * Returns the parser of each column by its declared type, ignoring a length in brackets; undefined when no
+ * column has one.
+ */
 function parsersOf(
   columns: readonly { readonly type: string | null }[],
   types: OwnTypes,
@@ -268,8 +289,8 @@ function parsersOf(
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
 /**
- * Calls run() with a fixed number of arguments. Spreading copies the list, which costs 8 % of an insert
- * (topic `sqlite` of test/bench/table.ts). Few statements have more than six values.
+ * Passes up to six values as separate arguments, because spreading copies the list: 8 % of an insert (topic
+ * `sqlite` of test/bench/table.ts).
  */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {
@@ -291,14 +312,15 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most reads are by key
+  // one value, usually a key, is the most frequent case
+  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
 }
 
 function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   return statement.all(...inputs);
 }
 
-/** The statements of a connection, with eviction of the least recently used one. */
+/** Cache of a connection's statements; evicts the least recently used one. */
 export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
@@ -313,7 +335,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // it allows everything: SQLite calls it at each compilation, which has no other notification
+      // always allows; only this callback shows that SQLite compiles a statement
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -325,7 +347,7 @@ export class SqliteStatements implements Counters {
     return this.#compilations;
   }
 
-  /** @throws SvcError `E_DB_STATEMENT`, and SQLite's error for the text */
+  /** @throws SvcError `E_DB_STATEMENT`; an error of SQLite about the text */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);
     if (known !== undefined) return known;
@@ -334,7 +356,7 @@ export class SqliteStatements implements Counters {
     return statement;
   }
 
-  /** Returns a statement that is not cached, for a stream. */
+  /** Prepares a statement outside the cache, for a stream. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
@@ -351,7 +373,7 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    // an integer in the form that `int8` selects
+    // an integer, in the form of `int8`
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 
@@ -359,7 +381,7 @@ export class SqliteStatements implements Counters {
     return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
   }
 
-  /** Empties the cache, because statements may have a new meaning. */
+  /** Removes all statements, because their meaning may have changed. */
   clear(): void {
     this.#kept.clear();
   }

@@ -6,7 +6,7 @@ import { databaseContract, type OpenDatabase } from '../../contract/database.ts'
 import { ownTypeContract } from '../../contract/own-types.ts';
 import { folder } from '../../support/run.ts';
 
-/** Opens a database in its own file. */
+/** Opens a database in a file of its own. */
 function inFile(options: DatabaseOptions = {}): OpenDatabase {
   return async (t) => {
     const db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, options);
@@ -23,13 +23,13 @@ databaseContract('SQLite in memory', async (t) => {
 });
 databaseContract('SQLite with reader processes', inFile({ readers: 2 }));
 databaseContract(
-  'SQLite with synchronous=normal and a small statement cache',
+  'SQLite with synchronous=normal and a small cache of statements',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 
 ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
 
-test('reader processes have no own types of the application', async (t) => {
+test('SQLite refuses custom types together with reader processes', async (t) => {
   await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
     code: 'E_DB_OPTION',
   });
