@@ -365,7 +365,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         !this.#isUnproved);
     if (!isSafe)
       throw this.#refusal(
-        `it asks for the password itself (${this.#plugin}), which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine`,
+        `it asks for the password itself (${this.#plugin}), which is sent only over TLS with a verified certificate (sslmode=verify-full), or on this machine`,
       );
     return Buffer.from(`${password}\0`);
   }
@@ -373,7 +373,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #checkRetrieval(): void {
     if (this.#options.allowsKeyRetrieval || isLocalHost(this.#host.host)) return;
     throw this.#refusal(
-      `it asks for the password encrypted by a key of its own (${this.#plugin}), and whoever is in between could send another: use TLS (sslmode=verify-full), or name its key by server_public_key=…`,
+      `it asks for the password encrypted with a key that it sends (${this.#plugin}), which an attacker in between could replace: use TLS (sslmode=verify-full), or name its key by server_public_key=…`,
     );
   }
 
@@ -407,7 +407,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     const proof = Buffer.from(received.subarray(1).toString('latin1').toLowerCase());
     if (received[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected))
       throw this.#refusal(
-        'its certificate is signed by itself, and it does not prove that it is its own: somebody may be in between',
+        'its certificate is signed by itself, and it does not prove that it is its own: an attacker may be in between',
       );
   }
 

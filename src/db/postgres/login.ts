@@ -121,7 +121,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'sasl':
         return this.#scram(asked.mechanisms);
       case 'unsupported':
-        throw this.#refusal(`it asks for a log-in by ${asked.what}, which we do not speak`);
+        throw this.#refusal(`it asks for a login by ${asked.what}, which is not supported`);
       default:
         throw new ProtocolViolation('a message of an authentication that has not begun');
     }
