@@ -1,11 +1,12 @@
 /**
- * SASLprep (RFC 4013): the form in which passwords are hashed, so that what looks the same is the same.
+ * SASLprep (RFC 4013): normalizes passwords before hashing, so that equal-looking passwords are equal.
  *
- * PostgreSQL judges characters before it normalizes them, where the RFC says after; a verifier was made by its rules, so they
- * are ours. What it refuses it hashes as it is: then so do we.
+ * PostgreSQL checks characters before normalization, where the RFC checks after it. Its stored verifiers
+ * depend on this, so this code does the same. A password that fails the check is hashed unchanged, as on the
+ * server.
  *
- * The tables of stringprep (RFC 3454) that SASLprep (RFC 4013) names: ranges of code points in hexadecimal digits, both ends
- * included. They are those of Unicode 3.2 for ever; Node.js knows newer ones only.
+ * The tables of stringprep (RFC 3454) that SASLprep names: ranges of code points in hexadecimal digits, both ends included. They are
+ * from Unicode 3.2; Node.js has newer ones only.
  */
 
 type Ranges = readonly (readonly [first: number, last: number])[];
@@ -20,17 +21,17 @@ interface Tables {
 }
 
 const ASCII = /^[\x20-\x7e]+$/;
-/** Made when the first password needs them. */
+/** Built when the first password needs it. */
 let tables: Tables | undefined;
 
-/** The prepared text, or undefined when it has none: prohibited characters, mixed directions, nothing left. */
+/** Returns the prepared text. Returns undefined for prohibited characters, mixed directions and empty results. */
 export function saslPrep(text: string): string | undefined {
   if (ASCII.test(text)) return text;
   if (!text.isWellFormed()) return undefined;
   const { spaces, nothing, prohibited, unassigned } = (tables ??= readTables());
   const mapped: number[] = [];
   for (const character of text) {
-    const code = character.codePointAt(0)!; // a character has one
+    const code = character.codePointAt(0)!; // a character always has a code point
     if (isIn(code, spaces)) mapped.push(0x20);
     else if (!isIn(code, nothing)) mapped.push(code);
   }
@@ -44,12 +45,15 @@ export function saslPrep(text: string): string | undefined {
     : undefined;
 }
 
-/** What a password is hashed as. */
+/** Returns the form of a password that is hashed. */
 export function preparedPassword(password: string): string {
   return saslPrep(password) ?? password;
 }
 
-/** RFC 3454 §6: with letters that are written from the right there are none that are not, and they are the first and last. */
+/**
+ * Right-to-left text must not contain left-to-right letters, and must begin and end with right-to-left
+ * letters (RFC 3454 §6).
+ */
 function isOneWay(codes: readonly number[], { rightToLeft, leftToRight }: Tables): boolean {
   if (!codes.some((code) => isIn(code, rightToLeft))) return true;
   return (
@@ -87,7 +91,7 @@ function readRanges(table: string): Ranges {
     .split(/\s+/)
     .map((range) => {
       const [first, last = first] = range.split('-').map((digits) => Number.parseInt(digits, 16));
-      return [first!, last!] as const; // split() gives one at least
+      return [first!, last!] as const; // split() returns at least one part
     });
 }
 

@@ -1,5 +1,6 @@
 /**
- * Finds out what a server is that says nothing: it waits for a client of another protocol. On connections of their own, and without secrets.
+ * Finds out the kind of a silent server, which waits for a client of another protocol. Uses separate
+ * connections, and sends no secrets.
  *
  *   SSLRequest of PostgreSQL     its server answers S or N
  *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
@@ -10,15 +11,18 @@ import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Endpoint } from './server-socket.ts';
 
-/** How long a server may say nothing before it is asked. */
+/** Milliseconds of silence before a server is probed. */
 const SILENT_MS = 1_000;
-/** How long it has for its answer. */
+/** Milliseconds that a server has for its reply. */
 const ANSWER_MS = 2_000;
 const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
 const YES = 0x53;
 const NO = 0x4e;
 
-/** Calls `found` with what the server is, when it says nothing for a second and is of another kind than `ours`. Dispose of it when it has spoken. */
+/**
+ * Calls `found` with the kind of a server that is silent for a second and not one of `ours`. Dispose of the
+ * result when the server has sent data.
+ */
 export function probeWhenSilent(
   endpoint: Endpoint,
   ours: ServerKind,
@@ -39,7 +43,7 @@ export function probeWhenSilent(
   };
 }
 
-/** Returns what a server is; undefined when it is one of ours, or nothing tells. */
+/** Returns the kind of a server; undefined when it is one of ours, or unknown. */
 export async function askServer(
   endpoint: Endpoint,
   ours: ServerKind,
@@ -47,7 +51,7 @@ export async function askServer(
 ): Promise<string | undefined> {
   const asked = QUESTIONS.map(async (question) => {
     const kind = await ask(endpoint, question, ours, clock);
-    if (kind === undefined) throw new Error('no answer tells');
+    if (kind === undefined) throw new Error('no reply identifies it');
     return kind;
   });
   try {
