@@ -19,13 +19,13 @@ const found = async (app: Svc): Promise<string[]> =>
     ({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`,
   );
 
-test('app.checkLive() finds nothing without a database, and nothing when all is applied', async (t) => {
+test('app.checkLive() reports nothing without a database, or when every migration is applied', async (t) => {
   assert.deepEqual(await found(application({ name: 'other', register: () => undefined })), []);
   const cwd = folder(t, { 'changes/0001_a.up.sql': 'create table a (id);' });
   const plugin = new DatabasePlugin(`sqlite:///${cwd}/data.db`, { migrationDirectory: join(cwd, 'changes') });
   const app = application(plugin);
   assert.deepEqual(await found(app), ['SVC402 error database database: 0001_a has not been applied']);
-  assert.deepEqual(readdirSync(cwd), ['changes']); // looking makes no database
+  assert.deepEqual(readdirSync(cwd), ['changes']); // the check created no database
   {
     await using open = await plugin.openMigrator();
     await open.migrator.up();
@@ -37,7 +37,7 @@ test('app.checkLive() finds nothing without a database, and nothing when all is 
   assert.match(finding!.remedy, /Put back what it was/);
 });
 
-test('app.checkLive() names each database by its plugin, and goes on after one that fails', async (t) => {
+test('app.checkLive() names each database by its plugin, and continues after a database that fails', async (t) => {
   const cwd = folder(t, {
     'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);',
     'bad/1.sql': '',
@@ -57,7 +57,7 @@ test('app.checkLive() names each database by its plugin, and goes on after one t
     }),
     unfinished,
   );
-  app.check(); // registers them
+  app.check(); // registers the plugins
   {
     await using open = await unfinished.openMigrator();
     await assert.rejects(open.migrator.up(), { code: 'E_MIGRATION_FAILED' });
@@ -75,7 +75,7 @@ test('app.checkLive() names each database by its plugin, and goes on after one t
   assert.deepEqual(more, []);
 });
 
-test('app.checkLive() tells of a certificate of the settings that cannot be used', async () => {
+test('app.checkLive() reports a certificate of the settings that cannot be used', async () => {
   const configured = (config: Record<string, string>): Svc =>
     new Svc({ logger: createLogger({ level: 'silent' }), config });
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);

@@ -95,7 +95,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC121', /^what the layer |^the layer /, undefined],
   ['SVC121', /^nothing identifies its sender/, 'warning'],
   ['SVC205', /^its secret is the authSecret of the application/, 'warning'],
-  ['SVC206', /may read its answers: it comes without TLS/, 'warning'],
+  ['SVC206', /may read its answers: it has no TLS/, 'warning'],
   ['SVC207', /is shared with every host below/, 'warning'],
   ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
   [
