@@ -242,7 +242,7 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
-    remedy: 'Put back what it was, and write what is new as another migration: svc migrate new <name>',
+    remedy: 'Restore the applied version, and write the change as a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,

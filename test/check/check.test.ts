@@ -100,7 +100,7 @@ test('rules that only warn run in check(), and at start-up only when a route has
   assert.ok(twins('2026-12-31').compileAll());
   assert.throws(() => twins('2026-11-21').compileAll(), {
     code: 'E_COMPILE',
-    message: /SVC103 GET \/A: .*it was allowed until 2026-11-21/,
+    message: /SVC103 GET \/A: .*the finding was allowed until 2026-11-21/,
   });
 });
 
@@ -179,14 +179,14 @@ test('a rule that throws or returns a promise is reported as a finding', () => {
   assert.deepEqual(
     about(app).map(({ rule: id, severity, subject, message }) => [id, severity, subject, message]),
     [
-      ['shop/each', 'error', 'rule shop/each', 'it threw RangeError: too far'],
+      ['shop/each', 'error', 'rule shop/each', 'the rule threw RangeError: too far'],
       [
         'shop/late',
         'error',
         'rule shop/late',
-        'it answered a promise, which only rules of the phase live may',
+        'the rule returned a promise, which only rules of the phase live may do',
       ],
-      ['shop/null', 'error', 'rule shop/null', 'it threw null'],
+      ['shop/null', 'error', 'rule shop/null', 'the rule threw null'],
     ],
   );
   app.compileAll(); // findings outside the phase graph do not prevent compilation
@@ -233,7 +233,7 @@ test('checkLive() runs only the rules of the phase live, and awaits them', async
   assert.deepEqual(
     report.findings.map(({ rule: id, subject, message }) => [id, subject, message]),
     [
-      ['shop/broken', 'rule shop/broken', 'it threw Error: no database'],
+      ['shop/broken', 'rule shop/broken', 'the rule threw Error: no database'],
       ['shop/each', 'production', 'is slow'],
     ],
   );
@@ -247,7 +247,7 @@ test('Host.rule() adds a rule of a plugin', () => {
 
 for (const [what, parts, problem] of [
   ['an id that is none', { id: 'each' as never }, /Cannot add the check "each": its id/],
-  ['the id of another rule', { id: 'SVC101' }, /there is a rule of that id already/],
+  ['the id of another rule', { id: 'SVC101' }, /another rule has this id/],
   ['another severity', { severity: 'fatal' as never }, /severity/],
   ['another phase', { phase: 'load' as never }, /phase/],
   ['no reason', { why: undefined as never }, /why and remedy/],
@@ -349,21 +349,21 @@ test('an allowance holds to the end of its last day, and then makes the finding 
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_400_000)), [
-    'error: is open; it was allowed until 2026-11-20: until the login is there',
+    'error: is open; the finding was allowed until 2026-11-20: until the login is there',
   ]);
 });
 
 test('an allowance without a reason, or with an invalid date, does not count', () => {
   assert.deepEqual(messages(allowed([{ rule: 'shop/each', reason: ' ' }])), [
-    'error: is open; its allowance gives no reason',
+    'error: is open; the allowance gives no reason',
   ]);
   assert.deepEqual(messages(allowed([{ rule: 'shop/each' }, null])), [
-    'error: is open; its allowance gives no reason',
+    'error: is open; the allowance gives no reason',
   ]);
   for (const until of ['soon', '2026-13-01', '20.11.2027'])
     assert.match(
       messages(allowed([{ rule: 'shop/each', reason: 'r', until }]))[0]!,
-      /error: is open; the date of its allowance/,
+      /error: is open; the date of the allowance/,
     );
 });
 

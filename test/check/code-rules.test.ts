@@ -33,9 +33,9 @@ test('SVC501 reports blocking calls in handlers, dependencies and middleware, bu
     return next();
   });
   assert.deepEqual(found(app, 'SVC501').sort(), [
-    'GET /a: its handler calls readFileSync, and every other request waits until that ends',
-    'GET /b: its dependency (anonymous) calls pbkdf2Sync, and every other request waits until that ends',
-    'middleware FunctionMiddleware: it calls execSync, and every other request waits until that ends',
+    'GET /a: the handler calls readFileSync, and all other requests wait until the call ends',
+    'GET /b: the dependency (anonymous) calls pbkdf2Sync, and all other requests wait until the call ends',
+    'middleware FunctionMiddleware: the middleware calls execSync, and all other requests wait until the call ends',
   ]);
 });
 
@@ -46,7 +46,7 @@ test('SVC501 reports only known names of blocking functions, not every name that
     .get('/a', async () => await calendar.requestSync())
     .get('/b', () => bcrypt.hashSync('b'));
   assert.deepEqual(found(app, 'SVC501'), [
-    'GET /b: its handler calls hashSync, and every other request waits until that ends',
+    'GET /b: the handler calls hashSync, and all other requests wait until the call ends',
   ]);
 });
 
@@ -170,7 +170,7 @@ test('SVC113 reads nested patterns, and accepts unused dependencies that return 
     .get('/c', { count: Depends(count) }, handler);
   assert.deepEqual(
     found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
-    ['GET /b/{id}: its dependency "it"'],
+    ['GET /b/{id}: the dependency "it"'],
   );
 });
 
@@ -207,8 +207,8 @@ test('SVC502 reports clean-up that errors skip, and clean-up that is not awaited
   for (const source of [bare, guarded, nothing, forgotten, awaited])
     app.get(`/${source.name}` as '/x', { it: Depends(source as typeof bare) }, ({ it }) => String(it.use()));
   assert.deepEqual(found(app, 'SVC502'), [
-    'GET /bare: the clean-up of its dependency bare behind yield does not run when the request fails: there is no finally',
-    'GET /forgotten: its dependency forgotten does not await connection.close() in its clean-up: an error there is lost',
+    'GET /bare: the clean-up of the dependency bare after yield does not run when the request fails, because there is no finally',
+    'GET /forgotten: the dependency forgotten does not await connection.close() in its clean-up, so errors there are lost',
   ]);
 });
 
@@ -232,7 +232,7 @@ test('SVC113 warns of a dependency that the handler does not use, unless it guar
   }); // handlers of a WebSocket are added later, so SVC113 does not read them
   assert.deepEqual(
     found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
-    ['GET /a: its dependency "it"', 'GET /b: its dependency "it"'],
+    ['GET /a: the dependency "it"', 'GET /b: the dependency "it"'],
   );
 });
 

@@ -31,8 +31,8 @@ test('SVC301 reports only handlers that read JSON or a form without a schema', (
     .get('/', async ({ req }) => String(await req.json()))
     .post('/quoted', open, () => 'call req.json() yourself'); // req.form()
   assert.deepEqual(found(app, 'SVC301'), [
-    'POST /json: its handler reads a body that no schema describes',
-    'PUT /form: its handler reads a body that no schema describes',
+    'POST /json: the handler reads a body that no schema describes',
+    'PUT /form: the handler reads a body that no schema describes',
   ]);
 });
 
@@ -136,7 +136,7 @@ test('SVC302 accepts flags, numbers, page tokens and content hashes whose names 
     .post('/api-keys', { ...open, response: Key }, () => ({ apiToken: 'a' }))
     .get('/api-keys', { response: Key }, () => ({ apiToken: 'a' }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /api-keys: its response schema has the field "apiToken", which sounds like a secret',
+    'GET /api-keys: the response schema has the field "apiToken", which is named like a secret',
   ]);
 });
 
@@ -214,9 +214,9 @@ test('SVC302 is an error for response fields named like secrets at any depth, ex
     .post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }))
     .get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /user: its response schema has the field "passwordHash", which sounds like a secret',
-    'GET /page: its response schema has the field "passwordHash", which sounds like a secret',
-    'GET /leak: its response schema has the field "access_token", which sounds like a secret',
+    'GET /user: the response schema has the field "passwordHash", which is named like a secret',
+    'GET /page: the response schema has the field "passwordHash", which is named like a secret',
+    'GET /leak: the response schema has the field "access_token", which is named like a secret',
   ]);
 });
 
@@ -229,10 +229,10 @@ test('SVC303 reports a response schema of status 204, and routes that declare on
     .get('/e', { status: 202, response: Note }, () => ({ text: 'e' }))
     .get('/f', { status: 418 }, handler);
   assert.deepEqual(found(app, 'SVC303'), [
-    'DELETE /a: its response of status 204 has a schema, and such an answer has no body',
-    'GET /b: it declares no status of success, only 404, 409',
-    'GET /c: its response of status 204 has a schema, and such an answer has no body',
-    'GET /f: it declares no status of success, only 418',
+    'DELETE /a: the response of status 204 has a schema, but replies with this status have no body',
+    'GET /b: the route declares only error statuses: 404, 409',
+    'GET /c: the response of status 204 has a schema, but replies with this status have no body',
+    'GET /f: the route declares only error statuses: 418',
   ]);
 });
 

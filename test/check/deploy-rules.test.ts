@@ -104,10 +104,10 @@ test('SVC212 warns of limits that are too high or switched off', () => {
     handler,
   );
   assert.deepEqual(found(app, 'SVC212').sort(), [
-    'POST /a: it takes bodies of 1099511627776 bytes',
-    'POST /a: its file "photo" may have any length',
-    'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can use up the process',
-    'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can use up the process',
+    'POST /a: the file "photo" may have any length',
+    'POST /a: the route accepts bodies of 1099511627776 bytes',
+    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can exhaust it',
+    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can exhaust it',
   ]);
 });
 
@@ -127,7 +127,7 @@ test('SVC214 reports files of forms whose limit is above that of the body', () =
       handler,
     );
   const says = (cap: number): string =>
-    `POST /a: its file "photo" may have 20000000 bytes, but its body no more than ${cap}: larger ones are 413`;
+    `POST /a: the file "photo" may have 20000000 bytes, but the body only ${cap}: the server refuses larger bodies with 413`;
   assert.deepEqual(found(declare(quiet(), undefined), 'SVC214'), [says(10_000_000)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), undefined), 'SVC214'), [says(5_000)]);
   assert.deepEqual(found(declare(quiet(), 19_999_999), 'SVC214'), [says(19_999_999)]);

@@ -34,7 +34,7 @@ test('app.checkLive() reports nothing without a database, or when every migratio
   write(cwd, { 'changes/0001_a.up.sql': 'create table b (id);' });
   const [finding] = (await app.checkLive()).findings;
   assert.equal(finding!.message, '0001_a has changed since it was applied');
-  assert.match(finding!.remedy, /Put back what it was/);
+  assert.match(finding!.remedy, /Restore the applied version/);
 });
 
 test('app.checkLive() names each database by its plugin, and continues after a database that fails', async (t) => {
@@ -63,14 +63,14 @@ test('app.checkLive() names each database by its plugin, and continues after a d
     await assert.rejects(open.migrator.up(), { code: 'E_MIGRATION_FAILED' });
   }
   const [absent, misnamed, begun, ...more] = await found(app);
-  assert.match(absent!, /^SVC402 error database absent: it cannot be opened: .*absent/);
+  assert.match(absent!, /^SVC402 error database absent: the database cannot be opened: .*absent/);
   assert.match(
     misnamed!,
-    /^SVC402 error database misnamed: its migrations cannot be read: .*"1\.sql" is no name of a migration/,
+    /^SVC402 error database misnamed: the migrations cannot be read: .*"1\.sql" is no name of a migration/,
   );
   assert.equal(
     begun,
-    'SVC402 error database unfinished: 0001_a was begun without a transaction, and has not ended',
+    'SVC402 error database unfinished: 0001_a was started without a transaction and has not finished',
   );
   assert.deepEqual(more, []);
 });

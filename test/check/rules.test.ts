@@ -84,7 +84,7 @@ test('an application does not start when a route requires a session and has no s
     );
     await assert.rejects(app.startup(), {
       code: 'E_COMPILE',
-      message: /SVC121 GET \/me: it asks who is logged in by session/,
+      message: /SVC121 GET \/me: the route requires a session/,
     });
   }
 });
@@ -293,7 +293,7 @@ test('SVC113 warns when a route declares a dependency of its router again with a
   assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
   assert.match(
     about(make().includeRouter(router, '/r'))[0]!.message,
-    /^"me" is alice for its router and bob for the route/,
+    /^the dependency "me" is alice in the router and bob in the route/,
   );
   const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(
     new Router({ deps: { me: Depends(alice) } }).get('/x', handler),
@@ -409,7 +409,7 @@ test('SVC205 reports a missing secret that a plugin needs, and the application d
   assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
   assert.match(
     about(app)[0]!.message,
-    /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none$/,
+    /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), which is not set$/,
   );
   assert.match(about(app)[0]!.remedy, /^Set SVC_AUTH_SECRET to the output of: node -p/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
@@ -440,7 +440,7 @@ test('SVC205 accepts a strong secret from the configuration, and treats an empty
   for (const none of ['', null, []])
     assert.match(
       about(make({ config: { authSecret: none } }).register(SECRETIVE))[0]!.message,
-      /and there is none$/,
+      /which is not set$/,
     );
   make({ config: { authSecret: GOOD } })
     .register(SECRETIVE)
@@ -461,7 +461,7 @@ test('SVC205 reports a secret that is under 32 bytes or not text, and the applic
     await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205/ });
   }
   const typed = make({ config: { authSecret: 5 } }).register(SECRETIVE);
-  assert.match(about(typed)[0]!.message, /is no text$/);
+  assert.match(about(typed)[0]!.message, /is not text$/);
   assert.throws(() => typed.compileAll(), { code: 'E_COMPILE' });
 });
 
@@ -573,10 +573,15 @@ test('SVC401 warns of variables that no code reads, and suggests a similar name'
         'SVC401',
         'warning',
         'variable SVC_PAGE_SZIE',
-        'it is set, and no code reads it: did you mean SVC_PAGE_SIZE?',
+        'the variable is set, but no code reads it: did you mean SVC_PAGE_SIZE?',
       ],
-      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and no code reads it: did you mean SVC_PORT?'],
-      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and no code reads it'],
+      [
+        'SVC401',
+        'warning',
+        'variable SVC_POTR',
+        'the variable is set, but no code reads it: did you mean SVC_PORT?',
+      ],
+      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'the variable is set, but no code reads it'],
     ],
   );
 });
@@ -590,27 +595,27 @@ for (const [version, day, expected] of [
   ['26.10.0', '2026-11-20', []],
   ['27.1.0', '2027-06-01', []],
   ['28.0.0-nightly', '2028-01-01', []],
-  ['24.18.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']],
-  ['24.16.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']],
-  ['26.5.0', '2026-11-20', ['it lacks the security fixes of 26.5.1']],
-  ['24.21.0', '2028-04-30', ['its line had its end of life on 2028-04-30']],
+  ['24.18.0', '2026-11-20', ['the version lacks the security fixes of 24.18.1']],
+  ['24.16.0', '2026-11-20', ['the version lacks the security fixes of 24.18.1']],
+  ['26.5.0', '2026-11-20', ['the version lacks the security fixes of 26.5.1']],
+  ['24.21.0', '2028-04-30', ['its release line reached its end of life on 2028-04-30']],
   [
     '25.9.0',
     '2026-11-20',
     [
-      'it is outside of what this package supports (^24.18.1 || >=26.5.1)',
-      'its line had its end of life on 2026-06-01',
+      'the version is outside the supported range (^24.18.1 || >=26.5.1)',
+      'its release line reached its end of life on 2026-06-01',
     ],
   ],
-  ['22.23.2', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
-  ['18.20.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
+  ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
+  ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
   test(`SVC404 reports for Node.js ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(
       report.findings
-        .filter(({ rule, message }) => rule === 'SVC404' && !message.startsWith('the package asks'))
+        .filter(({ rule, message }) => rule === 'SVC404' && !message.startsWith('package.json requires'))
         .map(({ severity, message }) => [severity, message]),
       expected.map((message) => ['warning', message]),
     );

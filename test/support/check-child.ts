@@ -1,6 +1,6 @@
 /**
- * Applications checked one after the other in one process, each under its own environment and in its own folder: imported, and
- * asked by `app.check()`, as the process does in which `svc check` imports a single one. That process watches the import besides.
+ * Checks several applications in one process, each in its own folder and environment: imports the module and calls `app.check()`.
+ * `svc check` starts a process for each application instead, and also watches the import.
  *
  *   node test/support/check-child.ts subjects.json      [{ file, cwd, env }] → [{ report, rules }]
  */
@@ -14,11 +14,11 @@ import type { Report } from '../../src/base/findings.ts';
 export interface CheckSubject {
   readonly file: string;
   readonly cwd: string;
-  /** Besides what this process has. */
+  /** Variables in addition to those of this process. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What it says of itself. */
+/** Report and rules of an application. */
 export interface CheckAnswer {
   readonly report: Report;
   readonly rules: readonly RuleText[];
@@ -35,7 +35,7 @@ async function answerOf({ file, cwd, env }: CheckSubject): Promise<CheckAnswer> 
 
 if (import.meta.main) {
   const all: CheckAnswer[] = [];
-  Error.stackTraceLimit = 50; // as there
+  Error.stackTraceLimit = 50; // the same limit as in cli/inspect-child.ts
   for (const each of JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as CheckSubject[])
     all.push(await answerOf(each));
   console.log(JSON.stringify(all));
