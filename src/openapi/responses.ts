@@ -166,6 +166,7 @@ export class ResponseWriter {
               contents,
             );
     }
+    responses['4XX'] ??= { description: REFUSALS['4XX'].description }; // in a form that nothing is known of
     return responses;
   }
 

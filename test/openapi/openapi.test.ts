@@ -773,7 +773,8 @@ test('refusals that an exception handler answers are what it declares, by status
   assert.deepEqual(plain['400'], issueOf('BadRequest'));
   assert.deepEqual(plain['410'], { description: 'Gone', content: { ...json('Failure'), ...problem } });
   const silent = responsesOf((app) => app.exceptionHandler(HTTPException, () => [{}, 400]));
-  assert.deepEqual(Object.keys(silent), ['200', '410']);
+  assert.deepEqual(Object.keys(silent), ['200', '410', '4XX']);
+  assert.deepEqual(silent['4XX'], { description: 'The request is refused' });
   assert.deepEqual(silent['410'], { description: 'Gone', content: json('Failure') });
   const whole = responsesOf((app) =>
     app.exceptionHandler(HTTPException, { response: Failure }, (error) => [

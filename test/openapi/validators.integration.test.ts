@@ -136,6 +136,9 @@ function documents(): Record<string, object> {
       '/oauth/callback',
       '/oauth/token',
       '/oauth/revoke',
+      '/oauth/logout',
+      '/oauth/{provider}/link',
+      '/oauth/{provider}/unlink',
     ]);
     return document;
   });

@@ -34,10 +34,8 @@ import { Note, Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
 
 const folder = (name: string): string => join(import.meta.dirname, '..', name);
-
 export const app = new Svc({
   title: '{{name}}',
-  version: '1.0.0',
   maxBodyBytes: 100_000,
   openapi: {
     description: 'Notes that each person keeps for themselves.',
@@ -94,7 +92,6 @@ const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock))
 /** Programs at the JSON interface, by a token in the field `Authorization`; browsers have one in a cookie. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-
 /** The person at the page. A login has a session, a token for programs does not. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {

@@ -9,7 +9,6 @@ import type { Note } from './notes.ts';
 /** HTML that is safe as it is. */
 class Html {
   readonly text: string;
-
   constructor(text: string) {
     this.text = text;
   }
