@@ -309,7 +309,7 @@ test('findings of a middleware have the place of its app.use() call', () => {
   };
   assert.deepEqual(
     about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]),
-    [['middleware csrf', 'Register it: app.use(new SessionMiddleware())']],
+    [['middleware csrf', 'Register the middleware: app.use(new SessionMiddleware())']],
   );
 });
 
