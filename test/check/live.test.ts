@@ -66,7 +66,7 @@ test('app.checkLive() names each database by its plugin, and continues after a d
   assert.match(absent!, /^SVC402 error database absent: the database cannot be opened: .*absent/);
   assert.match(
     misnamed!,
-    /^SVC402 error database misnamed: the migrations cannot be read: .*"1\.sql" is no name of a migration/,
+    /^SVC402 error database misnamed: the migrations cannot be read: .*"1\.sql" is not a migration name/,
   );
   assert.equal(
     begun,

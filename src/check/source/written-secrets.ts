@@ -151,7 +151,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
     'SVC205',
     module,
     node,
-    `the secret of ${what} stands in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
+    `the secret of ${what} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
   );
 }
 
