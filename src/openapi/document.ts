@@ -64,6 +64,8 @@ export interface Operation {
   readonly requestBody?: RequestBody;
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
+  /** Requests that the application sends because of this one, by name and address (§4.8.18). */
+  readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
   /** All scopes and any role of each. */
   readonly 'x-svc-requires'?: readonly {
     readonly scheme: string;
@@ -76,6 +78,11 @@ export interface Operation {
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (§4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
+
+/** A request that the application sends: an operation of another server, of whose credentials nothing is known. */
+export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requires'>;
+/** Requests that the application sends to one address (§4.8.9). */
+export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
 
 /** Where the application is served (§4.8.5). */
 export interface DocumentedServer {
@@ -114,6 +121,8 @@ export interface OpenApiDocument {
   readonly servers: readonly DocumentedServer[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, PathItem>>;
+  /** By name. */
+  readonly webhooks?: Readonly<Record<string, SentItem>>;
   /** Those that are used. */
   readonly components: {
     readonly schemas?: Readonly<Record<string, JsonSchema>>;
