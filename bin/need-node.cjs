@@ -12,7 +12,7 @@ function isSupported(version) {
 
 function complaint(version, path) {
   return (
-    'svc needs Node.js 24.18.1 or later, of the 26 line 26.5.1 or later; found ' +
+    'svc needs Node.js 24.18.1 or a later 24, or 26.5.1 or later; found ' +
     version +
     ' at ' +
     path +

@@ -219,7 +219,7 @@ export { IdempotencyMiddleware } from './http/middleware/idempotency.ts';
 export type { IdempotencyOptions } from './http/middleware/idempotency.ts';
 export type { LimitOptions } from './http/server/options.ts';
 export { localPath } from './http/path.ts';
-export { NDJSONResponse } from './http/streaming/ndjson.ts';
+export { NDJSONResponse } from './http/response.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
 export type { ForwardedHeader, TrustProxy } from './http/request/proxy.ts';

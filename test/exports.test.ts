@@ -43,6 +43,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'http/reply.ts': ['fromWeb'],
   'http/request/event.ts': ['CountedChunks'],
   'http/request/form.ts': ['boundaryOf'],
+  'http/request/multipart.ts': ['DelimiterSearch'],
   'http/request/proxy.ts': ['ForwardedFields', 'contains', 'parseNetwork', 'withoutZone'],
   'http/server/fast-path/internals.ts': ['USES_INTERNALS'],
   'http/server/send.ts': ['slicesOf'],

@@ -1,24 +1,28 @@
 /**
- * bytesOf() returns the bytes of a buffer or view. ByteQueue takes chunks and returns n bytes; every codec uses it.
+ * bytesOf() returns the bytes of a buffer or view. ByteQueue takes chunks and returns n bytes at a time;
+ * every codec uses it.
  *
- * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are collected in own buffers, so a peer
- * that sends byte by byte costs one byte each, not one object each. Every byte is copied a bounded number of times, however it arrives
- * and is read.
+ * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are
+ * collected in the queue's own buffers. So a peer that sends byte by byte costs one byte each, not one object
+ * each. Every byte is copied a limited number of times, however it arrives and is read.
  */
 
 import { types } from 'node:util';
 
-/** Chunks up to this size are copied together rather than kept: an object costs more. */
+/** Chunks up to this size are copied together, because keeping an object costs more. */
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
-/** Taken chunks are removed from the list when there are this many, and more than waiting ones. */
+/** Taken chunks are removed from the list when there are this many and they outnumber the waiting ones. */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
 
 /** An `ArrayBuffer` or `SharedArrayBuffer`, or a view of one: a `Buffer`, typed array or `DataView`. */
 export type ByteSource = ArrayBufferLike | ArrayBufferView;
 
-/** Bytes of a buffer or view, undefined for other values. Shared memory, which other threads may change, is copied. */
+/**
+ * Returns the bytes of a buffer or view, or undefined for other values. Shared memory is copied, because
+ * other threads may change it.
+ */
 export function bytesOf(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && !types.isSharedArrayBuffer(value.buffer)) return value;
   if (types.isAnyArrayBuffer(value)) return bytesOf(new Uint8Array(value));
@@ -28,21 +32,24 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
 }
 
 /**
- * Bytes in order of arrival. Pushed chunks belong to the queue, and must not change afterwards. Returned bytes must not change either,
- * because they may share memory with later ones.
+ * A queue of bytes. Pushed chunks belong to the queue, and must not change afterwards. Returned bytes must
+ * not change either, because they may share memory with later bytes.
  */
 export class ByteQueue {
   readonly #chunks: Uint8Array[] = [];
-  /** Index of the first waiting chunk, and offset of its first byte. */
+  /** Index of the first waiting chunk, and the offset of its first waiting byte. */
   #head = 0;
   #offset = 0;
   #length = 0;
-  /** Buffer whose written part is the last chunk, with room after it. Empty when the last chunk is foreign. */
+  /**
+   * Own buffer whose written part is the last chunk, with room after it. Empty when the last chunk came from
+   * a caller.
+   */
   #room: Uint8Array = NONE;
-  /** The buffer of which the first chunk is the written part, once peek() has made one. */
+  /** Own buffer whose written part is the first chunk, after peek() has made one. */
   #straight: Uint8Array = NONE;
 
-  /** How many bytes wait. */
+  /** Number of waiting bytes. */
   get length(): number {
     return this.#length;
   }
@@ -58,26 +65,26 @@ export class ByteQueue {
     this.#length += chunk.length;
   }
 
-  /** Adds bytes that are lent: they may be written to afterwards. */
+  /** Adds a copy of bytes that the caller may change afterwards. */
   pushCopy(bytes: Uint8Array): void {
     const isGathered = this.#length > 0 && bytes.length <= SMALL_BYTES;
     this.push(isGathered ? bytes : Buffer.from(bytes));
   }
 
-  /** Takes the next `count` bytes; undefined while there are fewer. */
+  /** Takes the next `count` bytes. Returns undefined while there are fewer. */
   take(count: number): Uint8Array | undefined {
     const bytes = this.#first(count) ?? (count <= this.#length ? this.#joined(count) : undefined);
     if (bytes !== undefined) this.#consume(count);
     return bytes;
   }
 
-  /** The next bytes as far as they lie together, not copied; undefined when none wait. */
+  /** Takes the waiting bytes of the first chunk without a copy. Returns undefined when no bytes wait. */
   takeChunk(): Uint8Array | undefined {
     const chunk = this.#chunks[this.#head];
     return chunk === undefined ? undefined : this.take(chunk.length - this.#offset);
   }
 
-  /** Returns the next `count` bytes without taking them; undefined while there are fewer. */
+  /** Returns the next `count` bytes without taking them, or undefined while there are fewer. */
   peek(count: number): Uint8Array | undefined {
     const bytes = this.#first(count);
     if (bytes !== undefined || count > this.#length) return bytes;
@@ -93,8 +100,8 @@ export class ByteQueue {
   }
 
   /**
-   * Index of `byte` from the next byte on, or -1. Searches at most `max` bytes, from number `from`: pass the number of bytes already
-   * searched, so that a long line costs no more than its length.
+   * Returns the index of `byte`, counted from the next byte, or -1. Searches up to index `max`, starting at
+   * index `from`. Pass the number of bytes already searched, so that a long line is searched once.
    */
   indexOf(byte: number, from: number = 0, max: number = Infinity): number {
     const end = Math.min(this.#length, from + max);
@@ -117,7 +124,7 @@ export class ByteQueue {
     this.#room = this.#straight = NONE;
   }
 
-  /** Without a copy, if the first chunk has so many. */
+  /** Takes `count` bytes without a copy if the first chunk has that many. */
   #first(count: number): Uint8Array | undefined {
     if (count === 0) return NONE;
     const chunk = this.#chunks[this.#head];
@@ -151,7 +158,7 @@ export class ByteQueue {
     let left = this.#offset + count;
     while (left >= this.#chunks[this.#head]!.length) {
       left -= this.#chunks[this.#head]!.length;
-      this.#chunks[this.#head++] = NONE; // releases its memory
+      this.#chunks[this.#head++] = NONE; // releases the chunk's memory
       this.#straight = NONE;
     }
     this.#offset = left;
@@ -161,7 +168,7 @@ export class ByteQueue {
     }
   }
 
-  /** Copies a small chunk after the last one if that is an own buffer with room, else into a new one. */
+  /** Copies a small chunk after the last one if that is an own buffer with room, else into a new buffer. */
   #gather(chunk: Uint8Array): void {
     const index = this.#chunks.length - 1;
     const last = this.#chunks[index]!;
@@ -177,8 +184,8 @@ export class ByteQueue {
   }
 
   /**
-   * Moves bytes of later chunks behind those of the first, until it has `count`. The buffer is twice as large as requested, so reading one
-   * byte more each time copies each byte a bounded number of times.
+   * Joins bytes of later chunks to the first, until it has `count`. The buffer is twice as large as
+   * requested. So a reader that asks for one byte more each time copies each byte a limited number of times.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {
@@ -190,7 +197,7 @@ export class ByteQueue {
     }
     while (this.#chunks[this.#head]!.length - this.#offset < count) {
       const written = this.#chunks[this.#head]!.length;
-      const next = this.#chunks[this.#head + 1]!; // `count` bytes wait, so it exists
+      const next = this.#chunks[this.#head + 1]!; // `count` bytes wait, so there is a next chunk
       const part = next.subarray(0, this.#straight.length - written);
       this.#straight.set(part, written);
       if (part.length < next.length) this.#chunks[this.#head + 1] = next.subarray(part.length);
@@ -200,7 +207,10 @@ export class ByteQueue {
     if (this.#head === this.#chunks.length - 1) this.#room = this.#straight;
   }
 
-  /** The chunk of byte number `at` < length, and the number of its first byte: from the end if that is nearer. */
+  /**
+   * Returns the chunk that contains the byte at index `at`, and the index of the chunk's first byte. Searches
+   * from the nearer end.
+   */
   #chunkAt(at: number): [index: number, start: number] {
     let index = this.#head;
     let start = 0;
@@ -219,7 +229,7 @@ export class ByteQueue {
   }
 }
 
-/** The bytes as a Buffer, without a copy. */
+/** Returns the bytes as a Buffer, without a copy. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

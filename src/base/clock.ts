@@ -1,7 +1,9 @@
 /**
- * The clock: the only reader of the time and the only setter of timers. Tests hand in one that they move themselves.
+ * The clock: all code reads the time and sets timers through it. Tests pass a clock that they move
+ * themselves.
  */
-import { performance } from 'node:perf_hooks'; // the global of that name is looked up for each reading: a tenth of its cost
+// a constant, because looking up the global costs ten times the reading
+import { performance } from 'node:perf_hooks';
 
 /** Times are in milliseconds unless the name says otherwise. */
 export interface Clock {
@@ -9,37 +11,41 @@ export interface Clock {
   nowMs(): number;
   /** Microseconds since the epoch. */
   nowMicros(): number;
-  /** Milliseconds, with fractions, that never run backwards; the origin means nothing. */
+  /** Milliseconds with fractions that never run backwards. The origin has no meaning. */
   monotonicMs(): number;
-  /** Calls `fn` once after `ms`; disposing cancels. Never keeps the process alive by itself. */
+  /** Calls `fn` once after `ms`. Disposing cancels the call. The timer does not keep the process alive. */
   after(ms: number, fn: () => void): Disposable;
-  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  /** Resolves after `ms`. Rejects with the signal's reason when the signal aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Lets `ms` pass where a pause is an end in itself, and no timer of a test. Default: {@link sleep}; a clock that is moved by hand moves. */
+  /**
+   * Waits for `ms` when waiting itself is the purpose. Default: {@link sleep}. A manual clock moves forward
+   * by `ms` instead.
+   */
   pass?(ms: number): Promise<void>;
 }
 
-/** Lets time pass by a clock. */
+/** Waits for some time by a clock. */
 export function pass(clock: Clock, ms: number): Promise<void> {
   return clock.pass?.(ms) ?? clock.sleep(ms);
 }
 
-/** Beyond it, wall and monotonic time have parted. */
+/** Microseconds by which the wall-clock time may differ from monotonic time before it is read again. */
 const STEP_MS = 5;
-/** Offset from monotonic time to wall-clock microseconds. */
+/** Offset from monotonic time to wall-clock time in microseconds. */
 let originMs = performance.timeOrigin;
 
-/** The machine's time. */
+/** The clock of the machine. */
 export const systemClock: Clock = Object.freeze({
   nowMs: () => Date.now(),
   nowMicros: () => {
     const sinceStartMs = performance.now();
     const wallMs = Date.now();
-    // the system's clock was set, or the machine slept, which monotonic time does not show
+    // The system's clock was set, or the machine slept, which monotonic time does not show
     if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
     return Math.round((originMs + sinceStartMs) * 1000);
   },
-  monotonicMs: performance.now.bind(performance), // read twice for each request: a wrapper function would cost a sixth of it
+  // read twice for each request, and a wrapper function would add a sixth to its cost
+  monotonicMs: performance.now.bind(performance),
   after(ms: number, fn: () => void): Disposable {
     const timer = setTimeout(fn, ms).unref();
     return { [Symbol.dispose]: () => clearTimeout(timer) };

@@ -4,15 +4,18 @@
  *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
  *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
  *
- * Text stays text until it is read; its type comes from the default, or from `cast`. The environment is copied once, and overrides
- * loadDict() whenever that is called.
+ * Text stays text until it is read. Its type comes from the default or from `cast`. The environment is copied
+ * once, and overrides loadDict() whenever that is called.
  */
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
 import { closest, shown } from './options.ts';
 import type { Declared, Place } from './findings.ts';
 
-/** Where the application runs: config `env`, variable `SVC_ENV`. Decides cookie prefixes, documentation and the development provider. */
+/**
+ * Environment of the application: config `env`, variable `SVC_ENV`. It decides about cookie prefixes,
+ * documentation and the development provider.
+ */
 export type Env = 'production' | 'development' | 'test';
 
 /** Sources of a {@link Config}. They are copied. */
@@ -21,25 +24,25 @@ interface ConfigOptions {
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;
   /** The `config` of `new Svc({ config })`. */
   readonly values?: Readonly<Record<string, unknown>> | undefined;
-  /** The highest layer. Default `process.env`; only names that begin with `SVC_` are kept. */
+  /** The highest layer. Default `process.env`. Only names that begin with `SVC_` are kept. */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-/** How the text of a setting becomes a value. */
+/** Conversion of a setting's text to a value. */
 export interface CastOptions<T> {
   /**
-   * Gets only strings; other values are returned unchanged. An exception, `undefined` and NaN mean that the text is invalid. `Number` and
-   * `Boolean` parse strictly, like a number or boolean default.
+   * Called with strings only; other values are returned unchanged. An exception, `undefined` and NaN mean
+   * that the text is invalid. `Number` and `Boolean` parse strictly, like a number or boolean default.
    */
   readonly cast: (text: string) => T;
-  /** Expected values, for the error: `'a comma-separated list of hosts'`. */
+  /** Description of valid values for the error: `'a comma-separated list of hosts'`. */
   readonly needs?: string | undefined;
 }
 
 /** Layer that has a key; `none` without one. */
 type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 
-/** One key that has been read, for `svc check`. */
+/** A key that has been read, for `svc check`. */
 interface ConfigRead {
   readonly key: string;
   readonly variable: string;
@@ -50,7 +53,7 @@ interface ConfigRead {
   readonly source: ConfigSource;
 }
 
-/** A variable `SVC_*` that was not read, with the most similar known name. */
+/** A variable `SVC_*` that was not read, and the most similar known name. */
 interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
@@ -70,7 +73,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** Where all keys are read that are read now. */
+  /** Place that counts as the reader during {@link readFrom}. */
   #here: Declared | undefined;
   #isFrozen = false;
 
@@ -84,7 +87,8 @@ export class Config {
   }
 
   /**
-   * Returns a setting, or `fallback` if no layer has it. Without fallback and cast the value is returned unchanged.
+   * Returns a setting, or `fallback` if no layer has it. Without fallback and cast the value is returned
+   * unchanged.
    *
    * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text. Booleans are true/false, 1/0,
    * yes/no, on/off in any case. A string is unchanged, also if empty.
@@ -111,7 +115,7 @@ export class Config {
     return result;
   }
 
-  /** Reads several settings in one place: it is looked for once. */
+  /** Runs a function whose reads all get one place, so that the stack is inspected only once. */
   together<T>(read: () => T): T {
     this.#here = declaredHere();
     try {
@@ -121,7 +125,10 @@ export class Config {
     }
   }
 
-  /** The environment; `production` by default. @throws SvcError `E_CONFIG_CAST` for any other word */
+  /**
+   * Environment of the application. `production` by default.
+   * @throws SvcError `E_CONFIG_CAST` for any other word
+   */
   get env(): Env {
     const text = this.get('env', 'production');
     const env = ENVS.find((candidate) => candidate === text);
@@ -131,8 +138,8 @@ export class Config {
   }
 
   /**
-   * Adds values above the constructor's and below the environment's; a later call wins over an earlier one. Keys may be
-   * camelCase, snake_case or the variable's name; `undefined` is as if the key were not there.
+   * Adds values above the constructor's and below the environment's. A later call wins over an earlier one.
+   * Keys may be camelCase, snake_case or the variable's name. `undefined` counts as absent.
    *
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */
@@ -142,17 +149,23 @@ export class Config {
     return this;
   }
 
-  /** Refuses later calls of loadDict(): the application runs with the settings it was compiled with. */
+  /**
+   * Makes later calls of loadDict() throw, because the application runs with the settings it was compiled
+   * with.
+   */
   freeze(): void {
     this.#isFrozen = true;
   }
 
-  /** Every key read so far, by its camelCase name; a later read with a fallback or cast completes an earlier one. */
+  /**
+   * Every key read so far, by its camelCase name. A later read with a fallback or cast completes an earlier
+   * one.
+   */
   reads(): ReadonlyMap<string, ConfigRead> {
     return this.#reads;
   }
 
-  /** Where a key of {@link reads} was read first. */
+  /** Returns the place where a key of {@link reads} was first read. */
   placeOf(key: string): Place | undefined {
     return this.#places.get(key)?.place;
   }
@@ -162,12 +175,15 @@ export class Config {
     return this.#find(variableOf(key)).value;
   }
 
-  /** The layer of a setting. */
+  /** Returns the layer that has a setting. */
   sourceOf(key: string): ConfigSource {
     return this.#find(variableOf(key)).source;
   }
 
-  /** The variables `SVC_*` of the environment that belong to no key read, defaulted, passed in or loaded: misspelt, most likely. */
+  /**
+   * Returns the variables `SVC_*` of the environment whose keys were neither read, defaulted, passed in nor
+   * loaded. Most are misspelt.
+   */
   unknownVariables(): readonly UnknownVariable[] {
     const known = new Set([
       `${PREFIX}ENV`,
@@ -220,7 +236,10 @@ export class Config {
   }
 }
 
-/** The variable of a key: `pageSize`, `page_size` and `SVC_PAGE_SIZE` are `SVC_PAGE_SIZE`; `baseURL` is `SVC_BASE_URL`. */
+/**
+ * Returns the variable of a key. `pageSize`, `page_size` and `SVC_PAGE_SIZE` give `SVC_PAGE_SIZE`; `baseURL`
+ * gives `SVC_BASE_URL`.
+ */
 export function variableOf(key: string): string {
   return namesOf(key).variable;
 }
@@ -242,7 +261,7 @@ function namesOf(key: string): Names {
   return names;
 }
 
-/** The camelCase key of a variable: `SVC_PAGE_SIZE` is `pageSize`. */
+/** Returns the camelCase key of a variable: `pageSize` for `SVC_PAGE_SIZE`. */
 export function keyOf(variable: string): string {
   return variable
     .slice(PREFIX.length)
@@ -250,9 +269,9 @@ export function keyOf(variable: string): string {
     .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Settings by variable name, so that every spelling of a key meets in one place. */
+/** Returns settings by variable name, so that every spelling of a key has one entry. */
 type Layer = Map<string, unknown>;
-/** However it is spelt, a setting has one variable, and one key. */
+/** Names of a setting: every spelling has one variable and one key. */
 interface Names {
   readonly variable: string;
   readonly key: string;
@@ -260,7 +279,7 @@ interface Names {
 type Kind = ConfigRead['cast'];
 type Cast = ((text: string) => unknown) | undefined;
 
-/** Keys are written in the program, so they are few; a program that makes them up must not fill the memory. */
+/** Maximum number of cached names. Programs use few keys; computed keys must not fill the memory. */
 const MOST_REMEMBERED = 1_000;
 const NAMES = new Map<string, Names>();
 const REFUSED: unique symbol = Symbol('refused');
@@ -295,7 +314,7 @@ function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unkn
   }
 }
 
-/** Values from code have their type already; a cast reads strings only. */
+/** Values from code already have their type, so a cast reads strings only. */
 function fromValue(value: unknown, kind: Kind): unknown {
   return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))
     ? value
@@ -316,7 +335,7 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
     const value = cast(text);
     return value === undefined || Number.isNaN(value) ? REFUSED : value;
   } catch {
-    return REFUSED; // the error is not used as cause: most quote the value
+    return REFUSED; // the error is not passed as cause, because most errors quote the value
   }
 }
 

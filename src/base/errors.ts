@@ -1,5 +1,6 @@
 /**
- * Errors: mistakes of an operator or programmer, from the table in faults.ts, and exceptions that become HTTP responses.
+ * Errors: SvcError for operators and programmers, with texts from faults.ts, and exceptions that become HTTP
+ * responses.
  *
  *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
  *   HTTPException   the request must stop here: status, public detail, headers; nothing else
@@ -9,11 +10,14 @@ import { faultOf } from './faults.ts';
 import type { FaultArguments, FaultCode } from './faults.ts';
 import type { Finding } from './findings.ts';
 
-/** A mistake in configuration or code: `code` for the reference, `message` for what was found, `remedy` for what to do. */
+/**
+ * A mistake in configuration or code: `code` for the reference, `message` with the finding, `remedy` with the
+ * solution.
+ */
 export class SvcError<C extends FaultCode = FaultCode> extends Error {
   readonly code: C;
   readonly remedy: string;
-  /** For `E_COMPILE` every mistake found; else empty. */
+  /** All findings of `E_COMPILE`; empty for other codes. */
   readonly findings: readonly Finding[];
 
   constructor(
@@ -33,14 +37,14 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   }
 }
 
-/** Errors whose cause {@link errorAfter} has set. An error that is thrown again gets the new cause in place of the old one. */
+/** Errors whose cause {@link errorAfter} has set. If such an error is thrown again, its cause is replaced. */
 const REPLACING = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
 /**
- * Returns `error`, which was thrown while `replaced` was handled. The chain of causes of `error` ends with `replaced`, so that a
- * log shows both. A value that is not an Error becomes part of an AggregateError. An error that cannot have a cause, and one that is
- * a cause of `replaced` itself, is returned as it is.
+ * Returns `error`, which was thrown while `replaced` was handled. The chain of causes of `error` ends with
+ * `replaced`, so that a log shows both. A value that is not an Error becomes part of an AggregateError. An
+ * error is returned unchanged if it cannot have a cause, or is a cause of `replaced`.
  */
 export function errorAfter(error: unknown, replaced: unknown): unknown {
   if (!(error instanceof Error)) return new AggregateError([error, replaced]);
@@ -55,7 +59,7 @@ export function errorAfter(error: unknown, replaced: unknown): unknown {
   return error;
 }
 
-/** Whether `error` is `other`, or has it in its chain of causes. */
+/** Whether `error` is `other`, or has `other` in its chain of causes. */
 function isCauseOf(error: unknown, other: unknown): boolean {
   let at = other;
   for (let depth = 0; at !== error && at instanceof Error && depth < MAX_CAUSES; depth++) at = at.cause;
@@ -66,13 +70,16 @@ function isCauseOf(error: unknown, other: unknown): boolean {
 export interface HTTPExceptionOptions {
   /** Response headers by name, for example `{ 'Retry-After': '60' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** A stable machine-readable word, sent as the member `code` of the problem. */
+  /** A stable machine-readable code, sent as the member `code` of the problem. */
   readonly code?: string | undefined;
-  /** Cause: logged with a 5xx, never sent to the client. */
+  /** Cause of the exception. It is logged with a 5xx, and never sent to the client. */
   readonly cause?: unknown;
 }
 
-/** One problem of the input: where (`['body', 'home', 'city']`), which rule, and a sentence without the submitted value. */
+/**
+ * One problem of the input: its place (`['body', 'home', 'city']`), the broken rule, and a sentence without
+ * the submitted value.
+ */
 export interface Issue {
   readonly loc: readonly (string | number)[];
   readonly code: string;
@@ -80,8 +87,8 @@ export interface Issue {
 }
 
 /**
- * Stops the request with a status and a detail that the client may read. Rendered as RFC 9457 problem+json inside the
- * middleware pipeline. `status` is an integer 400 ... 599.
+ * Stops the request with a status and a detail that the client may read. Rendered as RFC 9457 problem+json
+ * inside the middleware pipeline. `status` is an integer 400 ... 599.
  */
 export class HTTPException extends Error {
   readonly status: number;
@@ -98,7 +105,7 @@ export class HTTPException extends Error {
   ) {
     super(detail ?? statusTitle(status), 'cause' in options ? { cause: options.cause } : undefined);
     if (!Number.isInteger(status) || status < 400 || status > 599)
-      throw new RangeError(`HTTPException needs a status 400 … 599, found ${status}`);
+      throw new RangeError(`HTTPException needs a status from 400 to 599, found ${status}`);
     this.name = new.target.name;
     this.status = status;
     this.detail = detail;
@@ -109,12 +116,12 @@ export class HTTPException extends Error {
 }
 
 /**
- * Makes an exception without a stack. The stack of a refusal is not used, a flood makes many, and capturing it costs more than everything
- * else (`tooLarge` of test/bench/http.ts). @internal
+ * Creates an exception without a stack. The stack of a refusal is not used, and capturing it costs more than
+ * everything else (`tooLarge` of test/bench/http.ts). A flood of requests would multiply that cost. @internal
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
-  Reflect.set(Error, 'stackTraceLimit', 0); // false where intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', 0); // False when intrinsics are frozen
   try {
     return make();
   } finally {
@@ -134,13 +141,13 @@ export class Unauthorized extends HTTPException {
     super(401, detail, options);
   }
 }
-/** 403: authenticated, and not allowed. */
+/** 403: the client is authenticated and not allowed. */
 export class Forbidden extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(403, detail, options);
   }
 }
-/** 404: no resource, or none that this client may see. */
+/** 404: the resource does not exist, or this client may not know of it. */
 export class NotFound extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(404, detail, options);
@@ -152,19 +159,19 @@ export class MethodNotAllowed extends HTTPException {
     super(405, detail, options);
   }
 }
-/** 413: the body is larger than this route reads. */
+/** 413: the body is larger than the route's limit. */
 export class PayloadTooLarge extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(413, detail, options);
   }
 }
-/** 500: a failure that the application declares itself; logged like an unhandled one. */
+/** 500: a failure that the application declares itself. It is logged like an unhandled error. */
 export class InternalError extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(500, detail, options);
   }
 }
-/** 409: the request conflicts with the state of the resource: a name is taken, a version is old. */
+/** 409: the request conflicts with the state of the resource: a name is taken, or a version is outdated. */
 export class Conflict extends HTTPException {
   constructor(
     detail?: string,
@@ -173,7 +180,10 @@ export class Conflict extends HTTPException {
     super(409, detail, options);
   }
 }
-/** 422: the input is well-formed and breaks a rule of the application. Input that does not fit its schema is {@link BadRequest}. */
+/**
+ * 422: the input is well-formed and breaks a rule of the application. For input that does not fit its schema
+ * use {@link BadRequest}.
+ */
 export class UnprocessableContent extends HTTPException {
   constructor(
     detail?: string,
@@ -184,7 +194,7 @@ export class UnprocessableContent extends HTTPException {
 }
 /** Options of {@link TooManyRequests}. */
 export interface TooManyRequestsOptions extends HTTPExceptionOptions {
-  /** After how many seconds the client may try again, 0 or more: sent as `Retry-After`, rounded up. */
+  /** Seconds after which the client may try again, 0 or more. Sent as `Retry-After`, rounded up. */
   readonly retryAfterSeconds?: number | undefined;
 }
 /** 429: too many requests. Add the time of the next attempt: `new TooManyRequests('Three exports an hour', { retryAfterSeconds: 1_200 })`. */
@@ -206,20 +216,22 @@ function retryAfter(seconds: number): string {
   return String(Math.ceil(seconds));
 }
 
-/** 503: the time limit of the request is over. Also the reason of `req.signal`, and thrown into generators. */
+/**
+ * 503: the time limit of the request has passed. Also the reason of `req.signal`, and thrown into generators.
+ */
 export class RequestTimeout extends HTTPException {
   constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) {
     super(503, detail, options);
   }
 }
-/** 503: a RecordStore holds as many live records as it may. */
+/** 503: a RecordStore holds its maximum number of live records. */
 export class StoreFull extends HTTPException {
   constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) {
     super(503, detail, options);
   }
 }
 
-/** The client left before its request was complete, or before the response. No response is sent. */
+/** The client closed the connection before its request or the response was complete. No response is sent. */
 export class ClientDisconnected extends Error {
   constructor() {
     super('The client closed the connection');
@@ -268,12 +280,17 @@ const TITLES: Readonly<Record<number, string>> = {
   511: 'Network Authentication Required',
 };
 
-/** The registered phrase of an error status (RFC 9110 §15), or the class of an unregistered one. */
+/**
+ * Returns the registered phrase of an error status (RFC 9110 §15), or the class of an unregistered status.
+ */
 export function statusTitle(status: number): string {
   return TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error');
 }
 
-/** Challenge of a session: RFC 9110 §11.6.1 requires one, and no scheme is registered. */
+/**
+ * Challenge for session authentication: RFC 9110 §11.6.1 requires one, and no scheme is registered for
+ * sessions.
+ */
 export const SESSION_SCHEME = 'Session';
 
 /** 401: the session has no user. It is a separate class so that an exception handler can redirect to the login page. */

@@ -1,35 +1,37 @@
 /**
- * Findings: mistakes of an application, with the place of declaration and a remedy.
+ * Findings: mistakes in an application, with the place of the declaration and a remedy.
  *
- * `compileAll()` throws all of them as one `SvcError`; `svc check` prints the same records.
+ * `compileAll()` throws all findings as one `SvcError`; `svc check` prints the same findings.
  */
 import { fileURLToPath } from 'node:url';
 import { ownFolders } from './package-root.ts';
 
-/** How much a finding matters: an `error` keeps an application from compiling, or a deploy from passing. */
+/** Severity of a finding. An `error` makes compilation or a deployment check fail. */
 export type Severity = 'error' | 'warning' | 'info';
 
-/** Where a declaration was written: a file URL or path, and one-based line and column. */
+/** Place of a declaration: a file URL or path, and one-based line and column. */
 export interface Place {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** One mistake. `rule` is permanent (`SVC101`, or `plugin/rule` for rules of plugins); the wording is not. */
+/**
+ * A finding. `rule` is permanent (`SVC101`, or `plugin/rule` for rules of plugins); the wording may change.
+ */
 export interface Finding {
   readonly rule: `SVC${number}` | `${string}/${string}`;
   readonly severity: Severity;
   /** Subject, for example `POST /users`. */
   readonly subject: string;
   readonly message: string;
-  /** The reason, where that of the rule is about another variant of it. */
+  /** Explanation that replaces the rule's own for a variant of the mistake. */
   readonly why?: string | undefined;
   readonly remedy: string;
   readonly place?: Place | undefined;
 }
 
-/** Result of `app.check()`. `ok` is false if one finding is an error. */
+/** Result of `app.check()`. `ok` is false if any finding is an error. */
 export interface Report {
   readonly schemaVersion: 1;
   readonly ok: boolean;
@@ -37,7 +39,7 @@ export interface Report {
   readonly suppressed: readonly Finding[];
 }
 
-/** A place that is computed on demand: formatting a stack costs far more than capturing it. */
+/** A place that is computed on demand, because formatting a stack costs far more than capturing it. */
 export interface Declared {
   readonly place: Place;
 }
@@ -45,8 +47,8 @@ export interface Declared {
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
- * Records the caller's place: the innermost stack frame outside this package. `by` is the package's function that the program called:
- * there may be thousands of calls, and few frames have to be kept for each.
+ * Captures the caller's place: the innermost stack frame outside this package. `by` is the function of this
+ * package that the program called. There may be thousands of calls, so few frames are captured for each.
  */
 export function declaredHere(by?: AnyFunction): Declared {
   return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
@@ -54,14 +56,16 @@ export function declaredHere(by?: AnyFunction): Declared {
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** Two frames: the caller may be a function of V8, as in `Reflect.apply(app.get, app, args)`. */
+/** Two frames, because the caller may be a function of V8, as in `Reflect.apply(app.get, app, args)`. */
 const FRAMES = 2;
 
-/** Takes half the time of a whole stack, and half its memory: there may be 10,000 routes. */
+/**
+ * Captures few frames: that takes half the time and memory of a whole stack, and there may be 10,000 routes.
+ */
 function framesBelow(by: AnyFunction): { readonly stack?: string } {
   const { stackTraceLimit } = Error;
   const frames = {};
-  Reflect.set(Error, 'stackTraceLimit', FRAMES); // false where intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', FRAMES); // False when intrinsics are frozen
   Error.captureStackTrace(frames, by);
   Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
   return frames;
@@ -84,7 +88,10 @@ class CapturedPlace implements Declared {
   }
 }
 
-/** The first frame of a V8 stack outside this package and Node itself; `<unknown>` 0:0 when there is none. */
+/**
+ * Returns the first frame of a V8 stack outside this package and Node itself; `<unknown>` 0:0 if there is
+ * none.
+ */
 export function placeOf(stack: string): Place {
   for (const line of stack.split('\n')) {
     const frame = /^\s+at (?:.*? \()?((?:file:\/\/|\/|[A-Za-z]:\\).+?):(\d+):(\d+)\)?$/.exec(line);
@@ -96,14 +103,15 @@ export function placeOf(stack: string): Place {
   return UNKNOWN;
 }
 
-let folders: readonly string[] | undefined; // a start without findings needs none
+// computed on first use, because a start without findings does not need it
+let folders: readonly string[] | undefined;
 
 function isOwn(file: string): boolean {
   folders ??= ownFolders();
   return folders.some((folder) => file.startsWith(folder));
 }
 
-/** Path of a file from the address in a stack frame: without `%20`. */
+/** Returns the file path of an address in a stack frame, with `%20` and similar decoded. */
 export function fileOfPlace({ file }: { readonly file: string }): string {
   return file.startsWith('file:') ? fileURLToPath(file) : file;
 }

@@ -1,10 +1,10 @@
 /**
- * Text in HTML.
+ * HTML escaping of text.
  */
 
 /**
- * Escapes text for HTML: for content, and for quoted attributes. Not for scripts, styles, names of tags or attributes, nor for URLs,
- * which may begin with `javascript:`.
+ * Escapes text for HTML content and quoted attributes. Not for scripts, styles, names of tags or attributes.
+ * Not for URLs either, which may begin with `javascript:`.
  *
  *   new HTMLResponse(`<p title="${escapeHtml(title)}">${escapeHtml(name)}</p>`)
  */

@@ -1,9 +1,9 @@
 /**
- * A clock that moves only on demand: for tests of code that takes a `Clock`.
+ * A clock that moves only on demand, for tests of code that takes a `Clock`.
  */
 import type { Clock } from './clock.ts';
 
-/** Monday, 2024-01-01T00:00:00Z: any fixed moment will do. */
+/** Default start: Monday, 2024-01-01T00:00:00Z. Any fixed moment is suitable. */
 const START_MS = 1_704_067_200_000;
 
 interface Timer {
@@ -11,7 +11,10 @@ interface Timer {
   readonly fn: () => void;
 }
 
-/** Time that passes only by {@link ManualClock.advance}. Nothing here sleeps, and no timer keeps the process alive. */
+/**
+ * A clock whose time only passes by {@link ManualClock.advance}. It never sleeps, and its timers do not keep
+ * the process alive.
+ */
 export class ManualClock implements Clock {
   #wallMs: number;
   #elapsedMs = 0;
@@ -22,7 +25,7 @@ export class ManualClock implements Clock {
     this.#wallMs = startMs;
   }
 
-  /** How many timers wait: 0 at the end of a test means that everything was cleaned up. */
+  /** Number of waiting timers. 0 at the end of a test means that all were cleaned up. */
   get pending(): number {
     return this.#timers.size;
   }
@@ -61,8 +64,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time by `ms`, and fires due timers in order, each at its own time. After each timer, and at the end, the event loop turns
-   * once, so that waiting code has run, and may have set timers of its own.
+   * Moves the time by `ms` and fires due timers in order, each at its own time. After each timer, and at the
+   * end, the event loop turns once. So waiting code runs, and may set timers of its own.
    */
   async advance(ms: number): Promise<void> {
     const endMs = this.#elapsedMs + ms;
@@ -76,12 +79,12 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Moves the clock by itself: a waiting caller would wait for ever. */
+  /** Moves the clock by itself, because a waiting caller would otherwise wait forever. */
   pass(ms: number): Promise<void> {
     return this.advance(ms);
   }
 
-  /** Sets the wall clock, as an administrator would: neither timers nor monotonicMs() take notice. */
+  /** Sets the wall clock, as an administrator would. Neither timers nor monotonicMs() are affected. */
   setWallMs(epochMs: number): void {
     this.#wallMs = epochMs;
   }
@@ -94,7 +97,8 @@ export class ManualClock implements Clock {
   #nextUntil(endMs: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of this.#timers) {
-      if (timer.dueMs <= endMs && (next === undefined || timer.dueMs < next.dueMs)) next = timer; // a Set keeps the order of setting
+      // a Set keeps the order in which timers were set
+      if (timer.dueMs <= endMs && (next === undefined || timer.dueMs < next.dueMs)) next = timer;
     }
     return next;
   }

@@ -1,11 +1,15 @@
 /**
- * Ends the process with one line where Node.js is too old, in place of an error about syntax or a missing name of a module.
+ * Ends the process with a one-line message on an unsupported Node.js, before it fails with a syntax error or
+ * missing export.
  *
- * The first import of every entry: it runs before the other modules do. They must link on an old Node.js until then, so what is newer than
- * Node.js 20.12 is not imported by name from a module of Node.js, and the build writes no `using`.
+ * Every entry imports this module first, so that it runs before the others. The others must still link on an
+ * old Node.js. So they import nothing newer than Node.js 20.12 by name, and the build writes no `using`.
  */
 
-/** Whether it is a version that the package runs on; as bin/need-node.cjs, which npm scripts run. */
+/**
+ * Whether the package supports a version of Node.js. bin/need-node.cjs, which npm scripts run, contains the
+ * same check.
+ */
 export function isSupportedNode(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major === 24 ? minor >= 16 : major === 26 ? minor >= 1 : major > 26;
@@ -13,7 +17,7 @@ export function isSupportedNode(version: string): boolean {
 
 if (!isSupportedNode(process.versions.node)) {
   process.stderr.write(
-    `svc needs Node.js 24.18.1 or later, of the 26 line 26.5.1 or later; found ${process.versions.node} at ${process.execPath}. Get one with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org\n`,
+    `svc needs Node.js 24.18.1 or a later 24, or 26.5.1 or later; found ${process.versions.node} at ${process.execPath}. Get one with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org\n`,
   );
   process.exit(2);
 }

@@ -1,21 +1,23 @@
 /**
- * Options objects: each read once, checked by name and range, never written to.
+ * Options objects. Each is read once, checked by name and range, and never written to.
  *
  *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
  */
 import { SvcError } from './errors.ts';
 
-/** How one option is read: `accepts` validates, `needs` describes valid values, `fallback` is the default. */
+/**
+ * Definition of one option: `accepts` validates, `needs` describes valid values, `fallback` is the default.
+ */
 export interface OptionKind<T> {
   readonly needs: string;
   readonly fallback: T;
   accepts(value: unknown): boolean;
 }
 
-/** The values an options table describes. */
+/** The values that a table of options describes. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
-/** An integer of `least ... greatest`. */
+/** An integer from `least` to `greatest`. */
 export function int(fallback: number, least: number, greatest: number): OptionKind<number> {
   return {
     fallback,
@@ -25,12 +27,12 @@ export function int(fallback: number, least: number, greatest: number): OptionKi
   };
 }
 
-/** An integer of `least ... greatest`, or none. */
+/** An integer from `least` to `greatest`, or absent. */
 export function optionalInt(least: number, greatest: number): OptionKind<number | undefined> {
   return { ...int(least, least, greatest), fallback: undefined };
 }
 
-/** A finite number of `least ... greatest`. */
+/** A finite number from `least` to `greatest`. */
 export function number(fallback: number, least: number, greatest: number): OptionKind<number> {
   return {
     fallback,
@@ -39,14 +41,14 @@ export function number(fallback: number, least: number, greatest: number): Optio
   };
 }
 
-/** `true` or `false`; with no fallback it may be absent. */
+/** `true` or `false`. Without a fallback it may be absent. */
 export function bool(): OptionKind<boolean | undefined>;
 export function bool(fallback: boolean): OptionKind<boolean>;
 export function bool(fallback?: boolean): OptionKind<boolean | undefined> {
   return { fallback, needs: 'true or false', accepts: isBoolean };
 }
 
-/** A string; with no fallback it may be absent. */
+/** A string. Without a fallback it may be absent. */
 export function text(): OptionKind<string | undefined>;
 export function text(fallback: string): OptionKind<string>;
 export function text(fallback?: string): OptionKind<string | undefined> {
@@ -62,7 +64,7 @@ export function oneOf<const T extends string>(words: readonly T[], fallback: T):
   };
 }
 
-/** Anything that `accepts` lets through, absent by default: functions, stores, lists. */
+/** Any value for which `accepts` returns true, absent by default: functions, stores, lists. */
 export function given<T>(
   needs = 'a value',
   accepts: (value: unknown) => boolean = () => true,
@@ -116,12 +118,12 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
       throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
     values[name] = value === undefined ? kind.fallback : value;
   }
-  return values as OptionValues<K>; // each name was read by the kind that types it
+  return values as OptionValues<K>; // each value was validated by the kind that gives its type
 }
 
 /**
- * Reads only the given options of `kinds`; absent and `undefined` ones are absent from the result. For objects of which there may be
- * thousands, each with a few of many options.
+ * Reads only the given options of `kinds`; absent and `undefined` options are absent from the result. For
+ * objects that a program may have thousands of, each with few of many options.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -144,12 +146,13 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
   return values as Partial<OptionValues<K>>; // each option was checked above
 }
 
-/** A copy of an object without the members that are undefined. */
+/** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T; // the rest is unchanged
+  // the other members are unchanged
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 
-/** A value as an error may show it: short, and never a string's content, which may be a secret. */
+/** Describes a value for an error. Never shows the content of a string, which may be a secret. */
 export function shown(value: unknown): string {
   if (typeof value === 'string') return `a string of ${value.length} characters`;
   if (typeof value === 'number' || typeof value === 'boolean' || value === null || value === undefined)
@@ -164,7 +167,10 @@ export function shown(value: unknown): string {
         : 'an object';
 }
 
-/** The candidate that `word` probably means, or undefined: at most a third of its letters differ, and at most 3; or it is a prefix. */
+/**
+ * Returns the candidate that `word` probably means, or undefined. At most a third of its letters and at most
+ * 3 may differ, or it is a prefix.
+ */
 export function closest(word: string, given: Iterable<string>): string | undefined {
   const candidates = [...given];
   let best: string | undefined;
@@ -180,7 +186,10 @@ export function closest(word: string, given: Iterable<string>): string | undefin
   );
 }
 
-/** Number of insertions, deletions, replacements and swaps of neighbours between two words (optimal string alignment). */
+/**
+ * Returns the number of insertions, deletions, replacements and swaps of neighbours between two words
+ * (optimal string alignment).
+ */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
   let above = Array.from({ length: to.length + 1 }, (_, column) => column);

@@ -1,8 +1,8 @@
 /**
- * Promises: which values must be awaited, and promises whose rejection may stay without a listener.
+ * Promises: tells values that must be awaited, and allows promises to reject without a listener.
  *
- * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. When the handler has
- * already returned, the rejection must not end the process.
+ * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. If the
+ * handler has already returned, the rejection must not end the process.
  */
 import type { Clock } from './clock.ts';
 
@@ -13,16 +13,16 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
-/** Message for a promise where its value was expected; the place precedes it. */
+/** Message for a promise in place of its value; the caller puts the place before it. */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
-/** Returns the promise; its rejection may stay without a listener. */
+/** Returns the promise, which may now reject without a listener. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;
 }
 
-/** A generator whose steps may reject without a listener. */
+/** Returns a generator whose steps may reject without a listener. */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 
@@ -52,8 +52,8 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
 }
 
 /**
- * Settles as `pending` does, or after `ms` with the result of `onLate`, whichever comes first. No timer is left behind, and a late
- * rejection of `pending` needs no listener.
+ * Settles like `pending`, or after `ms` with the result of `onLate`, whichever comes first. No timer remains,
+ * and a late rejection of `pending` needs no listener.
  */
 export async function within<T, Late>(
   clock: Clock,
@@ -70,7 +70,7 @@ export async function within<T, Late>(
   }
 }
 
-/** A listener that does nothing: for errors that are reported elsewhere. */
+/** A listener that does nothing, for errors that are reported elsewhere. */
 export function ignore(): void {
-  /* reported elsewhere */
+  /* the error is reported elsewhere */
 }

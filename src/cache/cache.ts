@@ -1,7 +1,7 @@
 /**
  * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
  *
- *   LruIndex: key -> slot        values, deadlines and sizes by slot        every operation O(1) but clear()
+ *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a structured clone, and each reader
  * gets a new clone, so no caller can change the value of another.
@@ -15,13 +15,15 @@ import type { CacheBackend } from './stores.ts';
 
 /** Options of {@link MemoryCache}. */
 export interface MemoryCacheOptions {
-  /** Entries kept, 1 ... 10_000_000. Default 10_000. */
+  /** Maximum number of entries, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
-  /** Stored bytes with keys, 1024 ... 2^40; two bytes a character. Default 64 MiB. */
+  /**
+   * Maximum number of bytes, keys included, 1024 ... 2^40. A character counts as two bytes. Default 64 MiB.
+   */
   readonly maxBytes?: number | undefined;
   /**
-   * Returns the stored object itself: faster, but a change affects all readers. Its size is that of its structured clone, or 1 KiB without one
-   * (functions, handles). Default false.
+   * Returns the stored object itself: faster, but a change affects all readers. Its size counts as that of
+   * its structured clone, or as 1 KiB if it has none (functions, handles). Default false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
@@ -31,7 +33,10 @@ export interface MemoryCacheOptions {
 const ENTRY_BYTES = 96;
 const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
-/** The clock is read once in this time, and once a turn of the event loop: reading it costs more than the look-up. */
+/**
+ * The clock is read at most once in this time, and once per turn of the event loop. Reading it costs more
+ * than the look-up.
+ */
 const CLOCK_STALE_MS = 1;
 
 /** A {@link CacheBackend} in memory. */
@@ -41,16 +46,17 @@ export class MemoryCache implements CacheBackend {
   readonly #shareReferences: boolean;
   readonly #clock: Clock;
   #index: LruIndex;
-  /** By slot; no slot is 0. */
+  /** Values by slot. Slot 0 is not used. */
   #values: unknown[] = [undefined];
   /**
-   * By slot: expiry and size in bytes, in arrays that double. The expiry of a cloned value is negative, so that get() recognizes an
-   * unchanged value by one comparison (topic `cache` of test/bench/table.ts).
+   * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a cloned value is
+   * negative, so that get() recognises an unchanged value by one comparison (topic `cache` of
+   * test/bench/table.ts).
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
-  /** Current time while it is known, else a value beyond every expiry. */
+  /** Current time if it was read recently, else a value beyond every expiry. */
   #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -73,7 +79,7 @@ export class MemoryCache implements CacheBackend {
     return this.#index.size;
   }
 
-  /** How many bytes they are reckoned to take. */
+  /** Estimated size of all entries in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -85,7 +91,8 @@ export class MemoryCache implements CacheBackend {
   }
 
   /**
-   * Stores a value for `ttlMs`. A value larger than the cache, `undefined`, or without a lifetime is not stored.
+   * Stores a value for `ttlMs`. It does not store `undefined`, a value larger than the cache, or a value with
+   * a lifetime of zero or less.
    *
    * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
    */
@@ -104,7 +111,8 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest); // never this one: it fits
+    // never evicts the new entry, because it fits
+    while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
   delete(key: string): boolean {
@@ -129,7 +137,7 @@ export class MemoryCache implements CacheBackend {
     }
   }
 
-  /** Slow path of get(): the time is unknown, the entry has expired, or it is a clone. */
+  /** Slow path of get(): the time is unknown, the entry has expired, or its value is a clone. */
   #read(slot: number): unknown {
     if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
       this.#remove(slot);
@@ -150,9 +158,10 @@ export class MemoryCache implements CacheBackend {
   }
 
   #slotFor(key: string): number {
-    if (this.#index.isFull) return this.#index.replaceOldest(key); // the size of the evicted entry
+    if (this.#index.isFull) return this.#index.replaceOldest(key); // subtracts the size of the evicted entry
     const slot = this.#index.add(key);
-    if (slot === this.#values.length) this.#values.push(undefined); // so that set() only ever writes inside: a store that may grow is slower
+    // Fills the array in advance: an array that grows by one element is slower
+    if (slot === this.#values.length) this.#values.push(undefined);
     if (slot >= this.#sizes.length) {
       this.#deadlines = grown(this.#deadlines);
       this.#sizes = grown(this.#sizes);
@@ -186,7 +195,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** The structured clone of a value, as bytes. */
+/** Returns the structured clone of a value as bytes. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {
@@ -201,7 +210,7 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  return value === null ? null : (value as Cloned | Shared).read(); // no other object is stored
+  return value === null ? null : (value as Cloned | Shared).read(); // the store holds no other objects
 }
 
 /** A value that is returned by reference. */
@@ -217,30 +226,35 @@ class Shared {
   }
 }
 
-/** Immutable values need no clone. */
+/** Whether a value is immutable, so that it needs no clone. */
 function isPlain(value: unknown): boolean {
   const type = typeof value;
   return type === 'object' ? value === null : type !== 'function' && type !== 'symbol';
 }
 
 function sizeOf(kept: unknown): number {
-  if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size; // no other object is kept
+  // the store holds no other objects
+  if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }
 
 /*
- * Values as the bytes of their structured clones (HTML §2.7), so that each reader can have one of its own.
+ * Converts values to the bytes of their structured clones (HTML §2.7) and back, so that each reader gets its
+ * own copy.
  *
- * node:v8 reads typed arrays and buffers as views of the very bytes that it is given: two readers would share them, and
- * reach by `.buffer` everything that was kept with them. Here they are copied out.
+ * node:v8 returns typed arrays and buffers as views of its input. Then readers would share memory, and
+ * `.buffer` would expose other parts of the value. So these views are copied.
  */
 
-/** Serialized bytes. @throws an Error for a value without a structured clone: functions, symbols, handles */
+/**
+ * A structured clone as bytes.
+ * @throws an Error for a value without a structured clone: functions, symbols, handles
+ */
 export function toBytes(value: unknown): Uint8Array {
   return serialize(value);
 }
 
-/** A new value from bytes of {@link toBytes}. */
+/** Returns a new value from bytes of {@link toBytes}. */
 export function fromBytes(bytes: Uint8Array): unknown {
   const reader = new Reader(bytes);
   reader.readHeader();
@@ -248,14 +262,14 @@ export function fromBytes(bytes: Uint8Array): unknown {
 }
 
 class Reader extends DefaultDeserializer {
-  /** Called by node:v8 for each view. */
+  /** node:v8 calls this for each view. */
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
-    )._readHostObject.call(this); // documented, and not in its types
+    )._readHostObject.call(this); // the method is documented, but its type is missing
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
-      : (view as Uint8Array).slice(); // every other view has slice(), which copies
+      : (view as Uint8Array).slice(); // all other views have slice(), which copies
   }
 }

@@ -7,8 +7,8 @@
  *
  *   call -> running for this key? join -> cached and fresh? return -> cached and stale? return, and refresh -> call
  *
- * No two callers get the same object, not even of one call: each gets a structured clone. A failing cache counts as empty: it is logged and
- * counted, and the function is called.
+ * No two callers get the same object, even from one call: each gets a structured clone. A failing cache
+ * counts as empty. Its failure is logged and counted, and the function is called.
  */
 import { hash } from 'node:crypto';
 import { MemoryCache, fromBytes, toBytes } from './cache.ts';
@@ -20,39 +20,48 @@ import { bool, given, int, isFunction, number, readOptions, shown, optionalInt }
 import { within } from '../base/promises.ts';
 import type { Awaitable, CacheBackend } from './stores.ts';
 
-/** How results of a function are kept. Times are seconds, fractions allowed. */
+/** Options of cached(). Times are in seconds, with fractions. */
 export interface CachedOptions<A extends readonly unknown[]> {
   /** How long a result is fresh, 0.001 ... 10 years. Default 60. */
   readonly ttlSeconds?: number | undefined;
   /** Time for which a stale result may still be returned while the function is called in the background; 0 ... 10 years. Default 0: never. */
   readonly staleSeconds?: number | undefined;
-  /** How long a failure is thrown again without a call, in this process; 0 ... 1 day. Default 0: failures are not kept. */
+  /**
+   * How long an error of the function is thrown again without a call, in this process; 0 ... 1 day. Default
+   * 0: errors are not cached.
+   */
   readonly negativeTtlSeconds?: number | undefined;
   /** Key of a call. Default: its arguments if they are plain data, without AbortSignals. */
   readonly key?: ((...args: A) => string) | undefined;
-  /** Where results are kept. Default: a {@link MemoryCache} of this function's own. */
+  /** Storage of results. Default: a {@link MemoryCache} of this function's own. */
   readonly backend?: CacheBackend | undefined;
-  /** Before each key, so that functions can share a `backend`, which needs it: letters, digits, `_`, `.`, `-`. Change it when results change their form. */
+  /**
+   * Prefix of every key, required with `backend`, so that functions can share one: letters, digits, `_`, `.`,
+   * `-`. Change it when the form of the results changes.
+   */
   readonly name?: string | undefined;
-  /** Results kept in the cache of this function's own, 1 ... 10_000_000. Default 10_000. */
+  /** Maximum number of results in the function's own cache, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
   /** Returns the function's object itself: faster, but a change affects all callers. Default false. */
   readonly shareReferences?: boolean | undefined;
-  /** Calls that others can join, 1 ... 1_000_000; beyond them calls are not shared. Default 1_000. */
+  /**
+   * Maximum number of concurrent calls that callers can share, 1 ... 1_000_000. Further calls are not shared.
+   * Default 1_000.
+   */
   readonly maxFlights?: number | undefined;
-  /** Time limit of the backend, 1 ... 60_000. Default 1_000. */
+  /** Time limit of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
   readonly backendTimeoutMs?: number | undefined;
   readonly log?: Logger | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Counters. */
+/** Statistics of a cached function. */
 export interface CachedStats {
-  /** Answered by a fresh result. */
+  /** Calls answered with a fresh result. */
   readonly hits: number;
-  /** Answered by a stale one. */
+  /** Calls answered with a stale result. */
   readonly staleHits: number;
-  /** Answered by a failure that was kept. */
+  /** Calls answered with a cached error. */
   readonly negativeHits: number;
   /** Calls that joined a running one. */
   readonly joined: number;
@@ -64,7 +73,7 @@ export interface CachedStats {
   readonly backendFailures: number;
 }
 
-/** A function with a cache before it. */
+/** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
    * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's wait; the function gets its own
@@ -73,9 +82,12 @@ export interface Cached<A extends readonly unknown[], R> {
    * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
    */
   (...args: A): Promise<R>;
-  /** Deletes the result for these arguments, also of a running call. Returns whether there was one. Rejects when the backend fails. */
+  /**
+   * Deletes the result for these arguments, and discards that of a running call. Returns whether there was a
+   * result. Rejects when the backend fails.
+   */
   delete(...args: A): Promise<boolean>;
-  /** Forgets all. Rejects when the backend fails. */
+  /** Deletes all results of the function. Rejects when the backend fails. */
   clear(): Promise<void>;
   stats(): CachedStats;
 }
@@ -85,7 +97,8 @@ export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
 ): Cached<A, Awaited<R>> {
-  const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options); // R is its own promise or value
+  // R is a value or a promise of Awaited<R>
+  const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options);
   return Object.assign((...args: A) => calls.call(args), {
     delete: (...args: A) => calls.delete(args),
     clear: () => calls.clear(),
@@ -96,7 +109,7 @@ export function cached<A extends readonly unknown[], R>(
 const TEN_YEARS_SECONDS = 315_360_000;
 const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
-/** After a refresh has failed, the stale result is given for so long without another try. */
+/** After a failed refresh, the stale result is returned for this time without another attempt. */
 const REFRESH_PAUSE_MS = 1_000;
 /** Minimum time between two log lines about a failing backend. */
 const LOG_PAUSE_MS = 60_000;
@@ -115,11 +128,11 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** Calls with waiting callers. */
+  /** Running calls with waiting callers. */
   readonly #shared = new SingleFlight<R>();
-  /** Background refreshes. */
+  /** Running background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
-  /** In this process only: an error keeps its class. */
+  /** Errors are cached in this process only, so that they keep their class. */
   readonly #failures: MemoryCache;
   readonly #counts = {
     hits: 0,
@@ -169,14 +182,14 @@ class CachedCalls<A extends readonly unknown[], R> {
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'name',
-        'to be given where "backend" is, which others may use',
+        'to be set together with "backend", which other functions may share',
         'undefined',
       ]);
     if (backend !== undefined && maxEntries !== undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'maxEntries',
-        'to be left out where "backend" is given',
+        'to be left out when "backend" is set',
         'both',
       ]);
     this.#fn = fn;
@@ -249,13 +262,14 @@ class CachedCalls<A extends readonly unknown[], R> {
         this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error; // a getter of the caller's may throw, too
+      // a getter in the arguments may throw, too
+      throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
 
   // -- stored results --
 
-  /** The backend's value, or undefined if it fails. */
+  /** Returns the backend's value, or undefined if it fails. */
   #read(key: string): unknown {
     try {
       const stored = this.#backend.get(key);
@@ -266,7 +280,9 @@ class CachedCalls<A extends readonly unknown[], R> {
     }
   }
 
-  /** The stored result if it may be returned. A stale one is refreshed in the background. */
+  /**
+   * Returns the stored result if it is fresh or still usable. A stale result is refreshed in the background.
+   */
   #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
     if (stored === undefined) return undefined;
     const entry = readEntry<R>(stored);
@@ -280,7 +296,10 @@ class CachedCalls<A extends readonly unknown[], R> {
     return entry;
   }
 
-  /** Stores a result; returns a promise if that takes time. @throws SvcError `E_CACHE_VALUE`, which is not a failure of the backend */
+  /**
+   * Stores a result. Returns a promise if the backend is asynchronous.
+   * @throws SvcError `E_CACHE_VALUE`, because the value is at fault and not the backend
+   */
   #write(key: string, value: R): Promise<void> | undefined {
     const entry =
       this.#staleMs === 0 && value !== undefined && !Array.isArray(value)
@@ -318,15 +337,18 @@ class CachedCalls<A extends readonly unknown[], R> {
     });
   }
 
-  // -- flights --
+  // -- shared calls --
 
-  /** Starts a shared call: the backend's value while it is being read, else the function. */
+  /**
+   * Starts a shared call. It waits for the backend's pending value if there is one, else it calls the
+   * function.
+   */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // from here on no caller joins
+          this.#shared.release(call); // From here on, further callers start a new call
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -359,7 +381,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // each signal is replaced by the shared one
+      ); // replaces each AbortSignal by the shared signal
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
@@ -370,12 +392,14 @@ class CachedCalls<A extends readonly unknown[], R> {
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    call.writing = this.#write(key, value)?.finally(() => group.release(call)); // later callers join
+    // Later callers join this call
+    call.writing = this.#write(key, value)?.finally(() => group.release(call));
     return give;
   }
 
   #throwKept(key: string): void {
-    const kept = this.#failures.get(key) as { readonly error: unknown } | undefined; // nothing else is put there
+    // the store holds no other objects
+    const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
     throw kept.error;
@@ -391,7 +415,8 @@ class CachedCalls<A extends readonly unknown[], R> {
       return () => value;
     let bytes: Uint8Array;
     try {
-      bytes = toBytes(value); // now: the first to get it may change it before the next one does
+      // Clones at once: the first caller may change its result before the second one reads it
+      bytes = toBytes(value);
     } catch (error) {
       throw new SvcError('E_CACHE_VALUE', [], { cause: error });
     }
@@ -403,12 +428,15 @@ function isSignal(value: unknown): value is AbortSignal {
   return value instanceof AbortSignal;
 }
 
-/** The function gets a signal of its own where the caller gave one: it must not end with one of several callers. */
+/**
+ * Returns the arguments with the shared signal in place of the caller's own: the call must not end with one
+ * of several callers.
+ */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
-/** Stored form of a result that needs a freshness time, or would look like an empty or wrapped one. */
+/** Wraps a result that needs a freshness time, or that would look like a missing or wrapped result. */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
 }
@@ -418,11 +446,11 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // an array of the application
+    : undefined; // the application's own array
 }
 
 /*
- * Arguments -> key of a cached call. Two lists have equal keys only if they have equal values.
+ * Converts arguments to the key of a cached call. Two lists have equal keys only if they have equal values.
  *
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
@@ -430,23 +458,24 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
  * ignored. Other values, such as functions and class instances, are refused: a key for them could collide.
  */
 
-/** Why an argument has no key. */
+/** Reason why an argument has no key. */
 class NoKey extends Error {}
 
-/** Longer ones are kept as their digest, so that no argument makes a key of megabytes. */
+/** Longer keys are replaced by their digest, so that a large argument does not make a large key. */
 const LONGEST_KEY = 256;
-/** Maximum nesting; a cyclic argument would have no end. */
+/** Maximum nesting. It also ends the walk through a cyclic argument. */
 const DEEPEST = 32;
 
-/** Key of a list of arguments. @throws NoKey with the argument and the reason */
+/** Returns the key of a list of arguments. @throws NoKey with the argument and the reason */
 function keyOfArguments(args: readonly unknown[]): string {
   if (args.length === 1 && typeof args[0] === 'number' && args[0] !== 0) return String(args[0]);
   return bounded(args.map((value, index) => textOf(value, () => `argument ${index + 1}`, 0)).join(','));
 }
 
-/** The key itself, or the digest of one that is too long. */
+/** Returns the key, or its digest if it is too long. */
 function bounded(key: string): string {
-  return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`; // JSON keeps lone surrogates apart, which UTF-8 cannot
+  // the JSON text escapes lone surrogates, while UTF-8 would replace them
+  return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`;
 }
 
 function textOf(value: unknown, where: () => string, depth: number): string {
@@ -469,8 +498,7 @@ function textOf(value: unknown, where: () => string, depth: number): string {
 }
 
 function textOfObject(value: object, where: () => string, depth: number): string {
-  if (depth >= DEEPEST)
-    throw new NoKey(`${where()} contains itself, or is nested deeper than ${DEEPEST} levels`);
+  if (depth >= DEEPEST) throw new NoKey(`${where()} is cyclic, or is nested deeper than ${DEEPEST} levels`);
   if (Array.isArray(value))
     return `[${Array.from(value, (item, index) => textOf(item, () => `${where()}[${index}]`, depth + 1)).join(',')}]`;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -480,7 +508,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
   if (prototype !== null && prototype !== Object.prototype)
     throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}`);
   if (Object.getOwnPropertySymbols(value).length > 0)
-    throw new NoKey(`${where()} has a member named by a symbol`);
+    throw new NoKey(`${where()} has a member whose key is a symbol`);
   const members = Object.keys(value)
     .sort()
     .map(
@@ -491,7 +519,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  const { constructor } = prototype as { constructor?: unknown }; // a null prototype was handled before
+  const { constructor } = prototype as { constructor?: unknown }; // the prototype is not null here
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name
     : 'a class without a name';

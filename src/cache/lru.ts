@@ -1,23 +1,23 @@
 /**
- * Keys in order of use, each with a slot number: the index of every bounded LRU store.
+ * An index of keys in order of use, each with a slot number. All bounded LRU stores use it.
  *
  *   Map: key -> slot        links: a ring of slots through slot 0        the owner stores values by slot
  *
- * Every operation is O(1). Links are numbers in typed arrays that double. A Map used as a queue walks its own tombstones, and list nodes
- * cost twice as much (shared/bench/cookie-cache.mjs).
+ * Every operation is O(1). Links are numbers in typed arrays that grow by doubling. A Map used as a queue
+ * must skip its deleted entries, and list nodes cost twice as much (shared/bench/cookie-cache.mjs).
  */
 
 const HEAD = 0;
 const FIRST_SLOTS = 64;
 
-/** At most `capacity` keys. Slots are 1 ... capacity; 0 means none. */
+/** Holds at most `capacity` keys. Slots are 1 ... capacity; 0 means no slot. */
 export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  /** Next and previous slot, side by side: both links are in one cache line. */
+  /** Next and previous slot of each slot, side by side, so that both are in one cache line. */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
-  /** Freed slots, linked by their next. */
+  /** First freed slot; freed slots are linked by their next link. */
   #free = 0;
 
   constructor(capacity: number) {
@@ -32,17 +32,17 @@ export class LruIndex {
     return this.#slots.size >= this.#capacity;
   }
 
-  /** The least recently used slot, or 0. */
+  /** Returns the least recently used slot, or 0. */
   get oldest(): number {
     return this.#links[HEAD + 1]!;
   }
 
-  /** The slot of a key, or 0. Not a use. */
+  /** Returns the slot of a key, or 0. Does not count as a use. */
   find(key: string): number {
     return this.#slots.get(key) ?? 0;
   }
 
-  /** The slot of a key as the most recently used, or 0. */
+  /** Returns the slot of a key and makes it the most recently used, or returns 0. */
   touch(key: string): number {
     const slot = this.#slots.get(key);
     if (slot === undefined) return 0;
@@ -66,7 +66,10 @@ export class LruIndex {
     links[HEAD] = slot;
   }
 
-  /** A slot for a key that has none, as the most recently used. The index must not be full. */
+  /**
+   * Adds a key as the most recently used one, and returns its slot. The key must be new, and the index must
+   * not be full.
+   */
   add(key: string): number {
     let slot = this.#free;
     if (slot !== 0) {
@@ -90,7 +93,9 @@ export class LruIndex {
     this.#free = slot;
   }
 
-  /** Gives the slot of the least recently used key to a new key. The index must not be empty. */
+  /**
+   * Gives the slot of the least recently used key to a new key, and returns it. The index must not be empty.
+   */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;
     this.#slots.delete(this.#keys[slot]!);
@@ -100,7 +105,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Keys and slots in no particular order; entries may be removed during iteration. */
+  /** Yields keys and slots in no particular order. Entries may be removed during iteration. */
   entries(): IterableIterator<[key: string, slot: number]> {
     return this.#slots.entries();
   }

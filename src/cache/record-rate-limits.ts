@@ -1,9 +1,9 @@
 /**
- * Rate limits in a RecordStore: buckets that all processes share.
+ * Rate limits in a RecordStore: all processes share the buckets.
  *
  *   read the bucket -> GCRA step -> write it if it is unchanged, else repeat
  *
- * One number each: the theoretical arrival time of the given clock. A refused attempt only reads.
+ * A bucket is one number: the theoretical arrival time by the given clock. A refused attempt only reads.
  */
 import { systemClock } from '../base/clock.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -11,13 +11,13 @@ import { takeFrom } from './stores.ts';
 import type { Clock } from '../base/clock.ts';
 import type { RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';
 
-/** Options of a {@link RecordRateLimitStore}, beside its records. */
+/** Options of a {@link RecordRateLimitStore}, in addition to its records. */
 export interface RecordRateLimitStoreOptions {
-  /** Default: the machine's time. Hosts must agree on it within the tolerance of a limit. */
+  /** Default: the machine's time. Hosts must agree on the time within the tolerance of a limit. */
   readonly clock?: Clock | undefined;
 }
 
-/** Each attempt fails only where another one has succeeded meanwhile. */
+/** An attempt fails only if another one has succeeded in between. */
 const ATTEMPTS = 100;
 
 /** A {@link RateLimitStore} over any {@link RecordStore}: `new RecordRateLimitStore(new DatabaseRecordStore(db))`. */
@@ -37,7 +37,7 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // a clock that was set back must not lock clients out for longer than the bucket lasts
+      // After the clock is set back, clients must not be locked out for longer than the bucket's period
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;
@@ -48,6 +48,8 @@ export class RecordRateLimitStore implements RateLimitStore {
           : await this.#records.replace(bucket, known, arrivalMs, result.resetMs);
       if (isWritten) return result;
     }
-    throw new Error(`A rate limit could not be counted: ${ATTEMPTS} attempts were overtaken by others`);
+    throw new Error(
+      `A rate limit could not be counted: other requests changed its bucket during ${ATTEMPTS} attempts`,
+    );
   }
 }

@@ -1,24 +1,24 @@
 /**
- * A call that any number of callers wait for together.
+ * A call whose result several callers share.
  *
- *   begin -> wait, wait, wait -> a copy of the result, or the error, for each -> released, or when it is stored
+ *   begin -> wait, wait, wait -> a copy of the result or the error for each -> released (later, if it is stored)
  *
- * A caller who leaves does not end the call of the others; the last one does.
+ * A caller that leaves does not end the call of the others; the last one does.
  */
 
-/** Returns each caller's copy of the result. */
+/** Returns the copy of the result for one caller. */
 export type Give<R> = () => R;
 
-/** One call with its callers. */
+/** A running call and its callers. */
 export class SharedCall<R> {
   readonly key: string;
-  /** Signal of the first caller, which the function gets. */
+  /** Signal that the function gets. It aborts when the last caller has left. */
   readonly abort: AbortController | undefined;
   /** Whether the result must not be stored: it may be outdated, or no caller waits. */
   isObsolete = false;
-  /** While the result is on its way to where it is kept. */
+  /** Resolves when the result is stored. */
   writing: Promise<void> | undefined;
-  /** Settles once. */
+  /** Settles with the call, once. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
   readonly #release: (call: SharedCall<R>) => void;
@@ -29,12 +29,14 @@ export class SharedCall<R> {
     this.#release = release;
   }
 
-  /** How many callers wait. */
+  /** Number of waiting callers. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** The caller's own copy. A signal ends this wait only; with the last wait the call ends. */
+  /**
+   * Waits for the caller's own copy. Its signal ends this wait only; the end of the last wait ends the call.
+   */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;
     if (signal === undefined) return this.promise.then((give) => give());
@@ -59,7 +61,7 @@ const NEVER: Promise<never> = new Promise(() => {
   /* placeholder until the call has started */
 });
 
-/** Calls by key, each there as long as it can be joined. */
+/** Running calls by key. A call is listed as long as callers can join it. */
 export class SingleFlight<R> {
   readonly #calls = new Map<string, SharedCall<R>>();
 
@@ -71,7 +73,7 @@ export class SingleFlight<R> {
     return this.#calls.get(key);
   }
 
-  /** Begins a call at once. Only a `joinable` one is found by its key. */
+  /** Starts a call at once. Only a `joinable` call can be found by its key. */
   begin(
     key: string,
     abort: AbortController | undefined,
@@ -83,16 +85,18 @@ export class SingleFlight<R> {
     call.promise = run(call).finally(() => {
       if (call.writing === undefined) this.release(call);
     });
-    call.promise.catch(() => undefined); // ignored when all callers have left
+    call.promise.catch(() => undefined); // the error is ignored when all callers have left
     return call;
   }
 
-  /** Prevents further callers. A newer call under the same key stays. */
+  /** Lets no more callers join. A newer call with the same key stays listed. */
   readonly release = (call: SharedCall<R>): void => {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };
 
-  /** The result of a call under way is not kept, or has been by the time this resolves. */
+  /**
+   * Discards the result of a running call. When this resolves, a write that was in progress has completed.
+   */
   async forget(key: string): Promise<void> {
     const call = this.#calls.get(key);
     if (call === undefined) return;

@@ -1,44 +1,48 @@
 /**
- * Four contracts for storage between requests, which must not be mixed, and their implementations in memory.
+ * Four interfaces for storage between requests, and their implementations in memory. They differ in
+ * guarantees and cannot replace each other.
  *
- *   CacheBackend     may forget at any time               MemoryCache (cache.ts), Redis (db/redis/stores.ts)
- *   RecordStore      never forgets a live record          sessions, idempotency keys, login states
- *   RateLimitStore   one GCRA bucket a client             evicts the client that has used the least
- *   RoomBus          frames to every process              keeps nothing
+ *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
+ *   RecordStore      never loses a live record            sessions, idempotency keys, login states
+ *   RateLimitStore   one GCRA bucket per client           evicts the least used bucket
+ *   RoomBus          sends frames to all processes        stores nothing
  */
 import { systemClock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
 import { given, int, isObject, readOptions } from '../base/options.ts';
 import type { Clock } from '../base/clock.ts';
 
-/** A value, or a promise of it. */
+/** A value, or a promise of a value. */
 export type Awaitable<T> = T | Promise<T>;
 
 /** Values that may be lost at any time. Readers treat a failure as a miss. */
 export interface CacheBackend {
-  /** `undefined` when there is none, or none any more. */
+  /** Returns a value, or `undefined` if there is none or it has expired. */
   get(key: string): Awaitable<unknown>;
   set(key: string, value: unknown, ttlMs: number): Awaitable<void>;
   /** Deletes a value. Returns whether there was one. */
   delete(key: string): Awaitable<boolean>;
-  /** Forgets every key that begins with `prefix`; without one, all. */
+  /** Deletes every key with this prefix, or all keys without a prefix. */
   clear(prefix?: string): Awaitable<void>;
 }
 
-/** Records that live as long as they were promised to. Full means {@link StoreFull}, never silent loss. */
+/**
+ * Records that are kept for their whole lifetime. A full store throws {@link StoreFull}; it never drops live
+ * records.
+ */
 export interface RecordStore {
   get(key: string): Awaitable<string | undefined>;
   /** Writes a record unconditionally. A `ttlMs` of zero or less leaves no record. */
   set(key: string, value: string, ttlMs: number): Awaitable<void>;
-  /** Writes only if there is none: of several processes that try, one gets `true`. */
+  /** Writes only if there is no record. If several processes try, one of them gets `true`. */
   add(key: string, value: string, ttlMs: number): Awaitable<boolean>;
-  /** Writes only if there is one, and it is `expected`. */
+  /** Writes only if the current record equals `expected`. */
   replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean>;
-  /** Deletes a record. Returns whether there was one: of several processes one gets `true`. */
+  /** Deletes a record. Returns whether there was one. If several processes try, one of them gets `true`. */
   delete(key: string): Awaitable<boolean>;
 }
 
-/** Limit of a bucket: `limit` at once, refilled over each `periodMs`. */
+/** Limit of a bucket: `limit` attempts at once, refilled over each `periodMs`. */
 export interface RateLimitRule {
   readonly limit: number;
   readonly periodMs: number;
@@ -47,53 +51,67 @@ export interface RateLimitRule {
 /** Result of an attempt. Times are whole milliseconds, rounded up. */
 export interface RateLimitResult {
   readonly isAllowed: boolean;
-  /** How many of cost 1 would be allowed now. */
+  /** Number of attempts of cost 1 that would be allowed now. */
   readonly remaining: number;
-  /** Time until the same attempt would be allowed; 0 if it was. */
+  /** Time until an equal attempt would be allowed; 0 if this one was allowed. */
   readonly retryAfterMs: number;
-  /** Until the bucket is as good as new. */
+  /** Time until the bucket is full again. */
   readonly resetMs: number;
 }
 
-/** Buckets of tokens. An attempt that is refused costs nothing. */
+/** Token buckets. A refused attempt costs nothing. */
 export interface RateLimitStore {
   /**
-   * Takes `cost` (default 1) out of the bucket of `key`; 0 looks without taking. A cost above the limit is never allowed: its
-   * `retryAfterMs` is one period.
+   * Takes `cost` (default 1) from the bucket of `key`. A cost of 0 only reads. A cost above the limit is
+   * never allowed, and its `retryAfterMs` is one period.
    */
   take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
 }
 
-/** Frames for the members of a room, in whichever process they are. */
+/** Sends frames to the members of a room, in all processes. */
 export interface RoomBus {
-  /** Hands a frame to every subscriber of every process, this one too. It must not be written to afterwards. */
+  /**
+   * Delivers a frame to every subscriber of every process, including this one. The caller must not write to
+   * the frame afterwards.
+   */
   publish(room: string, frame: Uint8Array, isText: boolean): void;
-  /** Calls `fn` for each frame of each room, in the order of its publisher, until it is disposed. */
+  /**
+   * Calls `fn` for each frame of every room, in the order of its publisher, until the subscription is
+   * disposed.
+   */
   subscribe(fn: RoomSubscriber): Disposable;
-  /** Resolves when the subscriptions so far are active, or deferred because the bus is unreachable: an application waits for it before it serves. */
+  /**
+   * Resolves when the subscriptions so far are active, or deferred because the bus is unreachable. An
+   * application awaits this before it serves.
+   */
   settled?(): Promise<void>;
 }
 
-/** Gets each frame of each room. */
+/** Receives each frame of every room. */
 export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) => void;
 
 // -- records --
 
 /** Options of {@link MemoryRecordStore}. */
 export interface MemoryRecordStoreOptions {
-  /** Records kept at most, live or not yet swept, 1 ... 100_000_000. Default 100_000. */
+  /**
+   * Maximum number of records, including expired ones not yet removed, 1 ... 100_000_000. Default 100_000.
+   */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Each write removes up to two expired records, so that no write pays for all of them. */
+/** Each write removes up to two expired records, so that no write has to remove all of them. */
 const SWEPT_PER_WRITE = 2;
 
 interface StoredRecord extends Timed {
   value: string;
 }
 
-/** Records of one process. A heap by expiry finds expired ones in O(log n), so "full" means full of live records. */
+/**
+ * Records of one process. A heap by expiry finds expired records in O(log n), so a full store only has live
+ * records.
+ */
 export class MemoryRecordStore implements RecordStore {
   readonly #maxRecords: number;
   readonly #clock: Clock;
@@ -158,7 +176,8 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    if (this.#records.size >= this.#maxRecords) throw new StoreFull(); // #sweep() found nothing to remove: all are live
+    // #sweep() found nothing to remove, so all records are live
+    if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
 
@@ -181,21 +200,29 @@ export class MemoryRecordStore implements RecordStore {
 
 /** Options of {@link MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
-  /** Clients remembered, 1 ... 10_000_000; the one whose bucket refills first is evicted. Default 10_000, about 1 MB. */
+  /**
+   * Maximum number of buckets, 1 ... 10_000_000; the bucket that is full again first is evicted. Default
+   * 10_000, about 1 MB.
+   */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Sums of fractions of a millisecond drift; a microsecond earlier is not early. */
+/**
+ * Tolerance in milliseconds: sums of fractions have rounding errors, so a microsecond does not count as too
+ * early.
+ */
 const DRIFT_MS = 0.001;
 
 /**
- * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371): one number each, the theoretical arrival time at which the
- * bucket is full again. There is no window, so no double burst at its edge.
+ * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371). A bucket is one number: the
+ * theoretical arrival time at which it is full again. There is no window, so no double burst at the edge of
+ * one.
  *
- * When the store is full, a new bucket replaces the one that refills first, and inherits its missing part except for one attempt (as
- * counters are inherited in Metwally, Agrawal and El Abbadi, "Space-Saving", 2005). So no new client is locked out. A used-up key is evicted
- * only by a flood that uses up every bucket, and that gains one attempt for as many as there are buckets.
+ * When the store is full, a new bucket replaces the one that is full again first. It inherits that bucket's
+ * missing part except for one attempt, as counters are inherited in "Space-Saving" (Metwally, Agrawal and El
+ * Abbadi, 2005). So no new client is locked out. Only a flood that uses up every bucket evicts a used-up key.
+ * It gains one attempt for as many as there are buckets.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -212,7 +239,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
     this.#clock = clock ?? systemClock;
   }
 
-  /** How many clients it remembers. */
+  /** Number of stored buckets. */
   get size(): number {
     return this.#buckets.size;
   }
@@ -238,7 +265,10 @@ export class MemoryRateLimitStore implements RateLimitStore {
   }
 }
 
-/** The arrival time that a new bucket has from the one it replaces: this attempt, or the next if it only looks, is still allowed. */
+/**
+ * Returns the arrival time that a new bucket inherits. This attempt, or the next one if this one only reads,
+ * is still allowed.
+ */
 function inherited(
   earliestMs: number,
   nowMs: number,
@@ -248,7 +278,10 @@ function inherited(
   return Math.min(earliestMs, nowMs + periodMs - (Math.max(1, cost) * periodMs) / limit);
 }
 
-/** One GCRA step, for other stores. `usedMs`: how far the theoretical arrival time lies ahead of now; 0 for a new bucket. */
+/**
+ * Computes one GCRA step, also for other stores. `usedMs`: how far the theoretical arrival time is ahead of
+ * now; 0 for a new bucket.
+ */
 export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
   const excessMs = usedMs + cost * intervalMs - periodMs;
@@ -264,16 +297,19 @@ export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cos
 
 // -- rooms --
 
-/** The rooms of one process: every subscriber is called before publish() returns. */
+/** Rooms of one process. publish() calls every subscriber before it returns. */
 export class MemoryRoomBus implements RoomBus {
-  /** Replaced, not changed: a subscriber added during a publication gets the next frame. */
+  /** Replaced instead of changed: a subscriber added during a publication only gets the next frame. */
   #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
 
-  /** An exception of one subscriber does not affect the others; the first is thrown at the end. */
+  /**
+   * An exception of one subscriber does not affect the others. The first exception is thrown after all were
+   * called.
+   */
   publish(room: string, frame: Uint8Array, isText: boolean): void {
     const errors: unknown[] = [];
     for (const subscriber of this.#subscribers) {
-      if (!this.#subscribers.has(subscriber)) continue; // left while this frame went out
+      if (!this.#subscribers.has(subscriber)) continue; // the subscriber left during this publication
       try {
         subscriber.fn(room, frame, isText);
       } catch (error) {
@@ -284,7 +320,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
-    const subscriber = { fn }; // a function may subscribe twice
+    const subscriber = { fn }; // an object, because one function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
     return {
       [Symbol.dispose]: () => {
@@ -294,7 +330,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 }
 
-/** The members of a record that is kept as JSON; none for a text that another program has written. */
+/** Returns the members of a record that is stored as JSON; an empty object for a text of another program. */
 export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);

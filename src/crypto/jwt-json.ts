@@ -1,55 +1,61 @@
 /**
- * JSON objects in tokens: base64url -> UTF-8 -> one object, each with one valid spelling (RFC 7515 §2, §5.2).
+ * JSON objects in tokens: base64url -> UTF-8 -> one object. Each step accepts one spelling only (RFC 7515 §2,
+ * §5.2).
  *
- * Stricter than JSON.parse(). Refuses duplicate names at any depth and with any escaping, because parsers differ in which one they use
- * (RFC 8259 §4); the name `__proto__`; and nesting beyond 32 levels.
+ * Stricter than JSON.parse(). Refuses duplicate names at any depth and with any escaping, because parsers
+ * differ in which one they use (RFC 8259 §4). Also refuses the name `__proto__`, and nesting beyond 32
+ * levels.
  */
 import { isUtf8 } from 'node:buffer';
 
-/** Anything, by its own members. */
+/** An object with unknown members. */
 export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
-/** Room for the default longest token, so that a segment is coded without allocating more than its text. */
+/** Buffer for tokens up to the default maximum length, so that coding a segment allocates only its text. */
 const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
 const REPLACEMENT = '\ufffd';
 
-/** A text as a segment of a token. */
+/** Returns a text as a segment of a token. */
 export function segmentOf(text: string): string {
-  if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url'); // a code unit takes three bytes at most
+  // a code unit has at most three bytes in UTF-8
+  if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
 
-/** The object in a segment of a token, or undefined. */
+/** Returns the object in a segment of a token, or undefined. */
 export function objectOf(segment: string): JsonObject | undefined {
   const text = textOf(segment);
   return text === undefined ? undefined : parseObject(text);
 }
 
-/** Well-formed UTF-8 in canonical base64url: decoders pass over foreign characters and unused bits, so it is written again and compared. */
+/**
+ * Returns the text of a segment, or undefined unless it is well-formed UTF-8 in canonical base64url. Decoders
+ * ignore foreign characters and unused bits, so the text is encoded again and compared.
+ */
 function textOf(segment: string): string | undefined {
   const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
   const length = bytes.write(segment, 'base64url');
   if (bytes.toString('base64url', 0, length) !== segment) return undefined;
   const text = bytes.toString('utf8', 0, length);
-  // malformed bytes become U+FFFD, so only a text with it needs a closer check
+  // malformed bytes become U+FFFD, so only a text with U+FFFD needs a closer check
   return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
 }
 
-/** The object that a text is, or undefined. */
+/** Returns the object that a JSON text contains, or undefined. */
 export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
-    : undefined; // checked
+    : undefined; // REFUSED is checked above
 }
 
-/** The value that a JSON text is, or undefined. */
+/** Returns the value of a JSON text, or undefined. */
 export function parseValue(text: string): unknown {
   let value: unknown;
   try {
-    value = JSON.parse(text); // V8's parser does not recurse: depth costs memory, never the stack
+    value = JSON.parse(text); // V8's parser does not recurse: deep nesting cannot overflow the stack
   } catch {
     return undefined;
   }
@@ -59,7 +65,7 @@ export function parseValue(text: string): unknown {
 
 const REFUSED = -1;
 
-/** The members of an object and of all objects in it, or REFUSED. */
+/** Returns the number of members of an object and of all objects in it, or REFUSED. */
 function countMembers(object: JsonObject, depth: number): number {
   if (depth > MAX_DEPTH) return REFUSED;
   const names = Object.keys(object);
@@ -73,7 +79,7 @@ function countMembers(object: JsonObject, depth: number): number {
   return members;
 }
 
-/** Number of members of all objects in a value at this depth. */
+/** Returns the number of members of all objects in a value at this depth. */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
@@ -92,8 +98,9 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * Upper limit of the names in a JSON text: colons after a quote or white space. If it equals the number of parsed members, no name is
- * duplicate, and the check by name, which takes three times as long, is skipped.
+ * Returns an upper limit of the number of names in a JSON text: colons after a quote or white space. If it
+ * equals the number of parsed members, no name is duplicate. Then the check by name, which takes three times
+ * as long, is skipped.
  */
 function mostNames(text: string): number {
   let count = 0;
@@ -106,7 +113,7 @@ function mostNames(text: string): number {
 
 /** Whether an object in a valid JSON text has a duplicate member. */
 function hasRepeatedName(text: string): boolean {
-  const open: (Set<string> | undefined)[] = []; // the names of an object, undefined for an array
+  const open: (Set<string> | undefined)[] = []; // the names of an object; undefined for an array
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {
       case '{':
@@ -122,7 +129,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          const names = open.at(-1)!; // a name within an object
+          const names = open.at(-1)!; // the string is a name in an object
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
         }
@@ -133,7 +140,7 @@ function hasRepeatedName(text: string): boolean {
   return false;
 }
 
-/** Index after the closing quote of the string that begins at `start`. */
+/** Returns the index after the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let index = start + 1;
   for (; text.charCodeAt(index) !== QUOTE; index++) if (text.charCodeAt(index) === BACKSLASH) index++;

@@ -3,11 +3,11 @@
  *
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- *   length -> three segments -> header, usually a cached one -> HMAC -> claims: bytes, JSON, types, times, names
+ *   length -> three segments -> header, usually a cached one -> HMAC -> claims (bytes, JSON, types, times)
  *
- * Claims are read only after the MAC was verified, and keys or addresses in a token are ignored. Every segment has one valid spelling, so
- * text that another decoder might skip is refused. A client learns only that its token is refused; `InvalidToken.reason` is for the audit
- * log.
+ * Claims are read only after the MAC is verified. Keys and addresses in a token are ignored. Every segment
+ * has one valid spelling, so text that another decoder might skip is refused. A client only learns that its
+ * token is refused; `InvalidToken.reason` is for the audit log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
@@ -31,19 +31,22 @@ export interface Claims {
   [name: string]: unknown;
 }
 
-/** How a token is made. */
+/** Options of a new token. */
 export interface CreateTokenOptions {
-  /** How long it is valid, an integer 1 ... 315_360_000. Default 900. */
+  /** Lifetime in seconds, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
-  /** Further claims, such as `{ scopes: ['read'] }`, without those that have their own option. Written by JSON.stringify(). */
+  /**
+   * Further claims, such as `{ scopes: ['read'] }`, except claims with an option of their own. Written by
+   * JSON.stringify().
+   */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
   /** Claim `iss`. */
   readonly issuer?: string | undefined;
-  /** Claim `aud`. Only readers that are configured with it take the token. */
+  /** Claim `aud`. Only readers that are configured with it accept the token. */
   readonly audience?: string | readonly string[] | undefined;
   /** Header `typ`. Default `JWT`; another keeps tokens of different kinds apart (RFC 8725 §3.11), for example `at+jwt`. */
   readonly type?: string | undefined;
-  /** Claim `jti`: this text, or with `true` 128 random bits. Default: none. */
+  /** Claim `jti`: this text, or 128 random bits for `true`. Default: no claim. */
   readonly id?: boolean | string | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -54,27 +57,32 @@ export interface TokenRequirements {
   readonly issuer?: string | undefined;
   /** Accepted values of `aud`; one must match. Default: a token with an `aud` is refused (RFC 7519 §4.1.3). */
   readonly audience?: string | readonly string[] | undefined;
-  /** `typ` must be this, in any case, with or without `application/`. Default: `JWT`, `at+jwt` (an access token, RFC 9068) or absent. */
+  /**
+   * Required header `typ`, in any case, with or without `application/`. Default: `JWT`, `at+jwt` (an access
+   * token, RFC 9068) or no `typ`.
+   */
   readonly type?: string | undefined;
-  /** By how much the clocks may differ, 0 ... 300: widens `exp`, `nbf` and `iat`. Default 0. */
+  /** Seconds by which clocks may differ, 0 ... 300. Widens the limits `exp`, `nbf` and `iat`. Default 0. */
   readonly leewaySeconds?: number | undefined;
-  /** Refuses a token without `exp`. Default true: such a token never expires. */
+  /** Refuses a token without `exp`, which would never expire. Default true. */
   readonly requireExp?: boolean | undefined;
-  /** Longer tokens are refused unread, 64 ... 1_048_576 characters. Default 8192. */
+  /**
+   * Maximum length of a token, 64 ... 1_048_576 characters. Longer tokens are refused unread. Default 8192.
+   */
   readonly maxLength?: number | undefined;
 }
 
-/** {@link TokenRequirements}, and the time to compare with. */
+/** {@link TokenRequirements}, and the current time. */
 export interface VerifyTokenOptions extends TokenRequirements {
   readonly clock?: Clock | undefined;
 }
 
-// -- making --
+// -- creating --
 
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
-/** One name or several, not empty. */
+/** One audience, or a list of at least one. */
 const isAudience = (value: unknown): boolean =>
   isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -97,7 +105,7 @@ const MAKING = {
   clock: given<Clock>('a clock', isObject),
 };
 
-/** Claims that createToken() writes itself, and names that would not arrive as they were given. */
+/** Claims that createToken() writes itself, and names that JSON would not preserve. */
 const TAKEN: ReadonlySet<string> = new Set([
   'sub',
   'iat',
@@ -111,11 +119,12 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Creates a token for a subject, signed with the secret's UTF-8 bytes, so that any HS256 library can read it. Claims: `sub`, `iat`, `exp`, then
- * those of the options. The header has the key id (`kid`) if there are several secrets.
+ * Creates a token for a subject. It is signed with the secret's UTF-8 bytes, so that any HS256 library can
+ * verify it. Claims: `sub`, `iat`, `exp`, then those of the options. The header has the key id (`kid`) if
+ * there are several secrets.
  *
- * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or have no JSON; `E_OPTION_RANGE`,
- * `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
+ * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or
+ * have no JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
   const {
@@ -148,12 +157,15 @@ function asJson(claims: object): string {
   try {
     return JSON.stringify(claims);
   } catch (error) {
-    throw new SvcError('E_TOKEN_CLAIM', ['claims', 'cannot be written as JSON'], { cause: error }); // a cycle, a bigint, a toJSON() that throws
+    // a cycle, a bigint, or a toJSON() that throws
+    throw new SvcError('E_TOKEN_CLAIM', ['claims', 'cannot be written as JSON'], {
+      cause: error,
+    });
   }
 }
 
 const PLAIN_HEADER = segmentOf('{"alg":"HS256","typ":"JWT"}');
-/** Header segments by `typ` and `kid`. */
+/** Cached header segments by `typ` and `kid`. */
 const headers = new Map<string, string>();
 const MOST_HEADERS = 256;
 
@@ -167,13 +179,13 @@ function headerFor(keyring: Keyring, typ: string): string {
   return header;
 }
 
-/** Adds a value, and evicts the oldest beyond `most`. */
+/** Adds a value. Removes the oldest one beyond `most`. */
 function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
 }
 
-// -- reading --
+// -- verifying --
 
 const READING = {
   ...COMMON,
@@ -182,18 +194,21 @@ const READING = {
   maxLength: int(8_192, 64, 1_048_576),
 };
 
-/** {@link TokenRequirements}, read once. */
+/** Validated {@link TokenRequirements}. */
 export interface TokenChecks {
   readonly issuer: string | undefined;
   readonly audiences: ReadonlySet<string> | undefined;
-  /** In lower case, without `application/`. */
+  /** Required type in lower case, without `application/`. */
   readonly type: string | undefined;
   readonly leewaySeconds: number;
   readonly requireExp: boolean;
   readonly maxLength: number;
 }
 
-/** Requirements, prepared for many tokens. @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, in the name of `owner` */
+/**
+ * Returns requirements that are validated once for many tokens.
+ * @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, naming `owner`
+ */
 export function tokenChecks(owner: string, requirements: TokenRequirements): TokenChecks {
   const { audience, type, ...others } = readOptions(owner, requirements, READING);
   return Object.freeze({
@@ -206,8 +221,9 @@ export function tokenChecks(owner: string, requirements: TokenRequirements): Tok
 const DEFAULT_CHECKS = tokenChecks('verifyToken()', {});
 
 /**
- * Verifies a token and returns its claims (RFC 7515 §7.1). Only HS256, whatever its header says (RFC 8725 §3.1). `sub` and `exp` are
- * required, although RFC 7519 leaves `exp` open; an unexpected `aud` is refused. Each call returns a new object.
+ * Verifies a token and returns its claims (RFC 7515 §7.1). Accepts only HS256, whatever the header says (RFC
+ * 8725 §3.1). Requires `sub` and `exp`, although RFC 7519 leaves `exp` open, and refuses an unexpected `aud`.
+ * Each call returns a new object.
  *
  * `C`: type of further claims, which is not checked.
  *
@@ -227,10 +243,13 @@ export function verifyToken<C = unknown>(
   }
   const found = readToken(Keyring.of(secret), token, checks, Math.floor(time.nowMs() / 1_000));
   if (typeof found === 'string') throw new InvalidToken(found);
-  return found as Claims & C; // C is the caller's word
+  return found as Claims & C; // the caller is responsible for C
 }
 
-/** {@link verifyToken} with prepared requirements, as a value: the claims, or why they are refused. Never throws. */
+/**
+ * Verifies a token like {@link verifyToken}, with prepared requirements. Returns the claims, or the reason
+ * why they are refused. Never throws.
+ */
 export function readToken(
   keyring: Keyring,
   token: unknown,
@@ -256,10 +275,11 @@ export function readToken(
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims)); // issueOf() checked the types
+    : // issueOf() checked the types of the claims
+      (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
-/** Types accepted if none is required. */
+/** Accepted types when no type is required. */
 const USUAL_TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt']);
 
 /** 32 bytes in base64url. */
@@ -267,13 +287,17 @@ const MAC_CHARACTERS = 43;
 const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
 
-/** Whether one of the keys signed a text. The MACs are compared as texts of 43 characters, so a MAC has one spelling. */
+/**
+ * Whether one of the keys signed a text. MACs are compared as texts of 43 characters, so only one spelling is
+ * valid.
+ */
 function isSigned(signed: string, presented: string, keys: readonly RingKey[]): boolean {
   presentedBytes.write(presented, 'latin1');
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // the second comparison distinguishes characters that Latin-1 does not; only a client with the MAC reaches it
+    // Also compares the texts: the Latin-1 bytes alone would ignore high bytes. Only a client with the right
+    // MAC gets here
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;
@@ -287,12 +311,14 @@ interface Header {
 }
 
 const PLAIN: Header = Object.freeze({ type: 'jwt', kid: undefined });
-/** Maximum length of a header: our `kid` has 12 characters, and no other accepted member is long. */
+/**
+ * Maximum length of a header: this package's `kid` has 12 characters, and no other accepted member is long.
+ */
 const MAX_HEADER_CHARACTERS = 1_024;
 const MAX_KEPT_CHARACTERS = 256;
-/** Headers of tokens with a valid MAC: others could be invented without end. */
+/** Parsed headers of tokens with a valid MAC only, because clients can invent any number of others. */
 const knownHeaders = new Map<string, Header>();
-/** Members that require understanding (RFC 7515 §4.1.11), contain a key, or announce nested content. */
+/** Header members that must be understood (RFC 7515 §4.1.11), contain a key, or announce nested content. */
 const UNSUPPORTED: ReadonlySet<string> = new Set([
   'crit',
   'b64',
@@ -317,12 +343,12 @@ function headerOf(segment: string): Header | TokenRefusal {
   return { type: typ === undefined ? undefined : mediaType(typ), kid };
 }
 
-/** RFC 7515 §4.1.9: case is ignored, and `application/` may be omitted. */
+/** Returns a type in lower case without `application/` (RFC 7515 §4.1.9). */
 function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
 
-/** An own member: a polluted prototype must not provide an algorithm or a subject. */
+/** Returns an own member only: a polluted prototype must not provide an algorithm or a subject. */
 function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
@@ -364,10 +390,13 @@ function issueOf(
   return undefined;
 }
 
-/** End of the year 9999 in seconds. A later time was written in milliseconds, and would never expire. */
+/** End of the year 9999 in seconds. A later time is probably in milliseconds, and would never expire. */
 export const LATEST_SECONDS = 253_402_300_799;
 
-/** A NumericDate (RFC 7519 §2), or absent: null and text are neither. JSON's 1e400 is read as infinity. */
+/**
+ * Whether a value is absent or a NumericDate (RFC 7519 §2). Null and text are refused, and so is 1e400, which
+ * JSON parses as infinity.
+ */
 function isTime(value: unknown): value is number | undefined {
   return (
     value === undefined ||
@@ -385,7 +414,7 @@ function isNames(value: unknown): value is string | string[] {
   );
 }
 
-/** Why a token is refused. */
+/** Reasons to refuse a token. */
 export type TokenRefusal =
   | 'length'
   | 'form'
@@ -404,15 +433,19 @@ export type TokenRefusal =
   | 'audience'
   | 'revoked'
   | 'schema'
-  | 'verify'; // by BearerAuth(), of tokens that are otherwise in order
+  | 'verify'; // used by BearerAuth() when its verify function refuses a valid token
 
-/** 401: a malformed, forged, expired or misdirected token. Clients cannot distinguish them (RFC 6750 §3.1). */
+/**
+ * 401: a malformed, forged, expired or misdirected token. Clients cannot distinguish these cases (RFC 6750
+ * §3.1).
+ */
 export class InvalidToken extends Unauthorized {
-  /** For the audit log; never sent. */
+  /** Reason for the audit log; never sent to a client. */
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // no stack: it would always show the verifier, and costs ten times the rest (topic `jwt` of test/bench/table.ts)
+    // without a stack: it would always name the verifier, and capturing it takes ten times as long as the
+    // rest (topic `jwt` of test/bench/table.ts)
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

@@ -1,12 +1,13 @@
 /**
- * Secrets -> keys. A ring of secrets: the first signs, all are accepted, so that a secret can be rotated without ending every session.
+ * Converts secrets to keys. In a ring of secrets the first one signs and all are accepted, so that a secret
+ * can be rotated without ending every session.
  *
  *   secret, UTF-8 bytes -┬- unchanged                                    signs JWTs, so that any HS256 library can read them
  *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
  *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
  *
- * So a signature for one purpose is never valid for another (RFC 8725 §3.11). A secret that looks like hexadecimal or base64 is not
- * decoded, and no secret is cut.
+ * So a signature for one purpose is never valid for another (RFC 8725 §3.11). A secret that looks like
+ * hexadecimal or base64 is not decoded. Secrets are used in full length.
  */
 import { createHmac, createSecretKey, hash, hkdfSync } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
@@ -18,26 +19,31 @@ export type Secrets = string | readonly string[];
 
 /** One secret of a ring, as a key. */
 export interface RingKey {
-  /** Public id of the secret, derived one-way. */
+  /** Public id of the secret, derived by a one-way function. */
   readonly id: string;
   readonly key: KeyObject;
 }
 
-/** RFC 7518 §3.2: a key of the same size as the hash output or larger. */
+/** Minimum length by RFC 7518 §3.2: a key at least as long as the hash output. */
 const LEAST_SECRET_BYTES = 32;
-/** A token or cookie that names no key is tried with each, so there must be few. */
+/** Maximum number of secrets: a token without a key id is tried with each. */
 const MOST_SECRETS = 16;
-/** Cached rings; a program has one, or one for each tenant. The oldest is evicted. */
+/** Maximum number of cached rings. A program has one, or one for each tenant. The oldest is evicted. */
 const MOST_RINGS = 256;
-/** Labels are written in the program, so they are few; one that makes them up must not fill the memory. */
+/**
+ * Maximum number of cached derivations. A program uses few labels; computed labels must not fill the memory.
+ */
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/** By the only secret; by the JSON text of the list. Two Maps, so that no secret can be spelt like a list. */
+/**
+ * Cached rings: by the only secret, and by the JSON text of a list. Two Maps, so that no secret can equal the
+ * text of a list.
+ */
 const rings = new Map<string, Keyring>();
 const ringsOfLists = new Map<string, Keyring>();
 
-/** Keys made from secrets, once for each content. Shows neither keys nor secrets when it is printed. */
+/** Keys made from secrets; equal secrets share a ring. Printing a ring shows neither keys nor secrets. */
 export class Keyring {
   readonly #keys: readonly RingKey[];
   readonly #byId: ReadonlyMap<string, RingKey>;
@@ -49,10 +55,10 @@ export class Keyring {
   }
 
   /**
-   * Returns the ring of one secret, or of a list of 1 ... 16; duplicates count once.
+   * Returns the ring of one secret, or of a list of 1 ... 16 secrets. Duplicates count once.
    *
-   * @throws SvcError `E_SECRET_WEAK` below 32 bytes; `E_SECRET_FORM` for a public key, certificate or JWK (RFC 8725 §2.1), for malformed text,
-   * and for an empty or too long list
+   * @throws SvcError `E_SECRET_WEAK` below 32 bytes; `E_SECRET_FORM` for a public key, certificate or JWK
+   * (RFC 8725 §2.1), for malformed text, and for an empty or too long list
    */
   static of(secrets: Secrets): Keyring {
     if (typeof secrets === 'string')
@@ -64,27 +70,30 @@ export class Keyring {
     );
   }
 
-  /** The current key, then the previous ones, in the order in which they were given. */
+  /** The current key, then the previous keys, in the given order. */
   get keys(): readonly RingKey[] {
     return this.#keys;
   }
 
-  /** The key that signs. */
+  /** The current key, which signs. */
   get current(): RingKey {
     return this.#keys[0]!; // keysOf() refuses an empty list
   }
 
-  /** The key of a name. */
+  /** Returns the key with an id, or undefined. */
   find(id: string): RingKey | undefined {
     return this.#byId.get(id);
   }
 
-  /** Whether another ring shares a key. */
+  /** Whether the rings have a key in common. */
   sharesWith(other: Keyring | undefined): boolean {
     return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
   }
 
-  /** Derives keys of 32 bytes for one purpose, with the same ids. Labels are constants of the program, such as `'svc cookie'`. */
+  /**
+   * Derives keys of 32 bytes for one purpose, with the same ids. Labels are constants of the program, such as
+   * `'svc cookie'`.
+   */
   derive(label: string): Keyring {
     return (
       this.#derived.get(label) ??
@@ -99,8 +108,8 @@ export class Keyring {
 }
 
 /**
- * Secrets of an application: setting `authSecret`, a string or in code a list, then `authSecretPrevious`. An empty string counts as
- * absent.
+ * Returns the secrets of an application: the setting `authSecret` (a string, or a list in code), then
+ * `authSecretPrevious`. An empty string counts as absent.
  *
  * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string nor a list of strings
  */
@@ -112,9 +121,10 @@ export function authSecrets(config: Config): Secrets {
 }
 
 /**
- * Returns why a secret is weak, without repeating it, or undefined: for `svc check` (SVC205) and warnings. Beyond {@link Keyring.of} it finds
- * repeated characters or blocks, counting characters, few different ones, and placeholders of tutorials. It cannot prove strength: only a
- * random generator gives a strong secret.
+ * Returns why a secret is weak, or undefined, without repeating the secret. `svc check` (SVC205) and warnings
+ * use it. Beyond the checks of {@link Keyring.of} it finds repeated blocks, counting characters, few
+ * different characters, and placeholders. It cannot prove strength: only a random generator gives a strong
+ * secret.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);
@@ -143,7 +153,7 @@ function textsOf(secrets: unknown): readonly string[] {
 
 function keysOf(list: readonly string[]): RingKey[] {
   if (list.length === 0 || list.length > MOST_SECRETS)
-    throw new SvcError('E_SECRET_FORM', [`a list of ${list.length}, and 1 … ${MOST_SECRETS} are needed`]);
+    throw new SvcError('E_SECRET_FORM', [`a list of ${list.length}; 1 to ${MOST_SECRETS} are needed`]);
   return [...new Set(list)].map(keyOf);
 }
 
@@ -161,7 +171,7 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-/** Adds a value, and evicts the oldest beyond `most`. */
+/** Adds a value. Removes the oldest one beyond `most`. */
 function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -175,13 +185,13 @@ function listOf(setting: unknown): readonly string[] {
 
 // -- texts that are not shared secrets --
 
-/** SSH's public keys on one line. */
+/** Matches a public key in SSH's one-line format. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
 const DER_SEQUENCE = 0x30;
-/** No public key or certificate is shorter. */
+/** Minimum length of a public key or certificate in base64. */
 const LEAST_DER_BYTES = 64;
 
-/** Kind of a text that is not a shared secret, or undefined: a public key is known to everyone. */
+/** Returns the kind of a text that cannot be a secret, such as a public key, or undefined. */
 function formOf(secret: string): string | undefined {
   if (!secret.isWellFormed()) return 'text with half a surrogate pair, which UTF-8 cannot write';
   if (/-----BEGIN [^-]*-----/.test(secret)) return 'a PEM key or certificate';
@@ -190,12 +200,13 @@ function formOf(secret: string): string | undefined {
   return isDer(secret) ? 'a key or certificate (DER in base64)' : undefined;
 }
 
-/** Whether the whole text is one ASN.1 sequence in base64, by its stated length. */
+/** Whether the whole text is one ASN.1 sequence in base64, by its encoded length. */
 function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
   if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
-  const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0; // X.690 §8.1.3: how many bytes state the length
+  // X.690 §8.1.3: the number of bytes that contain the length
+  const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0;
   if (sizes > 4) return false;
   const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
   return stated === bytes.length - 2 - sizes;
@@ -219,11 +230,17 @@ const PLACEHOLDERS: readonly string[] = [
 /** Words of placeholders, longest first, because the first match is removed. */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Minimum of characters that remain without common words: fewer were not random. */
+/** Minimum number of characters that remain after common words are removed. */
 const LEAST_RANDOM_CHARACTERS = 12;
-/** 32 random characters of 16 are far above, and five different ones below. */
+/**
+ * Minimum entropy in bits. 32 random hexadecimal digits are far above it; five different characters are
+ * below.
+ */
 const LEAST_ENTROPY_BITS = 80;
-/** In 32 random hexadecimal digits, a fifth follow or precede their neighbour. */
+/**
+ * Maximum share of counting characters. In 32 random hexadecimal digits about a fifth differ by one from
+ * their neighbour.
+ */
 const MOST_RISING = 0.7;
 
 function withoutCommonWords(secret: string): string {
@@ -233,7 +250,10 @@ function withoutCommonWords(secret: string): string {
     .replace(COMMON_WORDS, '');
 }
 
-/** The length of the shortest block of which the text is a repetition, the last one perhaps cut; the text's own when there is none. */
+/**
+ * Returns the length of the shortest block whose repetition gives the text, or the text's length. The last
+ * block may be incomplete.
+ */
 function periodOf(secret: string): number {
   for (let period = 1; period <= secret.length / 2; period++) {
     if (secret.startsWith(secret.slice(period))) return period;
@@ -241,7 +261,7 @@ function periodOf(secret: string): number {
   return secret.length;
 }
 
-/** The part of the characters that is the one before it, plus or minus one. */
+/** Returns the share of characters that differ by one from the character before. */
 function risingPart(secret: string): number {
   let rising = 0;
   for (let index = 1; index < secret.length; index++) {
@@ -250,7 +270,7 @@ function risingPart(secret: string): number {
   return rising / (secret.length - 1);
 }
 
-/** Shannon's, of the single characters: an upper bound. */
+/** Returns Shannon's entropy of the single characters, which is an upper limit of the text's entropy. */
 function entropyBits(secret: string): number {
   const counts = new Map<string, number>();
   for (const character of secret) counts.set(character, (counts.get(character) ?? 0) + 1);
@@ -260,32 +280,37 @@ function entropyBits(secret: string): number {
 }
 
 /*
- * HMAC-SHA-256 of a short text (RFC 2104), by two one-shot hashes with a prepared key block:
+ * HMAC-SHA-256 of a short text (RFC 2104), computed by two one-shot hashes with prepared key blocks:
  *
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
- * Equal to createHmac() in 0.64 of its time, which goes into a stream and two native objects for each text (topic `jwt` of
- * test/bench/table.ts). The inner hash passes as text of one character a byte: a Buffer would cost more than it saves.
+ * Takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text (topic
+ * `jwt` of test/bench/table.ts). The inner hash is a text with one character per byte, because a Buffer would
+ * cost more.
  */
 
 const BLOCK_BYTES = 64;
 const HASH_BYTES = 32;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
-/** Most tokens and cookies are shorter; with a longer text it is the hashing that takes the time. */
+/**
+ * Maximum length of the text: most tokens and cookies are shorter. For longer texts, hashing dominates the
+ * time.
+ */
 const MOST_CHARACTERS = 2_048;
-const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS); // a code unit takes three bytes of UTF-8 at most
+// a code unit has at most three bytes in UTF-8
+const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
-/** Prefixes of the text, and of the inner hash, which is written after it. */
+/** Buffers that begin with a key block, followed by the text or the inner hash. */
 interface Blocks {
   readonly inner: Buffer;
   readonly outer: Buffer;
 }
 
-/** Beside the keys, so that neither a printed key nor a printed ring shows them. */
+/** Key blocks are stored outside of the keys, so that printing a key or ring does not show them. */
 const blocksOfKeys = new WeakMap<KeyObject, Blocks>();
 
-/** The MAC of a text's UTF-8 bytes in base64url: 43 characters. */
+/** Returns the MAC of a text's UTF-8 bytes in base64url: 43 characters. */
 export function hmacSha256(key: KeyObject, text: string): string {
   if (text.length > MOST_CHARACTERS) return createHmac('sha256', key).update(text).digest('base64url');
   const { inner, outer } = blocksOfKeys.get(key) ?? blocksOf(key);
@@ -302,15 +327,15 @@ function blocksOf(key: KeyObject): Blocks {
     inner: padded(bytes, INNER_PAD, BLOCK_BYTES),
     outer: padded(bytes, OUTER_PAD, BLOCK_BYTES + HASH_BYTES),
   };
-  given.fill(0); // the copy that was made for this
+  given.fill(0); // overwrites the temporary copy of the key
   bytes.fill(0);
   blocksOfKeys.set(key, blocks);
   return blocks;
 }
 
-/** A key against a pad, in a buffer of a size. */
+/** Returns a buffer that begins with the key combined with a pad. */
 function padded(key: Uint8Array, pad: number, size: number): Buffer {
-  const block = Buffer.allocUnsafeSlow(size).fill(pad); // own memory: the pool's is shared
+  const block = Buffer.allocUnsafeSlow(size).fill(pad); // not from the Buffer pool, whose memory is shared
   for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
   return block;
 }

@@ -1,12 +1,12 @@
 /**
- * Passwords: PBKDF2 (RFC 8018 §5.2), with parameters stored in the hash.
+ * Passwords: PBKDF2 (RFC 8018 §5.2), with the parameters stored in the hash.
  *
  *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
  *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
  *
- * The password's UTF-8 bytes in Unicode normal form C are hashed: composed and decomposed spellings are equal, and nothing else is. There is
- * no trimming, cutting or case folding, and no form KC, which would make "ﬁ" and "fi" equal. Hashes run in the thread pool, a few at once,
- * so that files can be read meanwhile.
+ * Hashes are made of the password's UTF-8 bytes in Unicode normal form C, so composed and decomposed
+ * spellings are equal. Nothing is trimmed, cut or case-folded. Form KC is not used, because it would make "ﬁ"
+ * and "fi" equal. Hashes run in the thread pool, a few at once, so that files can be read meanwhile.
  */
 import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -14,33 +14,39 @@ import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions, shown } from '../base/options.ts';
 import { Keyring } from './keys.ts';
 
-/** A secret that hashes depend on, kept where the database is not (OWASP Password Storage, peppering). */
+/** A secret that all hashes depend on, stored apart from the database (OWASP Password Storage, peppering). */
 export interface Pepper {
-  /** Public, stored with each hash: 1 ... 64 letters, digits, `+ / . -`. */
+  /** Public id, stored with each hash: 1 ... 64 letters, digits, `+ / . -`. */
   readonly id: string;
-  /** At least 32 bytes in UTF-8. */
+  /** Secret text of at least 32 bytes in UTF-8. */
   readonly secret: string;
 }
 
-/** Options of hashing. Hashes with other parameters can still be checked. */
+/** Options of new hashes. Hashes with other parameters can still be verified. */
 export interface PasswordOptions {
-  /** Default `sha256`. */
+  /** Hash function. Default `sha256`. */
   readonly algorithm?: 'sha256' | 'sha512' | undefined;
-  /** At least, and by default, 600_000 for sha256 and 220_000 for sha512 (OWASP Password Storage). */
+  /**
+   * Number of iterations. The default, which is also the minimum, is 600_000 for sha256 and 220_000 for
+   * sha512 (OWASP Password Storage).
+   */
   readonly iterations?: number | undefined;
-  /** A stored hash with more is taken for no hash, 1 ... 1_000_000_000. Default 5_000_000, some seconds of a processor. */
+  /**
+   * Stored hashes with more iterations count as invalid, 1 ... 1_000_000_000. Default 5_000_000, which takes
+   * some seconds.
+   */
   readonly maxIterations?: number | undefined;
-  /** Peppers: the first is used for new hashes, all are accepted. Default: none. */
+  /** Peppers. The first is used for new hashes; all are accepted. Default: no peppers. */
   readonly pepper?: Pepper | readonly Pepper[] | undefined;
-  /** Allows fewer iterations, 1 or more: passwords hashed so are not protected. Default false. */
+  /** Allows fewer iterations, 1 or more, which do not protect passwords. Default false. */
   readonly unsafeForTests?: boolean | undefined;
 }
 
-/** How a password is checked. */
+/** Options of a password check. */
 export interface CheckPasswordOptions extends PasswordOptions {
   /**
-   * Gets a new hash to store, when the password is right and {@link needsRehash} returns true. It is awaited, and its exceptions propagate. It is
-   * skipped when too many hashes wait.
+   * Called with a new hash to store when the password is right and {@link needsRehash} returns true. It is
+   * awaited, and its errors are thrown. It is skipped when too many hashes wait.
    */
   readonly rehash?: ((fresh: string) => unknown) | undefined;
 }
@@ -50,15 +56,16 @@ type Algorithm = 'sha256' | 'sha512';
 const LEAST_ITERATIONS = { sha256: 600_000, sha512: 220_000 } as const;
 const SALT_BYTES = 16;
 const HASH_BYTES = { sha256: 32, sha512: 64 } as const;
-/** OWASP ASVS 6.2.9 requires at least 64 characters; hashing more than this has no benefit. */
+/** Maximum length in bytes. OWASP ASVS 6.2.9 requires support for at least 64 characters. */
 const MAX_PASSWORD_BYTES = 4_096;
 const MAX_STORED_CHARACTERS = 512;
 
 /**
- * A hash to store. Two of one password differ.
+ * Returns a hash to store. Two hashes of one password differ.
  *
- * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, no well-formed text, or ends in NUL;
- * HTTPException 503 with `Retry-After` when too many hashes wait; SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, `E_SECRET_WEAK`, `E_SECRET_FORM`
+ * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, malformed, or ends in
+ * NUL; HTTPException 503 with `Retry-After` when too many hashes wait; SvcError `E_OPTION_RANGE`,
+ * `E_OPTION_UNKNOWN`, `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
   const hashing = read('hashPassword()', options);
@@ -69,8 +76,9 @@ export async function hashPassword(password: string, options: PasswordOptions = 
 }
 
 /**
- * Returns whether a password matches a stored hash. False for an invalid hash, after as much work as for a valid one: call
- * `checkPassword(password, user?.passwordHash)`, and the response time does not reveal which users exist.
+ * Returns whether a password matches a stored hash. An invalid hash gives false after as much work as a valid
+ * one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal which users
+ * exist.
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError as {@link hashPassword}
  */
@@ -99,7 +107,10 @@ export async function checkPassword(
   return isRight;
 }
 
-/** Whether a stored hash is invalid, or has weaker parameters or another algorithm or pepper than these options. */
+/**
+ * Whether a stored hash is invalid, or has weaker parameters or another algorithm or pepper than these
+ * options.
+ */
 export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
   const hashing = read('needsRehash()', options);
   const found = parse(stored, hashing);
@@ -108,7 +119,7 @@ export function needsRehash(stored: string, options: PasswordOptions = {}): bool
 
 // -- hashing --
 
-/** {@link PasswordOptions}, read. */
+/** Validated {@link PasswordOptions}. */
 interface HashOptions {
   readonly algorithm: Algorithm;
   readonly iterations: number;
@@ -145,7 +156,8 @@ function read(owner: string, options: PasswordOptions): HashOptions {
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
-  for (const { secret } of peppers) Keyring.of(secret); // judged now, not when a hash first needs it
+  // reports a weak pepper at once, not when it is first used
+  for (const { secret } of peppers) Keyring.of(secret);
   return { algorithm, iterations, maxIterations, peppers };
 }
 
@@ -159,25 +171,32 @@ interface StoredHash {
   readonly hash: Buffer;
 }
 
-/** Minimum of foreign salts, 4 bytes; such hashes count as outdated. */
+/**
+ * Form of a stored hash. Salts from other programs may have 4 bytes or more; needsRehash() reports short
+ * ones.
+ */
 const STORED =
   /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
-/** Parses a stored hash; undefined if it is invalid, would take too long, or its pepper was removed. */
+/**
+ * Parses a stored hash. Returns undefined if it is invalid, takes too long to verify, or needs a pepper that
+ * was removed.
+ */
 function parse(stored: unknown, { maxIterations, peppers }: HashOptions): StoredHash | undefined {
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // one of the two in the pattern
+  const algorithm = parts[1] as Algorithm; // the pattern only allows these two
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined; // a longer output costs its multiple
+  // an output longer than the hash takes a multiple of the time
+  if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
 
-/** Canonical base64 without padding. */
+/** Whether a text is canonical base64 without padding. */
 function bytesOfBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return unpadded(bytes) === text ? bytes : undefined;
@@ -200,8 +219,8 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashO
 // -- hashing --
 
 /**
- * Returns the bytes to hash, or undefined for an invalid password. Half a surrogate pair would become U+FFFD, like any other half. A NUL at
- * the end would be ignored, because HMAC pads its key with NULs (RFC 2104 §2).
+ * Returns the bytes to hash, or undefined for an invalid password. A lone surrogate is invalid, because all
+ * of them become U+FFFD. A NUL at the end is invalid, because HMAC pads its key with NULs (RFC 2104 §2).
  */
 function bytesOf(password: unknown): Buffer | undefined {
   if (
@@ -230,7 +249,7 @@ async function freshHash(password: Buffer, { algorithm, iterations, peppers }: H
   return `$pbkdf2-${algorithm}$${parameters}$${unpadded(salt)}$${unpadded(hash)}`;
 }
 
-/** The password was right, and stays right: a new hash that cannot be made now is made another time. */
+/** Calls `rehash` with a new hash, or skips it while too many hashes wait. */
 async function offer(
   rehash: (fresh: string) => unknown,
   password: Buffer,
@@ -240,16 +259,19 @@ async function offer(
   if (fresh !== undefined) await rehash(fresh);
 }
 
-/** One thread fewer than in the pool: if all were busy, files and host names would wait a tenth of a second each. */
+/**
+ * One thread fewer than in the pool. If all were busy, files and host names would wait a tenth of a second
+ * each.
+ */
 const MOST_AT_ONCE = 3;
-/** Limit of waiting hashes, some seconds of work: later clients would have given up. */
+/** Maximum number of waiting hashes, some seconds of work. Clients behind them would have given up. */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
 const inThreadPool = promisify(pbkdf2);
 const waiting: (() => void)[] = [];
 let running = 0;
 
-/** PBKDF2 queue: at most three at once, the others wait in order. */
+/** Queue of PBKDF2 computations: at most three run at once, and the others wait in order. */
 async function derive(
   password: Buffer,
   salt: Buffer,
@@ -259,7 +281,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    await new Promise<void>((resolve) => waiting.push(resolve)); // passes its place to the next
+    await new Promise<void>((resolve) => waiting.push(resolve)); // passes its slot to the next in the queue
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again', {
       headers: { 'Retry-After': RETRY_AFTER_SECONDS },

@@ -1,32 +1,35 @@
 /**
- * Constraint violations as answers of the application.
+ * Turns constraint violations into HTTP error responses.
  *
  *   await db.execute('insert into account …').catch(conflictOn({ email: 'This address is taken' }));      in a handler
  *   app.exceptionHandler(ConstraintViolation, conflictOn());                                               for all handlers
  *
- * Clients read the sentences of the rules, or a general one. Names of tables, columns and constraints, statements and values never
- * leave the server.
+ * The response has the sentence of a rule, or a general sentence. Names of tables, columns and constraints,
+ * statements and values never leave the server.
  */
 import { Conflict, UnprocessableContent, type HTTPException } from '../base/errors.ts';
 import { ConstraintViolation, type ConstraintKind } from './errors.ts';
 
-/** The answer to one violation. */
+/** Response to one kind of constraint violation. */
 export interface ConflictRule {
-  /** The sentence that the client reads. */
+  /** Sentence that the client reads, sent as the problem's `detail`. */
   readonly detail: string;
-  /** Default 409 or 422: see {@link conflictOn}. */
+  /** Status of the response. Default 409 or 422: see {@link conflictOn}. */
   readonly status?: 409 | 422 | undefined;
-  /** Where the body has the value, for example `email` or `['home', 'city']`: sent in `errors`, as for input that fails its schema. */
+  /**
+   * Place of the rejected value in the body, for example `email` or `['home', 'city']`. The response names it
+   * in `errors`, like input that fails its schema.
+   */
   readonly field?: string | readonly (string | number)[] | undefined;
 }
 
 /**
- * Answers by what was violated: a column (`email`), columns in the order of their key (`owner, title`), a constraint
- * (`account_email_key`), or either behind its table and a dot (`account.email`).
+ * Rules by what was violated. A key is a column (`email`), several columns in key order (`owner, title`), or
+ * a constraint (`account_email_key`). Each key may start with a table and a dot (`account.email`).
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 
-/** Sentences for clients where no rule says more. */
+/** Default sentences for clients, by kind of constraint. */
 const DETAILS: Readonly<Record<ConstraintKind, string>> = {
   unique: 'There is such an entry already',
   exclusion: 'The entry collides with another one',
@@ -38,11 +41,13 @@ const DETAILS: Readonly<Record<ConstraintKind, string>> = {
 const STILL_REFERENCED = 'Other entries still refer to this one';
 
 /**
- * Returns a function that turns a constraint violation into `Conflict` or `UnprocessableContent`, and throws every other error as it is. Pass it to `catch()`, or to
- * `app.exceptionHandler()`.
+ * Returns an error handler that throws a constraint violation as `Conflict` or `UnprocessableContent`, and
+ * any other error unchanged. Pass it to `catch()` or to `app.exceptionHandler()`.
  *
- * 409 Conflict: `unique`, `exclusion`, and a `delete` of a row that others refer to. 422 Unprocessable Content: all others. The problem's `code`
- * is the kind of the violation. With rules, a violation that has none is thrown as it is; without rules, each becomes a general answer.
+ * `unique`, `exclusion`, and a `delete` of a row that other rows refer to give 409 Conflict. All other kinds
+ * give 422 Unprocessable Content. The problem's `code` is the kind of the violation. When rules are given, a
+ * violation without a matching rule is thrown unchanged. Without rules, each violation gets a general
+ * response.
  */
 export function conflictOn(rules?: ConflictRules): (error: unknown) => never {
   return (error) => {

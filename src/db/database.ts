@@ -1,5 +1,5 @@
 /**
- * A database: the verbs of a session, each on a connection of its own, and transactions.
+ * A database: runs each statement on a pooled connection of its own, and runs transactions.
  */
 import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
@@ -30,7 +30,7 @@ import type {
   Row,
 } from './driver.ts';
 
-/** The first pause before a transaction is run again; each further one is twice as long. */
+/** Pause before the first retry of a transaction; each further pause is twice as long. */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
@@ -38,7 +38,7 @@ const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 
-/** How one transaction runs. */
+/** Options of one transaction. */
 interface TransactionPlan {
   readonly begin: BeginOptions;
   readonly retries: number;
@@ -47,20 +47,20 @@ interface TransactionPlan {
 
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
-/** What a database is made from, beside its driver. @internal */
+/** Dependencies of a {@link Database} besides its driver. @internal */
 interface DatabaseDeps {
   readonly clock: Clock;
-  /** `timeoutMs` of every verb that says none; 0 for none. */
+  /** Default `timeoutMs` of every verb; 0 means no limit. */
   readonly statementTimeoutMs: number;
-  /** Default: no own types, and columns named as members. */
+  /** Default: no custom types, and columns have the names of members. */
   readonly conversion?: Conversion | undefined;
-  /** The name of the database in the events of its statements. Default `database`. */
+  /** Name of the database in its tracing events. Default `database`. */
   readonly name?: string | undefined;
-  /** Called with the seconds that a caller has waited for a connection; not for callers that got one at once. */
+  /** Called with the seconds that a caller waited for a connection; not called when a connection was free. */
   readonly onWait?: ((seconds: number) => void) | undefined;
 }
 
-/** A database that is open, or will be. `openDatabase` makes one; in an application `DatabasePlugin` does. */
+/** A database, open or about to open. `openDatabase` makes one; in an application `DatabasePlugin` does. */
 export class Database extends Session {
   readonly dialect: Dialect;
   /** @internal */
@@ -70,7 +70,7 @@ export class Database extends Session {
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
-  /** Without any, no statement can be inside one. */
+  /** Number of open transactions. While it is 0, no statement can be inside one, so the check is skipped. */
   #openTransactions = 0;
 
   /** @internal */
@@ -88,15 +88,16 @@ export class Database extends Session {
     this.#onWait = onWait;
   }
 
-  /** Connections in use, idle, and callers that wait for one. */
+  /** Numbers of connections in use, idle connections, and callers that wait for one. */
   get load(): DriverLoad {
     return this.#driver.load;
   }
 
   /**
-   * Runs `fn` in a transaction: committed when it returns, rolled back when it throws, and its result or error passed on. All
-   * statements go through the handle that `fn` is given. With `retries`, `fn` is run again from its start when the database
-   * says that this may help; so it must do nothing outside the database that should not happen twice.
+   * Runs `fn` in a transaction: commits when `fn` returns, rolls back when it throws, and passes on its
+   * result or error. All statements must use the handle that `fn` receives. With `retries`, `fn` runs again
+   * from its start after an error that is retryable. Such an `fn` must have no effect outside the database
+   * that must not happen twice.
    *
    * @throws SvcError `E_DB_NESTED` inside a transaction of this database: use its handle's `transaction`
    */
@@ -112,16 +113,16 @@ export class Database extends Session {
     }
   }
 
-  /** Throws when the database does not answer. */
+  /** Resolves when the database answers, and throws when it does not. */
   ping(options?: QueryOptions): Promise<void> {
     return this.#guarded(options, (limit) => this.#driver.ping(limit));
   }
 
   /**
-   * Writes a consistent copy of the database to a file, which appears under its name when it is complete and replaces one that
-   * is there. Others read and write meanwhile.
+   * Writes a consistent copy of the database to a file. The file appears under its name when the copy is
+   * complete, and replaces an existing file. Other connections read and write meanwhile.
    *
-   * @throws SvcError `E_DB_OPTION` for an engine that has its own tools for this
+   * @throws SvcError `E_DB_OPTION` for an engine that has its own backup tools
    */
   backup(path: string, options?: QueryOptions): Promise<void> {
     return this.#guarded(options, (limit) => {
@@ -134,12 +135,14 @@ export class Database extends Session {
   }
 
   /**
-   * Hears of what is sent to a channel by NOTIFY, whoever sends it, on a connection of its own; until it is disposed of, or the
-   * database closed. A lost connection is made again; what was sent meanwhile is lost, which `onReconnect` is for.
+   * Subscribes to a NOTIFY channel on a connection of its own, until the subscription is disposed of or the
+   * database closes. A lost connection is made again. Notifications sent in between are lost; `onReconnect`
+   * lets the caller read the current state.
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
-   * @throws SvcError `E_DB_OPTION` for an engine without it, `E_DB_IDENTIFIER`; ConnectionLost when it cannot be reached
+   * @throws SvcError `E_DB_OPTION` for an engine without LISTEN, `E_DB_IDENTIFIER`; ConnectionLost when the
+   * server cannot be reached
    */
   async listen(channel: string, notified: Notified, options: ListenOptions = {}): Promise<AsyncDisposable> {
     try {
@@ -154,10 +157,12 @@ export class Database extends Session {
     }
   }
 
-  /** Waits for what is under way, refuses what comes, and closes. May be called again. */
+  /**
+   * Refuses new statements, waits for running ones, and closes all connections. Further calls have no effect.
+   */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      refuseInsideTransaction(this); // it would wait for itself
+      refuseInsideTransaction(this); // closing would wait for the caller's own transaction to end
       return this.#driver.close();
     });
   }
@@ -188,12 +193,17 @@ export class Database extends Session {
       throw atCaller(error);
     } finally {
       if (late !== undefined)
-        this.#release(connection!, late); // it runs on one
+        this.#release(connection!, late); // work that is late has a connection
       else if (connection !== undefined) this.#driver.release(connection);
     }
   }
 
-  /** Without a handle, a callback and its context: a third less than `transaction()`. @internal */
+  /**
+   * Runs `work` in a transaction without a handle, a callback or a context: takes a third less time than
+   * `transaction()`.
+   *
+   * @internal
+   */
   async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
     let limit: Limit | undefined;
     let connection: Connection | undefined;
@@ -294,7 +304,10 @@ export class Database extends Session {
     }
   }
 
-  /** Gives a connection back; when its caller did not wait for what is `late`, as soon as that has settled. */
+  /**
+   * Returns a connection to the driver. When the caller left before its work ended, `late` is that work, and
+   * the connection returns after it.
+   */
   #release(connection: Connection, late: Promise<unknown> | undefined): void {
     if (late === undefined) return this.#driver.release(connection);
     const release = (): void => this.#driver.release(connection);
@@ -307,7 +320,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    await late?.catch(() => undefined); // its caller has been told
+    await late?.catch(() => undefined); // the caller already has this error
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 
@@ -320,7 +333,9 @@ export class Database extends Session {
     }
   }
 
-  /** The connection, or one that publishes its statements while `svc:db:query` has subscribers. */
+  /**
+   * Returns the connection, or a wrapper that publishes its statements while `svc:db:query` has subscribers.
+   */
   #traced(connection: Connection): Connection {
     return queries.hasSubscribers ? new TracedConnection(connection, this.dialect, this.#name) : connection;
   }
@@ -338,14 +353,17 @@ export class Database extends Session {
     }
   }
 
-  /** Between half of the pause and all of it: two that met once do not meet again at the same moment. */
+  /**
+   * Sleeps between half of the pause and all of it, at random: two transactions that collided then retry at
+   * different moments.
+   */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
   }
 }
 
-/** The rows of a source until its limit: its end is not waited for beyond that. */
+/** Yields the rows of a source until the limit. Does not wait for the source to end after that. */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,
   limit: Limit,
@@ -355,7 +373,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // its reader has left, and it ends by itself
+      hasEnded = true; // the reader has left; the source ends on its own
       void rows.return?.().catch(() => undefined);
     });
   try {

@@ -1,17 +1,20 @@
 /**
- * Where the engines' SQL differs in what we write ourselves: quoted names, and how transactions begin.
+ * SQL that differs between engines and that this library writes itself: quoted names, and the start of
+ * transactions.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { BeginOptions, Dialect } from './driver.ts';
 
-/** The longest name that every engine keeps whole is 63 bytes; MySQL's 64 characters are more. */
+/** Longest name in bytes that every engine keeps whole: PostgreSQL allows 63 bytes, MySQL 64 characters. */
 const MAX_NAME_BYTES = 63;
 
 /**
- * A table or column name as the dialect quotes it. A dot is part of the name: `sql.identifier('main', 'users')` for two.
+ * Returns a table or column name quoted for the dialect. A dot is part of the name: use
+ * `sql.identifier('main', 'users')` for a schema and a table.
  *
- * @throws SvcError `E_DB_IDENTIFIER` when it is empty, longer than 63 bytes, or has NUL or half a surrogate pair
+ * @throws SvcError `E_DB_IDENTIFIER` for a name that is empty, longer than 63 bytes, or contains NUL or half
+ * a surrogate pair
  */
 export function quotedName(dialect: Dialect, name: string): string {
   if (
@@ -26,19 +29,22 @@ export function quotedName(dialect: Dialect, name: string): string {
   return isMySql(dialect) ? `\`${name.replaceAll('`', '``')}\`` : `"${name.replaceAll('"', '""')}"`;
 }
 
-/** Whether a dialect is that of MySQL, which MariaDB's is, too. */
+/** Whether the dialect is MySQL's, which MariaDB shares. */
 export function isMySql(dialect: Dialect): dialect is 'mysql' | 'mariadb' {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
-/** One name, quoted in one of the engines' ways or plain. */
+/** Pattern of one name, plain or quoted in the way of one of the engines. */
 const NAME = '(?:`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|(\\w+))';
 const WRITES = new RegExp(
   `^\\s*(?:insert|replace|update)\\s+(?:(?:low_priority|delayed|high_priority|ignore|into|or\\s+\\w+)\\s+)*(?:${NAME}\\s*\\.\\s*)?${NAME}`,
   'i',
 );
 
-/** The table that an `insert`, `replace` or `update` names, where that is easily seen, and its schema. */
+/**
+ * Returns the table, and the schema if given, that an `insert`, `replace` or `update` names at its start.
+ * Returns undefined for other statements.
+ */
 export function writtenTable(
   sql: string | undefined,
 ): { readonly schema: string | undefined; readonly table: string } | undefined {
@@ -48,13 +54,14 @@ export function writtenTable(
   const [schema, table] = [names.slice(0, 3), names.slice(3)].map((quoted) =>
     quoted.find((name) => name !== undefined)?.replaceAll(/``|""/g, (pair) => pair[0]!),
   );
-  return { schema, table: table! }; // the pattern has one
+  return { schema, table: table! }; // the pattern always captures a table
 }
 
-/** The statements that begin a transaction, in their order. */
+/** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
-    // a deferred transaction that reads and then writes fails at once when somebody else wrote: no waiting helps
+    // a deferred transaction that reads and then writes fails when another connection wrote in between, and
+    // waiting cannot help
     case 'sqlite':
       return [isReadOnly ? 'begin deferred' : 'begin immediate'];
     case 'postgres':

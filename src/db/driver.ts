@@ -1,151 +1,191 @@
 /**
- * What every database is to the rest: a driver that lends connections, and a connection that runs statements for one owner.
+ * Interface between the database and its engines: a driver lends connections, and a connection runs
+ * statements for one owner.
  *
  *   Database, Transaction -> Driver.acquire() -> Connection -> the engine
  *                           Driver.release() <-
  *
- * Whatever may finish at once is `Awaitable`: SQLite answers without a promise, a server never does. An owner may have several
- * statements under way; a connection runs them in the order in which they came. Errors are those of errors.ts; values are
- * checked and encoded by the driver, which alone knows the types, and never written into the text.
+ * A result that may be available at once is `Awaitable`: SQLite answers without a promise, a server always
+ * with one. An owner may start several statements; the connection runs them in the order of the calls. All
+ * errors are classes of errors.ts. The driver checks and encodes values, because only it knows the types. It
+ * never writes a value into the text of a statement.
  */
 import type { Awaitable } from '../cache/stores.ts';
 import type { Params } from './values.ts';
 
-/** The SQL that is spoken. */
+/** SQL dialect of the engine. */
 export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
 
-/** How instants arrive: as a `Date`, which cuts microseconds, or as ISO 8601 in UTC with all digits, `2024-02-29T12:00:00.123456Z`. */
+/**
+ * Form of timestamps in rows: a `Date`, which drops microseconds, or ISO 8601 text in UTC with all digits,
+ * `2024-02-29T12:00:00.123456Z`.
+ */
 export type Timestamps = 'date' | 'string';
 
-/** How integers wider than 53 bits arrive: see DatabaseOptions.int8. */
+/** Form of integers wider than 53 bits in rows: see DatabaseOptions.int8. */
 export type Int8 = 'auto' | 'bigint' | 'string';
 
-/** A value of a row: which of them a type comes as is in the manual. Objects are Dates, bytes, parsed JSON, lists, and what a type of your own makes. */
+/**
+ * A value of a row. The manual lists the form of each database type. Objects are Dates, bytes, parsed JSON,
+ * arrays, and results of the option `types`.
+ */
 export type SqlValue = null | string | number | bigint | boolean | object;
 
-/** A row by column name. Of two columns of one name the last counts; `fetchArrays` keeps both. */
+/** A row by column name. When two columns share a name, the last one counts; `fetchArrays` keeps both. */
 export type Row = Record<string, SqlValue>;
 
-/** What a writing statement did. */
+/** Effect of a statement that writes. */
 export interface ExecuteResult {
   /** Rows inserted, updated or deleted; 0 for any other statement. */
   readonly affectedRows: number;
-  /** The key that an `insert` into a table with an integer key made last; undefined when it inserted nothing. Undefined, too, for an upsert of SQLite, where `returning` tells it. */
+  /**
+   * Key of the last row that an `insert` added to a table with an integer key; undefined when no row was
+   * added. It is also undefined for an upsert in SQLite: use `returning` there.
+   */
   readonly lastInsertId: number | bigint | string | undefined;
 }
 
 /** A column of a result. */
 export interface Column {
   readonly name: string;
-  /** The table it comes from, if it is a column of a table. */
+  /** Table of the column; undefined for an expression. */
   readonly table: string | undefined;
-  /** The type it was declared with, as the engine spells it. */
+  /** Declared type, in the spelling of the engine. */
   readonly type: string | undefined;
 }
 
-/** Rows as lists of values, for joins whose columns share names. */
+/** Rows as arrays of values, for joins whose columns share names. */
 export interface Table {
   readonly columns: readonly Column[];
   readonly rows: unknown[][];
 }
 
-/** How long a caller waits, and until when. */
+/** Abort signal and deadline of a call. */
 export interface Limit {
   readonly signal: AbortSignal | undefined;
-  /** By Clock.monotonicMs(); Infinity without one. */
+  /** Deadline by Clock.monotonicMs(); Infinity without one. */
   readonly deadlineMs: number;
-  /** As the caller said it, for messages. */
+  /** Timeout as the caller gave it, for messages. */
   readonly timeoutMs: number;
 }
 
-/** `read uncommitted` is missing on purpose. An engine may give more than was asked for: SQLite is always serializable. */
+/**
+ * Isolation levels. `read uncommitted` is left out on purpose. An engine may isolate more than was asked:
+ * SQLite is always serializable.
+ */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
-/** How a transaction begins. */
+/** Options that begin a transaction. */
 export interface BeginOptions {
   readonly isolation: Isolation | undefined;
   readonly isReadOnly: boolean;
 }
 
-/** What a connection is wanted for. For `read`, a statement or a transaction, it need not be one that can write. */
+/**
+ * Use of a connection. `read` stands for a statement or transaction that only reads; a connection that cannot
+ * write is enough for it.
+ */
 export type Purpose = 'statement' | 'transaction' | 'read';
 
-/** A conversation with the engine, one owner at a time. */
+/** A connection to the engine. It has one owner at a time. */
 export interface Connection {
-  /** Whether a transaction is open, as the engine says, not as we remember. */
+  /** Whether a transaction is open, as reported by the engine. */
   readonly isInTransaction: boolean;
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;
   fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]>;
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
-  /** All results of a statement that may have several, where the engine has such. */
+  /**
+   * Returns every result of a statement that may give several. Absent for engines without such statements.
+   */
   fetchSets?(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[][]>;
-  /** The first value of the first row; undefined when there is no row. */
+  /** Returns the first value of the first row; undefined when there is no row. */
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
-  /** One statement for many rows, all inside the transaction that is open: the rows affected. */
+  /** Runs one statement for each row of values inside the open transaction, and returns the rows affected. */
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
-  /** Inserts rows into one table, when the engine has a faster way than `insert`. Names are quoted already. */
+  /**
+   * Inserts rows into one table. Present when the engine has a way that is faster than `insert`. Names are
+   * already quoted.
+   */
   insertMany?(
     table: string,
     columns: readonly string[],
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ): Awaitable<number>;
-  /** Rows in batches, read as they are asked for. Leaving the loop early ends the statement. */
+  /** Yields rows in batches, read on demand. Leaving the loop early ends the statement. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
-  /** Several statements without parameters, for migrations. Stops at the first that fails. */
+  /** Runs several statements without parameters, for migrations. Stops at the first that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
-  /** Throws when the engine did not commit, whatever it answered; CommitOutcomeUnknown where it does not answer within the limit, nor when it is told to end. */
+  /**
+   * Commits. Throws when the engine did not commit, even if it reported success. Throws CommitOutcomeUnknown
+   * when the engine answers neither COMMIT within the limit nor the cancel request.
+   */
   commit(limit?: Limit): Awaitable<void>;
-  /** Never throws for a transaction that has ended already. */
+  /** Rolls back. Never throws for a transaction that has already ended. */
   rollback(limit?: Limit): Awaitable<void>;
-  /** Marks a point inside the transaction; names are ours: letters, digits, underscores. */
+  /** Sets a savepoint. The library chooses the name: letters, digits and underscores. */
   savepoint(name: string, limit?: Limit): Awaitable<void>;
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
-  /** Undoes what came after the point, and forgets the point. */
+  /** Undoes everything after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;
-  /** Keeps it from being lent again: its session has settings that no other owner should have. Where there is more than one. */
+  /**
+   * Prevents that the connection is lent again, because its session has settings that no other owner should
+   * get. Absent for an engine with a single connection.
+   */
   retire?(): void;
 }
 
-/** What a channel has brought: what was sent, and from which process of the server. */
+/** Callback for a notification: its payload, its channel, and the server process that sent it. */
 export type Notified = (
   payload: string,
   notification: { readonly channel: string; readonly processId: number },
 ) => unknown;
 
-/** How a channel is listened to. */
+/** Options of a channel subscription. */
 export interface ListenOptions {
-  /** Told when the connection was lost and is there again: what was sent in between is lost, so look at what there is. */
+  /**
+   * Called after a lost connection is restored. Notifications sent in between are lost, so read the current
+   * state.
+   */
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
-/** How busy a driver is. */
+/** Load of a driver. */
 export interface DriverLoad {
   readonly inUse: number;
   readonly idle: number;
   readonly waiting: number;
 }
 
-/** One database, with as many connections as it thinks right. */
+/** A driver of one engine: manages the connections to one database. */
 export interface Driver {
   readonly dialect: Dialect;
   readonly load: DriverLoad;
-  /** Opens it, so that the first statement need not; a mistake in the address shows here. Once. */
+  /**
+   * Opens the database, so that the first statement does not have to. Reports a mistake in the address.
+   * Called once.
+   */
   open(): Promise<void>;
-  /** Lends a connection, first come, first served. @throws PoolTimeout, QueryCanceled, QueryTimeout */
+  /** Lends a connection, in the order of the calls. @throws PoolTimeout, QueryCanceled, QueryTimeout */
   acquire(limit: Limit | undefined, purpose: Purpose): Awaitable<Connection>;
-  /** Takes it back. A transaction that is still open is rolled back, and logged: the next owner gets an idle connection. */
+  /**
+   * Takes a connection back. A transaction that is still open is rolled back and logged, so the next owner
+   * gets an idle connection.
+   */
   release(connection: Connection): void;
-  /** Rows in batches, by a connection of its own where others would have to wait for a slow reader. */
+  /** Yields rows in batches. Uses a separate connection where a slow reader would block other callers. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
-  /** Throws when the database does not answer. */
+  /** Resolves when the database answers, and throws when it does not. */
   ping(limit: Limit | undefined): Awaitable<void>;
-  /** Writes a consistent copy to a file, while others read and write. Where the engine can. */
+  /**
+   * Writes a consistent copy to a file, while other connections read and write. Absent for engines that
+   * cannot.
+   */
   backup?(path: string, limit: Limit | undefined): Promise<void>;
-  /** Hears of what is sent to a channel, until it is disposed of. Where the engine can. */
+  /** Subscribes to a channel until the subscription is disposed of. Absent for engines that cannot. */
   listen?(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable>;
-  /** Waits for what is under way, refuses what comes, and closes. May be called again. */
+  /** Refuses new statements, waits for running ones, and closes. Further calls have no effect. */
   close(): Promise<void>;
 }

@@ -1,10 +1,11 @@
 /**
- * What databases refuse, in one tree of classes for all of them. An error carries the code of its class, the engine's own
- * codes, what of table, columns and constraint the engine tells, and the statement; never a value that was bound.
+ * Errors of databases: one tree of classes for all engines. An error carries the code of its class and the
+ * engine's own codes. It also carries the table, columns and constraint, if the engine names them, and the
+ * statement. It never carries a bound value.
  *
  *   DatabaseError - ConstraintViolation - UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation ExclusionViolation
  *                 + SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed again
- *                 + QueryCanceled QueryTimeout PoolTimeout                the caller, or we, had enough of waiting
+ *                 + QueryCanceled QueryTimeout PoolTimeout                the caller or the library stopped waiting
  *                 + StatementError DataError ReadOnly                     the statement, or its values, can never work
  *                 + ConnectionLost CommitOutcomeUnknown TransactionAborted
  *                 \ DiskFull StorageFailed Corrupt                        an operator is needed
@@ -12,7 +13,7 @@
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
 
-/** A stable word for each class, to switch on. */
+/** Stable code of each class, for `switch`. */
 export type DatabaseErrorCode =
   | 'database'
   | 'constraint'
@@ -37,18 +38,18 @@ export type DatabaseErrorCode =
   | 'storage'
   | 'corrupt';
 
-/** What is known about a failure beyond its message. */
+/** Details of a failure besides its message. */
 export interface DatabaseErrorDetails {
-  /** Five characters of ISO 9075; where the engine has none, those PostgreSQL would give. */
+  /** SQLSTATE of ISO 9075, five characters. For an engine without one, the SQLSTATE that PostgreSQL uses. */
   readonly sqlstate?: string | undefined;
-  /** The engine's own number; for SQLite the extended result code. */
+  /** Error number of the engine; for SQLite the extended result code. */
   readonly errno?: number | undefined;
   readonly constraint?: string | undefined;
   readonly table?: string | undefined;
   readonly columns?: readonly string[] | undefined;
-  /** The statement as it was sent: placeholders, no values. */
+  /** Statement as it was sent: with placeholders, without values. */
   readonly sql?: string | undefined;
-  /** The character of `sql` where the mistake is, counted from 1; PostgreSQL tells it. */
+  /** Position of the mistake in `sql`, in characters counted from 1. Only PostgreSQL reports it. */
   readonly position?: number | undefined;
   readonly detail?: string | undefined;
   readonly hint?: string | undefined;
@@ -56,7 +57,7 @@ export interface DatabaseErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A failure that the database, or the way to it, is the reason of. Its `stack` begins where the verb was called. */
+/** A failure of the database or of the connection to it. Its `stack` begins where the verb was called. */
 export class DatabaseError extends Error {
   readonly code: DatabaseErrorCode = 'database';
   readonly sqlstate: string | undefined;
@@ -65,7 +66,7 @@ export class DatabaseError extends Error {
   readonly table: string | undefined;
   readonly columns: readonly string[];
   readonly sql: string | undefined;
-  /** The character of `sql` where the mistake is, counted from 1. */
+  /** Position of the mistake in `sql`, in characters counted from 1. */
   readonly position: number | undefined;
 
   readonly #details: DatabaseErrorDetails;
@@ -83,17 +84,23 @@ export class DatabaseError extends Error {
     this.#details = details;
   }
 
-  /** The detail that PostgreSQL adds, for example which key exists already. It may quote values, so that neither logs nor `inspect()` show it. */
+  /**
+   * Detail that PostgreSQL adds, for example the key that already exists. It may quote values, so neither
+   * logs nor `inspect()` show it.
+   */
   get detail(): string | undefined {
     return this.#details.detail;
   }
 
-  /** The advice of PostgreSQL. Not shown by logs. */
+  /** Hint of PostgreSQL. Logs do not show it. */
   get hint(): string | undefined {
     return this.#details.hint;
   }
 
-  /** The functions and statements of PostgreSQL in which it happened. It may quote values, so that neither logs nor `inspect()` show it. */
+  /**
+   * PostgreSQL's call stack of functions and statements. It may quote values, so neither logs nor `inspect()`
+   * show it.
+   */
   get where(): string | undefined {
     return this.#details.where;
   }
@@ -104,10 +111,10 @@ export class DatabaseError extends Error {
   }
 }
 
-/** The kinds of constraint; `constraint` for a trigger, and for whatever an engine does not name. */
+/** Kinds of constraint. `constraint` stands for a trigger, and for a kind that the engine does not name. */
 export type ConstraintKind = 'unique' | 'foreign_key' | 'not_null' | 'check' | 'exclusion' | 'constraint';
 
-/** A constraint refuses a row. `kind`, `constraint`, `table` and `columns` say which one. */
+/** A constraint refuses a row. `kind`, `constraint`, `table` and `columns` name the constraint. */
 export class ConstraintViolation extends DatabaseError {
   override readonly code: ConstraintKind = 'constraint';
 
@@ -116,42 +123,48 @@ export class ConstraintViolation extends DatabaseError {
     return this.code;
   }
 }
-/** There is such a row already: `columns`, or `constraint` for an index over expressions. */
+/**
+ * A row with this key already exists. `columns` names the key; an index over expressions has only
+ * `constraint`.
+ */
 export class UniqueViolation extends ConstraintViolation {
   override readonly code = 'unique';
 }
-/** The row that is pointed to is missing, or the row is still pointed to. SQLite does not say by which constraint. */
+/** The referenced row is missing, or the row is still referenced. SQLite does not name the constraint. */
 export class ForeignKeyViolation extends ConstraintViolation {
   override readonly code = 'foreign_key';
 }
-/** A column that must have a value has none. */
+/** A column that must not be null has no value. */
 export class NotNullViolation extends ConstraintViolation {
   override readonly code = 'not_null';
 }
-/** A `check` is false. */
+/** A `check` constraint is false for the row. */
 export class CheckViolation extends ConstraintViolation {
   override readonly code = 'check';
 }
-/** The row collides with another one by an `exclude` constraint of PostgreSQL, for example two bookings that overlap. */
+/**
+ * The row conflicts with another row by an `exclude` constraint of PostgreSQL, for example two bookings that
+ * overlap.
+ */
 export class ExclusionViolation extends ConstraintViolation {
   override readonly code = 'exclusion';
 }
 
-/** Another transaction changed what this one had read. */
+/** Another transaction changed rows that this one had read. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
   override get isRetryable(): boolean {
     return true;
   }
 }
-/** Two transactions waited for one another, and this one was picked to end that. */
+/** Two transactions waited for each other, and the engine aborted this one. */
 export class Deadlock extends DatabaseError {
   override readonly code = 'deadlock';
   override get isRetryable(): boolean {
     return true;
   }
 }
-/** Another connection held a lock for longer than we wait: SQLite's "database is locked". */
+/** Another connection held a lock for longer than the lock timeout: SQLite's "database is locked". */
 export class LockTimeout extends DatabaseError {
   override readonly code = 'lock_timeout';
   override get isRetryable(): boolean {
@@ -159,18 +172,21 @@ export class LockTimeout extends DatabaseError {
   }
 }
 
-/** The caller's signal was aborted; `cause` is its reason. */
+/** The caller's signal was aborted; `cause` is the reason of the signal. */
 export class QueryCanceled extends DatabaseError {
   override readonly code = 'canceled';
 }
-/** A time limit was over: `timeoutMs`, or one that the server has of its own, as statement_timeout. */
+/** A time limit ended: `timeoutMs`, or a limit of the server such as statement_timeout. */
 export class QueryTimeout extends DatabaseError {
   override readonly code = 'timeout';
 }
-/** No connection became free in time, or too many callers wait already; `cause` is why none could be made, if that is so. */
+/**
+ * No connection became free in time, or too many callers already wait. When connecting failed, `cause` is
+ * that error.
+ */
 export class PoolTimeout extends DatabaseError {
   override readonly code = 'pool_timeout';
-  /** How busy the connections were at that moment, where several are kept. */
+  /** Load of the connection pool at that moment; undefined for an engine without a pool. */
   readonly load: DriverLoad | undefined;
 
   constructor(
@@ -182,39 +198,45 @@ export class PoolTimeout extends DatabaseError {
   }
 }
 
-/** The statement is wrong: syntax, or names that are not there. */
+/** The statement is wrong: its syntax, or a name that does not exist. */
 export class StatementError extends DatabaseError {
   override readonly code = 'statement';
 }
-/** The statement was right when it was prepared: what it is about has changed since. Run again, it is prepared behind that. */
+/** The schema changed after the statement was prepared. Running the statement again prepares it again. */
 export class StalePlan extends StatementError {
   override get isRetryable(): boolean {
     return true;
   }
 }
-/** A value does not fit its column, or an operation on it is not defined. */
+/** A value does not fit its column, or an operation is not defined for it. */
 export class DataError extends DatabaseError {
   override readonly code = 'data';
 }
-/** A write where only reading is possible. */
+/** A write on a connection or transaction that only reads. */
 export class ReadOnly extends DatabaseError {
   override readonly code = 'read_only';
 }
 
-/** The connection broke. What it was doing may or may not have happened. */
+/** The connection broke. The running statement may or may not have taken effect. */
 export class ConnectionLost extends DatabaseError {
   override readonly code = 'connection_lost';
 }
-/** The connection broke during COMMIT: whether it took place can only be found out by looking. Never retried. */
+/**
+ * The connection broke during COMMIT, so the commit may or may not have happened. Only reading the data shows
+ * which. Never retried.
+ */
 export class CommitOutcomeUnknown extends DatabaseError {
   override readonly code = 'commit_unknown';
 }
-/** The engine has rolled the transaction back on its own, after an error that the callback caught: nothing of it remains. */
+/**
+ * The engine rolled the transaction back on its own, after an error that the callback caught. None of its
+ * changes remain.
+ */
 export class TransactionAborted extends DatabaseError {
   override readonly code = 'transaction_aborted';
 }
 
-/** No room on the disk, or the quota is used up. */
+/** The disk or the quota is full. */
 export class DiskFull extends DatabaseError {
   override readonly code = 'disk_full';
 }
@@ -222,24 +244,24 @@ export class DiskFull extends DatabaseError {
 export class StorageFailed extends DatabaseError {
   override readonly code = 'storage';
 }
-/** The file is damaged, or is no database. */
+/** The file is damaged, or is not a database. */
 export class Corrupt extends DatabaseError {
   override readonly code = 'corrupt';
 }
 
-/** Frames of this folder are left out of stacks: they do not help the reader. */
+/** Folders whose frames are left out of stacks, because they do not help the reader. */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
- * The error with a stack that begins at the caller of the verb. To be called where that caller still awaits: V8 then finds its
- * frames behind our `await`s.
+ * Returns the error with a stack that begins at the caller of the verb. Call it while that caller still
+ * awaits: V8 then finds the caller's frames behind the library's `await`s.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
-  if (frames.length === 0) return error; // the caller does not await: what there is, is better than nothing
+  if (frames.length === 0) return error; // the caller does not await, so the original stack is all there is
   Object.defineProperty(error, 'stack', {
     value: `${error.name}: ${error.message}\n${frames.join('\n')}`,
     configurable: true,
@@ -248,17 +270,17 @@ export function atCaller(error: unknown): unknown {
   return error;
 }
 
-/** Who calls, kept cheaply: worked out only if somebody wants to know. */
+/** Call site of a verb. Capturing is cheap: the frames are only formatted when they are read. */
 export class Caller {
   readonly stack?: string;
 
-  /** The frames outside of this folder, one a line. */
+  /** Frames outside this folder, one per line. */
   get frames(): string {
     return foreign(this.stack ?? '').join('\n');
   }
 }
 
-/** Who calls the verb that is being run. */
+/** Returns the call site of the running verb. */
 export function callerHere(): Caller {
   const caller = new Caller();
   Error.captureStackTrace(caller, callerHere);
@@ -277,7 +299,9 @@ function foreign(stack: string): string[] {
     );
 }
 
-/** The peer said what the protocol does not allow: nothing that comes after it can be understood. Never shows the bytes. */
+/**
+ * The peer broke the protocol, so nothing after that can be understood. The message never shows the bytes.
+ */
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
 }

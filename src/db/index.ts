@@ -1,5 +1,5 @@
 /**
- * `svc/db`: what data is kept in, usable without the framework: databases, and stores of one process or of all.
+ * `svc/db`: databases and record stores, in one process or shared by several. Usable without the framework.
  */
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';

@@ -1,5 +1,6 @@
 /**
- * SQL text -> tokens, by a table of what the dialects have of their own. Changes nothing, and takes time that grows as the text does.
+ * Splits SQL text into tokens, by a syntax table for each dialect. Does not change the text, and takes time
+ * linear in its length.
  *
  *             quotes            backslash in   comments              placeholders          besides
  *   SQLite    ' " ` [ ]         -              -- and block          ? ?1 :a @a $a
@@ -9,30 +10,30 @@
  */
 import type { Dialect } from './driver.ts';
 
-/** `mark`: what opens or closes an executable comment. `other`: one character. */
+/** `mark`: opens or closes an executable comment. `other`: one character. */
 type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
 
 interface Syntax {
   readonly space: RegExp;
   readonly lineComment: RegExp;
-  /** A comment where no statement has begun, if that is another one. */
+  /** Comment syntax between statements, if it differs from the syntax inside one. */
   readonly lineCommentBetween?: RegExp;
   readonly nestsComments?: boolean;
-  /** The opening of a comment that is run. */
+  /** Opening of a comment that the server executes. */
   readonly executable?: RegExp;
-  /** The opening of a quote -> its close. */
+  /** Opening of each quote, and its close. */
   readonly quotes: Readonly<Record<string, string>>;
   /** Quotes in which a backslash escapes what follows it. */
   readonly escaping: string;
   readonly placeholder: RegExp;
-  /** Whether there are E'...' and $tag$ ... $tag$. */
+  /** Whether the dialect has E'...' and $tag$ ... $tag$. */
   readonly isPostgres?: boolean;
 }
 
 const MYSQL: Syntax = {
   space: /\s+/y,
-  lineComment: /(?:#|--(?=[\s\0-\x1f]|$))[^\n]*/y, // `a--1` is a sum
-  lineCommentBetween: /(?:#|--)[^\n]*/y, // as its client has it
+  lineComment: /(?:#|--(?=[\s\0-\x1f]|$))[^\n]*/y, // `a--1` is a subtraction, not a comment
+  lineCommentBetween: /(?:#|--)[^\n]*/y, // the syntax of MySQL's command-line client
   executable: /\/\*!\d*/y,
   quotes: { "'": "'", '"': '"', '`': '`' },
   escaping: `'"`,
@@ -64,32 +65,34 @@ const NUMBER = /\d[\w.]*/y;
 const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 const ANY_SPACE = /\s+/y;
 const COMMENT_MARK = /\/\*|\*\//g;
-/** Text in quotes goes on behind a line break, by the same rules. */
+/** PostgreSQL continues a string literal that begins again after a line break. */
 const CONTINUED = /(?:[ \t\f]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
 
-/** How a text is read where that is not the dialect's affair. */
+/** Options of a lexer that do not depend on the dialect. */
 export interface LexerOptions {
   /** MySQL: a backslash is a character like any other (NO_BACKSLASH_ESCAPES). */
   readonly hasPlainBackslashes?: boolean | undefined;
-  /** A script for a program, which may have more kinds of space than the server knows. */
+  /**
+   * Whether the text is a script for a program, which may accept more kinds of whitespace than the server.
+   */
   readonly isScript?: boolean | undefined;
 }
 
-/** Reads one token after the other. */
+/** Reads one token at a time. */
 export class Lexer {
   readonly source: string;
-  /** The token: its kind, and its place in the source. */
+  /** Kind and place of the current token. */
   kind: TokenKind = 'space';
   start = 0;
   end = 0;
-  /** The token is a quote or a comment without an end: it reaches to the end of the text. */
+  /** Whether the token is a quote or comment without an end, so that it reaches the end of the text. */
   isOpen = false;
   readonly #syntax: Syntax;
   readonly #space: RegExp;
   readonly #escaping: string;
-  /** The token before was the E of E'...'. */
+  /** Whether the previous token was the E of E'...'. */
   #isBehindE = false;
-  /** An executable comment is open. */
+  /** Whether an executable comment is open. */
   #isExecutable = false;
 
   constructor(source: string, dialect: Dialect, { hasPlainBackslashes, isScript }: LexerOptions = {}) {
@@ -103,7 +106,7 @@ export class Lexer {
     return this.source.slice(this.start, this.end);
   }
 
-  /** Goes to the next token; false at the end. `isBetween`: no statement has begun. */
+  /** Moves to the next token. Returns false at the end. `isBetween` is true between statements. */
   next(isBetween: boolean = false): boolean {
     this.start = this.end;
     this.isOpen = false;
@@ -118,7 +121,7 @@ export class Lexer {
     const { lineComment, lineCommentBetween = lineComment, executable, quotes, isPostgres } = this.#syntax;
     if (this.#take(this.#space)) return 'space';
     if (this.#take(isBetween ? lineCommentBetween : lineComment)) return 'comment';
-    const character = this.source[this.end]!; // next() looks whether there is one
+    const character = this.source[this.end]!; // next() has checked that a character follows
     if (character === '/' && this.source[this.end + 1] === '*') {
       if (executable !== undefined && this.#take(executable)) {
         this.#isExecutable = true;
@@ -167,7 +170,7 @@ export class Lexer {
     this.#skipTo(-1, 0);
   }
 
-  /** Doubled, what closes a quote stands for itself; but for a bracket. */
+  /** A closing quote that is doubled stands for itself, except a bracket. */
   #skipQuoted(close: string, hasEscapes: boolean): void {
     const { source } = this;
     for (this.end++; this.end < source.length; this.end++) {

@@ -1,26 +1,33 @@
 /**
- * How long a verb may take: a signal, a number of milliseconds, or both; and what is thrown when that is over.
+ * Limits of a call: an abort signal, a timeout in milliseconds, or both, and the error when a limit is
+ * reached.
  */
 import { bool, given, int, readOptions } from '../base/options.ts';
 import { QueryCanceled, QueryTimeout, type DatabaseError } from './errors.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Limit } from './driver.ts';
 
-/** The longest timer there is, some 24 days. */
+/** Longest delay of a timer, about 24 days. */
 export const MAX_TIMEOUT_MS = 2_147_483_647;
 
-/** What every verb takes last. */
+/** Options that every verb takes last. */
 export interface QueryOptions {
-  /** Ends the waiting, and the statement where the engine lets us: SQLite's only when one of its `readers` runs it. */
+  /**
+   * Aborting it ends the wait, and the statement if the engine supports that. SQLite supports it only for
+   * statements that run in one of its `readers`.
+   */
   readonly signal?: AbortSignal | undefined;
-  /** The same after so many milliseconds, 0 ... 2_147_483_647; 0, the default, is no limit. */
+  /** Time limit in milliseconds, 0 ... 2_147_483_647. The default 0 means no limit. */
   readonly timeoutMs?: number | undefined;
-  /** A statement that reads much: SQLite runs it beside the writing connection, in a process of its own if it has `readers`. */
+  /**
+   * Marks a long read: SQLite runs it outside the writing connection, in a separate process if the database
+   * has `readers`.
+   */
   readonly longRead?: boolean | undefined;
 }
 
 /**
- * The limit of a call, inside that of its transaction. Undefined when there is none.
+ * Returns the limit of a call, within the limit of its transaction. Returns undefined when there is none.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -51,10 +58,15 @@ export function limitOf(
   };
 }
 
-/** How long what ends a call may take that has no time left: cut off, nobody would know whether the call took place. */
+/**
+ * Time for COMMIT or ROLLBACK when the limit leaves none: stopping earlier would leave the outcome unknown.
+ */
 const END_MS = 5_000;
 
-/** The limit of the end of a transaction, of a mark in it, or of what comes behind a statement: that of a statement, or what is left, but for a signal. Undefined when there is none. */
+/**
+ * Returns the limit for work that ends a call: a commit, rollback or savepoint. It is the statement timeout
+ * or the time left of `outer`, without its signal. Returns undefined when there is none.
+ */
 export function endingLimit(
   outer: Limit | undefined,
   statementTimeoutMs: number,
@@ -71,12 +83,15 @@ export function endingLimit(
     : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
 }
 
-/** How long after its limit a caller still waits for a server that was asked to give up: most answer at once, and then the outcome is known. */
+/**
+ * Time that a caller waits after its limit for a server that was asked to cancel. Most servers answer at
+ * once, and then the outcome is known.
+ */
 const ANSWER_MS = 200;
 
 /**
- * Settles as `work` does, or rejects with the limit's error when the limit was reached and {@link ANSWER_MS} later there is still no
- * answer. Calls `onLate` then: `work` goes on behind the caller.
+ * Settles as `work` does. Rejects with the limit's error when there is no answer {@link ANSWER_MS} after the
+ * limit. Then calls `onLate` with the work, which continues without its caller.
  */
 export function settledBy<T>(
   work: Promise<T>,
@@ -110,7 +125,7 @@ export function settledBy<T>(
   });
 }
 
-/** What to throw when the limit has been reached, else undefined. */
+/** Returns the error of a limit that has been reached, else undefined. */
 export function limitReached(
   limit: Limit | undefined,
   clock: Clock,
@@ -123,7 +138,10 @@ export function limitReached(
     : undefined;
 }
 
-/** Calls `reached` once when the limit is reached, at once if it has been. Dispose of it when that no longer matters. */
+/**
+ * Calls `reached` once when the limit is reached; at once if it already has been. Dispose of the result to
+ * stop watching.
+ */
 export function watchLimit(
   limit: Limit | undefined,
   clock: Clock,
@@ -156,7 +174,7 @@ export function watchLimit(
   return { [Symbol.dispose]: stop };
 }
 
-/** Waits, but no longer than the limit. @throws QueryCanceled, QueryTimeout */
+/** Sleeps `ms`, but no longer than the limit. @throws QueryCanceled, QueryTimeout */
 export async function sleepWithin(
   ms: number,
   limit: Limit | undefined,
@@ -166,7 +184,8 @@ export async function sleepWithin(
   const abort = new AbortController();
   const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
-    await clock.sleep(ms, abort.signal); // not after(): a program may have nothing else to do than to wait for a lock
+    // not clock.after(): its timer does not keep a process alive that only waits for a lock
+    await clock.sleep(ms, abort.signal);
   } finally {
     watched?.[Symbol.dispose]();
   }
@@ -177,7 +196,7 @@ function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
     sqlstate: '57014',
     sql,
     cause: limit.signal!.reason,
-  }); // it is aborted, so there is one
+  }); // an aborted signal has a reason
 }
 
 function timedOut(limit: Limit, sql: string | undefined): QueryTimeout {

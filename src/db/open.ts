@@ -1,5 +1,5 @@
 /**
- * An address and options -> a database.
+ * Opens a database from its address and options.
  */
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
@@ -19,96 +19,145 @@ import type { MySqlUrl } from './mysql/url.ts';
 import type { PostgresUrl } from './postgres/url.ts';
 
 const BUSY_MS = 5_000;
-/** Half of what others keep: a server of MySQL has room for 16,382 statements of all its connections. */
+/**
+ * Half the default of other engines: a MySQL server keeps at most 16,382 statements for all its connections.
+ */
 const MYSQL_STATEMENTS = 128;
-/** How long statements take that are not logged as slow: those of SQLite hold the event loop. */
+/** Threshold of the slow-statement log for SQLite, whose statements block the event loop. */
 const SQLITE_SLOW_MS = 50;
 const SERVER_SLOW_MS = 1_000;
-/** What is still under way when a database is closed has so long; then it is closed all the same. */
+/** Time for running statements to end when a database closes; after it, the database closes anyway. */
 const CLOSE_MS = 10_000;
 
-/** How many connections there are to a server, and how long callers wait for one. SQLite has one that writes, and heeds the last two only. */
+/**
+ * Options of the connection pool of a server. SQLite has one writing connection, and uses only
+ * `acquireTimeoutMs` and `maxWaiting`.
+ */
 export interface PoolOptions {
-  /** Connections at most, 1 ... 10_000. Default 10. */
+  /** Maximum number of connections, 1 ... 10_000. Default 10. */
   readonly max?: number | undefined;
-  /** Connections that are always kept, made in the background, 0 ... 10_000. Default 0. */
+  /** Number of connections that always stay open, made in the background, 0 ... 10_000. Default 0. */
   readonly min?: number | undefined;
-  /** How long those beyond `min` may be idle, 1 ... 86_400. Default 60. */
+  /** Idle time in seconds after which a connection beyond `min` closes, 1 ... 86_400. Default 60. */
   readonly idleSeconds?: number | undefined;
-  /** How old one becomes, give or take a tenth; it ends when nobody has it. 10 ... 604_800. Default 1_800. */
+  /**
+   * Lifetime of a connection in seconds, varied by up to a tenth, 10 ... 604_800. An older connection closes
+   * when it is free. Default 1_800.
+   */
   readonly maxLifetimeSeconds?: number | undefined;
-  /** What is done before a connection is lent to somebody else: a transaction that is open is rolled back; `full`: settings, temporary tables and all else are undone too, for a round trip each time. Default `transaction`. */
+  /**
+   * Cleanup before a connection goes to the next caller. `transaction` rolls back an open transaction. `full`
+   * also resets settings, temporary tables and all other session state, and costs a round trip each time.
+   * Default `transaction`.
+   */
   readonly reset?: 'transaction' | 'full' | undefined;
-  /** Reports, with its stack, whoever holds a connection for longer, 1 ... 86_400; 0 for nobody. Default 0; of a DatabasePlugin 30, but 0 in production. */
+  /**
+   * Seconds after which a connection that was not returned is reported, with the stack of its caller, 1 ...
+   * 86_400; 0 disables reports. Default 0; for a DatabasePlugin 30, but 0 in production.
+   */
   readonly leakSeconds?: number | undefined;
-  /** 1 ... 2_147_483_647. Default 5_000; then PoolTimeout. */
+  /** Time that a caller waits for a connection before PoolTimeout, 1 ... 2_147_483_647. Default 5_000. */
   readonly acquireTimeoutMs?: number | undefined;
-  /** Callers that wait at most, 0 ... 1_000_000; one more gets a PoolTimeout at once. Default 1_000. */
+  /**
+   * Maximum number of waiting callers, 0 ... 1_000_000; the next one gets a PoolTimeout at once. Default
+   * 1_000.
+   */
   readonly maxWaiting?: number | undefined;
 }
 
-/** How a database is opened. */
+/** Options of a database. */
 export interface DatabaseOptions {
-  /** `auto`: integers are numbers, beyond 2^53 - 1 bigint. `bigint`, `string`: all integers of 64 bits are, and in SQLite all are. Default `auto`. */
+  /**
+   * Form of 64-bit integers. `auto`: a number, or a bigint beyond 2^53 - 1. `bigint`, `string`: that type for
+   * every 64-bit integer, and in SQLite for every integer. Default `auto`.
+   */
   readonly int8?: Int8 | undefined;
-  /** `timeoutMs` of every verb that says none, inside of transactions, too, and of their begin and end, 0 ... 2_147_483_647; 0, the default, is no limit. */
+  /**
+   * Default `timeoutMs` of every verb, 0 ... 2_147_483_647. It also applies inside transactions, and to their
+   * begin and end. The default 0 means no limit.
+   */
   readonly statementTimeoutMs?: number | undefined;
-  /** A statement that takes longer is logged as `slow_statement`, 0 ... 2_147_483_647; 0 for none. Default 50 for SQLite, whose statements hold the event loop, and 1_000 for servers. */
+  /**
+   * Milliseconds after which a statement is logged as `slow_statement`, 0 ... 2_147_483_647; 0 disables the
+   * log. Default 50 for SQLite, whose statements block the event loop, and 1_000 for servers.
+   */
   readonly slowStatementMs?: number | undefined;
-  /** Prepared statements kept for each connection, 0 ... 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
+  /**
+   * Maximum number of prepared statements per connection, 0 ... 10_000. 0 is for servers behind a connection
+   * pooler. Default 256; 128 for MySQL and MariaDB.
+   */
   readonly statementCache?: number | undefined;
-  /** Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A verb may say otherwise. Default false. */
+  /**
+   * Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A verb
+   * may override it. Default false.
+   */
   readonly snakeCase?: boolean | undefined;
   /**
-   * Types by their names in the database: how their values are read, and written. `{ vector: { parse: JSON.parse, encode: JSON.stringify } }`.
-   * In SQLite a type is that of a column, as declared. Not together with `readers`.
+   * Custom types by their names in the database: how values are read and written. `{ vector: { parse:
+   * JSON.parse, encode: JSON.stringify } }`. In SQLite, the name is the declared type of a column. Cannot be
+   * combined with `readers`.
    */
   readonly types?: Readonly<Record<string, OwnType>> | undefined;
   readonly pool?: PoolOptions | undefined;
-  /** Nothing is written: opens the file for reading only, which must be there; transactions on a server refuse writes. Default false. */
+  /**
+   * Opens the database for reading only. A SQLite file must exist; transactions on a server refuse writes.
+   * Default false.
+   */
   readonly readOnly?: boolean | undefined;
-  /** `full`, the default: what is committed survives a power failure. `normal`: it survives a crash of the process only, and commits cost less. */
+  /**
+   * Durability of commits. `full`, the default: a commit survives a power failure. `normal`: it survives only
+   * a crash of the process, and costs less.
+   */
   readonly synchronous?: 'full' | 'normal' | undefined;
-  /** SQLite: how long to wait for the lock of another process, 0 ... 2_147_483_647. Default 5_000; then LockTimeout. */
+  /**
+   * SQLite: time to wait for the lock of another process, 0 ... 2_147_483_647; then LockTimeout. Default
+   * 5_000.
+   */
   readonly busyTimeoutMs?: number | undefined;
-  /** SQLite: processes for long reads, read-only transactions and streams, 0 ... 64. Default 0: those run in this one, beside the writing connection, and hold the loop. */
+  /**
+   * SQLite: number of processes for long reads, read-only transactions and streams, 0 ... 64. With the
+   * default 0, such reads run in this process and block the event loop.
+   */
   readonly readers?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** Gets warnings: slow statements, transactions left open. */
+  /** Logger for warnings: slow statements, and transactions left open. */
   readonly log?: Logger | undefined;
 }
 
 const UNNAMED: DatabaseObserver = { name: 'database' };
 
-/** A database whose address and options are read, and that is not open yet. @internal */
+/** A database whose address and options have been read, but which is not open yet. @internal */
 export interface PreparedDatabase {
   readonly synchronous: 'full' | 'normal';
   readonly isInMemory: boolean;
-  /** How a server that is another machine is reached, if it need not prove that it is the right one. */
+  /**
+   * SSL mode of a connection to another machine that does not verify the server's certificate; otherwise
+   * undefined.
+   */
   readonly unproved: SslMode | undefined;
-  /** Loads the modules of its engine, and opens it. Once. */
+  /** Loads the modules of the engine, and opens the database. Called once. */
   open(): Promise<OpenedDatabase>;
 }
 
-/** A database and the driver under it. @internal */
+/** An open database and its driver. @internal */
 interface OpenedDatabase {
   readonly driver: Driver;
   readonly database: Database;
 }
 
-/** Who counts what a database does. @internal */
+/** Callbacks for the metrics of a database. @internal */
 interface DatabaseObserver {
-  /** Of the database, for those who watch its statements. */
+  /** Name of the database in tracing events. */
   readonly name: string;
-  /** Seconds, of each statement. */
+  /** Called with the seconds of each statement. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** Seconds, of each caller who did not get a connection at once. */
+  /** Called with the seconds that a caller waited, if no connection was free. */
   readonly onWait?: ((seconds: number) => void) | undefined;
-  /** What befalls connections to a server. */
+  /** Called for each event of the connection pool of a server. */
   readonly onPoolEvent?: ((kind: PoolEventKind) => void) | undefined;
 }
 
-/** Reads address and options, and opens nothing. @internal */
+/** Reads address and options without opening the database. @internal */
 export function prepareDatabase(
   url: string,
   options: DatabaseOptions,
@@ -158,7 +207,7 @@ function sqliteDriver(
   return () => driver;
 }
 
-/** Modules of an engine are loaded when it is opened. */
+/** The modules of an engine load when a database of that engine opens. */
 function serverDriver(
   address: PostgresUrl | MySqlUrl,
   shown: string,
@@ -207,7 +256,7 @@ function serverDriver(
   return async () => new (await import('./postgres/postgres.ts')).PostgresDriver({ ...deps, session });
 }
 
-/** Counts what befalls connections, and tells whoever listens. */
+/** Returns a callback that counts pool events and publishes them to subscribers. */
 function poolEventReporter({
   name,
   onPoolEvent,
@@ -218,10 +267,10 @@ function poolEventReporter({
   };
 }
 
-/** Every option, checked. */
+/** All options after validation. */
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// the address says what the options leave open
+// the address gives defaults for options
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;
@@ -279,7 +328,7 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
 }
 
 /**
- * Opens a database. Close it at the end, or declare it by `await using`.
+ * Opens a database. Call `close()` at the end, or declare it with `await using`.
  *
  *   await using db = await openDatabase('sqlite:./data.db');
  *   await using db = await openDatabase('postgres://app:secret@db.example/shop');

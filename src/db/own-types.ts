@@ -1,5 +1,6 @@
 /**
- * Types of a program's own: how it reads and writes values of a database type that the clients do not know, or know otherwise.
+ * Custom types: how a program reads and writes values of a database type that the clients do not support, or
+ * read in another form.
  *
  *   const db = await openDatabase(url, { types: { vector: { parse: JSON.parse, encode: JSON.stringify } } });
  *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
@@ -11,27 +12,28 @@ import { isMySql } from './dialects.ts';
 import { Typed, bytesOf, type Bytes, type Parameter, type Params } from './values.ts';
 import type { Dialect } from './driver.ts';
 
-/** How values of one type are read and written. */
+/** Conversions of one type. */
 export interface OwnType {
   /**
-   * Makes a value of what the client gives without it: of a type that it does not know text from PostgreSQL, and text or bytes
-   * from MySQL and MariaDB. NULL is always null. When it throws, the statement rejects with a DataError.
+   * Returns the value for what the client read. For a type that it does not know, this is text from
+   * PostgreSQL, and text or bytes from MySQL and MariaDB. NULL is always null. When it throws, the statement
+   * rejects with a DataError.
    */
   readonly parse?: ((value: never) => unknown) | undefined;
-  /** Makes text or bytes of a value, as the database reads the type. */
+  /** Returns the text or bytes that the database reads as this type. */
   readonly encode?: ((value: never) => string | Bytes) | undefined;
 }
 
-/** Types by their names in the database, lower case. */
+/** Conversions by lower-case type name. */
 export type OwnTypes = ReadonlyMap<string, CheckedType>;
 
-/** A type whose failures are errors of a database. */
+/** Conversions of a type; a failure becomes an error of this database. */
 export interface CheckedType {
   readonly parse: ((value: unknown) => unknown) | undefined;
   readonly encode: ((value: unknown) => unknown) | undefined;
 }
 
-/** These the clients and their tables read themselves. */
+/** Types that the clients must read themselves. */
 const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
   postgres: new Set(
     'bool int2 int4 int8 oid text varchar bpchar char name bytea void unknown regclass regtype'.split(' '),
@@ -46,7 +48,8 @@ const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
 /**
  * Reads the option `types`; undefined when it names none.
  *
- * @throws SvcError `E_DB_OPTION` for a type that the client needs, or without parse and encode; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_DB_OPTION` for a type that the client needs, or one without parse and encode;
+ * `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function readOwnTypes(
   types: Readonly<Record<string, OwnType>>,
@@ -85,7 +88,11 @@ function parsing(name: string, parse: (value: unknown) => unknown): (value: unkn
   };
 }
 
-/** Encodes values that name their type. The list itself when there is none. @throws SvcError `E_DB_PARAMETER` */
+/**
+ * Encodes values that were made by {@link typed}. Returns the same list when it has none.
+ *
+ * @throws SvcError `E_DB_PARAMETER`
+ */
 export function encodeTyped(params: Params, types: OwnTypes, row?: number): Params {
   if (!params.some((value) => value instanceof Typed)) return params;
   return params.map((value, index) => {
@@ -102,7 +109,7 @@ export function encodeTyped(params: Params, types: OwnTypes, row?: number): Para
   });
 }
 
-/** Encodes values of many rows that name their type. */
+/** Encodes values made by {@link typed} in many rows. */
 export function* encodeRows(rows: Iterable<Params>, types: OwnTypes): Generator<Params, void, undefined> {
   let row = 0;
   for (const params of rows) yield encodeTyped(params, types, ++row);

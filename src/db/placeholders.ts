@@ -1,7 +1,7 @@
 /**
- * The text of one statement, looked at before it is sent: how many values it wants, and whether it is one statement. For PostgreSQL a
- * `?` becomes `$n`. That is the only text that we ever rewrite: values are bound, so that a mistake in here could make a statement wrong,
- * and never make a value part of it.
+ * Scans the text of one statement before it is sent: counts its placeholders, and checks that it is one
+ * statement. For PostgreSQL it rewrites `?` to `$n`. The library rewrites no other text. Values are always
+ * bound, so a mistake here can break a statement but never makes a value part of it.
  *
  *   PostgreSQL   ?  the next value      ??  the operator ?, as in ??| and @??      $1 $2  as they are, where there is no plain ?
  *   MySQL        the server's own lexer finds the `?`, and this one only finds mistakes before they are sent
@@ -18,29 +18,32 @@ import type { Dialect } from './driver.ts';
 type StatementKind =
   /** Cannot write. */
   | 'select'
-  /** Makes rows: its last key counts. */
+  /** Inserts rows: the key of its last row counts. */
   | 'insert'
-  /** Changes rows; or makes some, of which SQLite has no key: it says not which of both `on conflict do update` did, and has the key that was there before. */
+  /**
+   * Changes rows, or inserts rows whose key SQLite does not report. After `on conflict do update` SQLite does
+   * not say which happened, and reports an older key.
+   */
   | 'update'
-  /** `with ... select` reads, `with ... insert` writes: only running it shows. */
+  /** `with ... select` reads and `with ... insert` writes: only running the statement shows which it is. */
   | 'with'
-  /** Changes the schema or a setting, so that statements prepared earlier may mean something else. */
+  /** Changes the schema or a setting, so statements prepared earlier may change their meaning. */
   | 'other';
 
-/** What was found in the text of one statement. */
+/** Result of scanning the text of one statement. */
 export interface ScannedStatement {
-  /** As the server is to have it. */
+  /** Text to send to the server. */
   readonly text: string;
-  /** How many values it needs. */
+  /** Number of values the statement needs. */
   readonly placeholders: number;
   readonly kind: StatementKind;
-  /** What keeps it from being run as a statement, if anything does. */
+  /** Reason why the text cannot run as one statement; undefined when it can. */
   readonly problem: string | undefined;
 }
 
-/** Texts that are remembered. */
+/** Number of scanned texts in the cache. */
 const MAX_KEPT = 1_000;
-/** An Int16 counts values. */
+/** The protocol counts values in an Int16. */
 const MAX_PLACEHOLDERS = 65_535;
 
 const KINDS: Readonly<Record<string, StatementKind>> = {
@@ -77,7 +80,11 @@ export function scanned(
   return found;
 }
 
-/** The same, or why it cannot be run. @throws SvcError `E_DB_STATEMENT` */
+/**
+ * Returns the scan of a statement's text, or throws when the text cannot run as one statement.
+ *
+ * @throws SvcError `E_DB_STATEMENT`
+ */
 export function checkedStatement(
   text: string,
   dialect: Dialect,
@@ -88,19 +95,19 @@ export function checkedStatement(
   return found;
 }
 
-/** Placeholders of a text, and the text that has them as its server wants. */
+/** Counts the placeholders of a text, and writes the text in the form of its server. */
 interface Found {
   text: string;
   questionMarks: number;
-  /** The largest n of `$n`. */
+  /** Largest n of the placeholders `$n`. */
   largest: number;
-  /** The first placeholder of SQLite that is not a plain `?`. */
+  /** First placeholder of a SQLite statement that is not a plain `?`. */
   named: string | undefined;
-  /** Whether `do update` is in it. */
+  /** Whether the text contains `do update`. */
   isUpsert: boolean;
 }
 
-/** `isNumbered`: the text has placeholders of the form `$1`, so that each `?` in it is an operator. */
+/** `isNumbered` is true when the text has placeholders of the form `$1`: then each `?` is an operator. */
 function scan(
   source: string,
   dialect: Dialect,
@@ -144,7 +151,10 @@ function scan(
   };
 }
 
-/** Each two question marks are an operator's one; one that is left is a placeholder, or among numbered ones an operator. */
+/**
+ * In a run of question marks, each pair stands for one `?` of an operator. A single remaining `?` is a
+ * placeholder, or an operator when placeholders are numbered.
+ */
 function translated(marks: string, found: Found, isNumbered: boolean): string {
   if (isNumbered) return '?'.repeat((marks.length + 1) >> 1);
   const operators = '?'.repeat(marks.length >> 1);

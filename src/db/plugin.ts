@@ -1,14 +1,16 @@
 /**
- * A database as a part of an application: opened before everything else starts, closed after everything else has stopped.
+ * Plugin that gives an application a database. The database opens before all other start hooks, and closes
+ * after all other stop hooks.
  *
  *   app.register(new DatabasePlugin('sqlite:./data.db'));                              or postgres://user:password@host/database
  *   app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from notes'));
- *   app.state.db.execute(...)                                                          the same database, outside of requests
+ *   app.state.db.execute(...)                                                          outside of requests
  *
- * A second database has a name: `new DatabasePlugin(url, { name: 'reporting' })`, and `Depends(database('reporting'))`.
+ * Give a second database a name: `new DatabasePlugin(url, { name: 'reporting' })`, and
+ * `Depends(database('reporting'))`.
  *
- * `app.state.db` is a property of the application's state because this module adds it, to the type too: a program that never
- * imports `svc/db` has neither. Read before the plugin is registered it throws `E_STATE_UNSET`.
+ * This module adds the property `app.state.db` and its type. A program that never imports `svc/db` has
+ * neither. Reading it before the plugin is registered throws `E_STATE_UNSET`.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -30,37 +32,42 @@ import type { DriverLoad } from './driver.ts';
 
 declare module '../http/state.ts' {
   interface AppState {
-    /** The database of the application's `DatabasePlugin`; `E_STATE_UNSET` without one. */
+    /** Database of the application's `DatabasePlugin`. Reading it without one throws `E_STATE_UNSET`. */
     readonly db: Database;
   }
 }
 
-/** The name of a plugin that is given none. @internal */
+/** Default name of a plugin. @internal */
 export const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
 const SEEDS = 'seeds';
 const LEAK_SECONDS = 30;
 const ONE_FILE =
-  'A file of SQLite has one writer at a time, whoever serves: several processes wait for each other, and all must be on one machine';
+  'A file of SQLite has one writer at a time: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
-/** The key of a database by the `name` of its plugin: for `Depends()` and `app.state.get()`. */
+/** Returns the key of a database by the `name` of its plugin, for `Depends()` and `app.state.get()`. */
 export function database(name: string): StateKey<Database> {
   let key = keys.get(name);
   if (key === undefined) keys.set(name, (key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name)));
   return key;
 }
 
-/** The key of the database whose plugin was given no name: `Depends(db)`. */
+/** Key of the database of the plugin without a name: `Depends(db)`. */
 export const db: StateKey<Database> = database(DEFAULT_NAME);
 
-/** Whether a database keeps what is committed. */
+/** How well a database keeps committed data. */
 export interface Durability {
   readonly isInMemory: boolean;
   readonly synchronous: 'full' | 'normal';
 }
 
-/** That of the database whose plugin was given no name, known as soon as it is registered. @internal */
+/**
+ * Key of the durability of the database of the plugin without a name. Its value is set when the plugin is
+ * registered.
+ *
+ * @internal
+ */
 export const durability: StateKey<Durability> = stateKey('durability');
 
 Object.defineProperty(AppState.prototype, 'db', {
@@ -70,19 +77,27 @@ Object.defineProperty(AppState.prototype, 'db', {
   configurable: true,
 });
 
-/** How a database is opened, and what it is called. `clock` and `log` default to those of the application. */
+/** Options of a {@link DatabasePlugin}. `clock` and `log` default to the application's. */
 export interface DatabasePluginOptions extends DatabaseOptions {
-  /** Default `database`, the one that `db` means. It names the plugin, its readiness check, and its key. */
+  /** Name of the plugin, its readiness check and its key. Default `database`, which `db` refers to. */
   readonly name?: string | undefined;
-  /** What happens to pending migrations at start. Default: `check` in production, which refuses to start; `apply` elsewhere and in memory. */
+  /**
+   * Action for pending migrations at start. Default: `check` in production, which refuses to start; `apply`
+   * in other environments and in memory.
+   */
   readonly migrations?: MigrationPolicy | undefined;
-  /** Where the files of migrations are. Default: `migrations`, if there is such a folder and the plugin has no name of its own. */
+  /**
+   * Folder of the migrations. Default: `migrations`, if that folder exists and the plugin has no name of its
+   * own.
+   */
   readonly migrationDirectory?: string | undefined;
-  /** Where the files of seeds are, for `svc migrate seed`. Default: `seeds`, unless the plugin has a name of its own. */
+  /**
+   * Folder of the seeds for `svc migrate seed`. Default: `seeds`, unless the plugin has a name of its own.
+   */
   readonly seedDirectory?: string | undefined;
 }
 
-/** A database of an application. See the top of this file. */
+/** Adds a database to an application. The opening comment of this file has examples. */
 export class DatabasePlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;
@@ -91,7 +106,7 @@ export class DatabasePlugin implements Plugin {
   readonly #policy: MigrationPolicy | undefined;
   readonly #directory: string | undefined;
   readonly #seeds: string | undefined;
-  /** As the address and the options say, before the application's clock and log are known. */
+  /** Database as the address and options describe it, before the application's clock and log are known. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
@@ -119,7 +134,11 @@ export class DatabasePlugin implements Plugin {
     this.#described = prepareDatabase(url, rest);
   }
 
-  /** The database. @throws SvcError `E_DB_CLOSED` before the application has started, and after it has stopped */
+  /**
+   * Returns the open database.
+   *
+   * @throws SvcError `E_DB_CLOSED` before the application has started and after it has stopped
+   */
   get database(): Database {
     if (this.#running === undefined)
       throw new SvcError('E_DB_CLOSED', [
@@ -162,7 +181,10 @@ export class DatabasePlugin implements Plugin {
     await running?.close();
   }
 
-  /** The database opened by itself, for `svc migrate` and `svc check --live`; `onDone` is told of each migration. */
+  /**
+   * Opens the database without the application, for `svc migrate` and `svc check --live`. Calls `onDone`
+   * after each migration.
+   */
   async openMigrator({
     onlyReads = false,
     onDone,
@@ -180,7 +202,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   #prepare(): PreparedDatabase {
-    const { clock, log } = this.#host!; // register() comes before whatever opens it
+    const { clock, log } = this.#host!; // register() runs before any method that opens the database
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
     return prepareDatabase(
@@ -195,22 +217,31 @@ export class DatabasePlugin implements Plugin {
     );
   }
 
-  /** Stacks for those who keep connections cost a little: not in production. */
+  /**
+   * Returns the pool options. Recording stacks to report connections that are not returned costs time, so
+   * production does not.
+   */
   #pool(): DatabaseOptions['pool'] {
     return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
   }
 
-  /** Makes no file: in one that is not there nothing has been applied, as in an empty one in memory. */
+  /**
+   * Prepares a read without creating a file. A missing file reads like an empty database in memory: no
+   * migration has been applied.
+   */
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
     if (this.#described.isInMemory) return this.#prepare();
-    const { clock, log } = this.#host!; // as in #prepare()
+    const { clock, log } = this.#host!; // set by register(), as in #prepare()
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
     return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });
   }
 
-  /** What plugins contribute is for the database without a name of its own. */
+  /**
+   * Returns where migrations come from. Migrations of other plugins go to the database without a name of its
+   * own.
+   */
   #sources(): MigrationSources {
     const isDefault = this.name === DEFAULT_NAME;
     const directory = this.#directory ?? (isDefault && existsSync(MIGRATIONS) ? MIGRATIONS : undefined);
@@ -264,7 +295,7 @@ export class DatabasePlugin implements Plugin {
                 if (isServedByMany(view))
                   report(
                     `plugin ${this.name}`,
-                    'several processes write to one file of SQLite: each waits for the others',
+                    'several processes write to one SQLite file, so each waits for the others',
                   );
               },
             } satisfies Rule,
@@ -294,7 +325,7 @@ export class DatabasePlugin implements Plugin {
         ? [
             rule(
               `${this.name}/tls`,
-              'A server that need not prove itself may be anybody on the way, who then reads and changes everything',
+              'A server that need not prove itself may be any machine on the path, which then reads and changes everything',
               'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own',
               `its server is not proved (sslmode "${unproved}")`,
             ),
@@ -305,12 +336,12 @@ export class DatabasePlugin implements Plugin {
 }
 
 /*
- * The databases of one application in numbers.
+ * Metrics for the databases of one application.
  *
- *   svc_db_connections_in_use, svc_db_connections_idle, svc_db_waiting       gauges, over all its databases
- *   svc_db_wait_seconds{database}          how long callers waited who did not get a connection at once
- *   svc_db_statement_seconds{database}     how long SQLite took for a statement, and held the loop; or a server for its answer
- *   svc_db_pool_events_total{database, event}      what befell connections to servers: see db/wire/pool-settings.ts
+ *   svc_db_connections_in_use, svc_db_connections_idle, svc_db_waiting      gauges over all databases
+ *   svc_db_wait_seconds{database}                wait of callers when no connection was free
+ *   svc_db_statement_seconds{database}           time of a statement; in SQLite it blocks the event loop
+ *   svc_db_pool_events_total{database, event}    events of connection pools: see db/wire/pool-settings.ts
  */
 
 const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
@@ -318,7 +349,7 @@ const STATEMENT_BUCKETS = [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0
 
 const known = new WeakMap<Metrics, DatabaseMetrics>();
 
-/** What the database plugins of an application count together. */
+/** Metrics that the database plugins of an application share. */
 export class DatabaseMetrics {
   readonly waits: Histogram;
   readonly statements: Histogram;
@@ -354,14 +385,18 @@ export class DatabaseMetrics {
     );
   }
 
-  /** Those of an application: declared once, however many databases it has. @throws SvcError `E_METRIC` where a name is taken */
+  /**
+   * Returns the metrics of an application, declared once for all its databases.
+   *
+   * @throws SvcError `E_METRIC` when a name is taken
+   */
   static of(metrics: Metrics): DatabaseMetrics {
     let own = known.get(metrics);
     if (own === undefined) known.set(metrics, (own = new DatabaseMetrics(metrics)));
     return own;
   }
 
-  /** Adds a database: `load` says how busy it is, undefined while it is not open. */
+  /** Adds a database. `load` returns its load, or undefined while the database is not open. */
   add(load: () => DriverLoad | undefined): void {
     this.#loads.add(load);
   }

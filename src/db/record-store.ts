@@ -1,13 +1,17 @@
 /**
- * A RecordStore in a database: records of all the processes that use it, decided by single statements.
+ * RecordStore in a database table, shared by all processes that use the table. Single statements decide every
+ * conflict.
  *
- *   set       insert ... on conflict update                    add       the same, where the one that is there has expired
- *   replace   update ... where value = expected                delete    delete ... where it is live
+ *   set       insert ... on conflict update
+ *   add       insert ... on conflict update, if the existing record has expired
+ *   replace   update ... where value = expected
+ *   delete    delete ... where the record is live
  *
- * MySQL and MariaDB have no such insert, so there it is two statements: whoever inserts has won, else whoever updates what has expired.
+ * MySQL and MariaDB cannot express `add` in one statement. There an insert is tried first, then an update of
+ * an expired record.
  *
- * Times are those of the clock that is handed in, not of the database: one on each machine, so they must agree to within what
- * a record's life may be off by. Expired records leave with later writes, some at a time.
+ * Deadlines use the given clock, not the database's. The clocks of all machines must agree to within the
+ * acceptable error of a record's lifetime. Later writes sweep expired records, a limited number each time.
  */
 import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -20,29 +24,38 @@ import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
 import type { Parameter, Params } from './values.ts';
 
-/** What a {@link DatabaseRecordStore} is made from, beside its database. */
+/** Options of a {@link DatabaseRecordStore}. */
 export interface DatabaseRecordStoreOptions {
-  /** The table, made by {@link recordStoreMigration} or createTable(). Default `svc_records`. */
+  /** Name of the table that {@link recordStoreMigration} or createTable() makes. Default `svc_records`. */
   readonly table?: string | undefined;
-  /** Records kept at most, live or not yet swept, 1 ... 1_000_000_000. Default 1_000_000. Up to 16 processes hold it together. */
+  /**
+   * Maximum number of records, live or not yet swept, 1 ... 1_000_000_000. Default 1_000_000. The limit holds
+   * for up to 16 processes together.
+   */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 const TABLE = 'svc_records';
-/** One write in so many sweeps. */
+/** One write out of this many sweeps expired records. */
 const WRITES_PER_SWEEP = 16;
-/** Records swept at once: a millisecond or so. */
+/** Maximum number of records per sweep: takes about a millisecond. */
 const SWEPT_AT_ONCE = 256;
-/** So many processes may insert beside each other, after each has counted, without passing the limit together. */
+/**
+ * Number of processes that may insert at the same time, each with its own count, without exceeding the limit
+ * together.
+ */
 const PROCESSES = 16;
-/** How often what met others is tried; pauses are up to twice as long each time. */
+/** Number of attempts after a conflict; the longest pause doubles each time. */
 const ATTEMPTS = 5;
 const PAUSE_MS = 5;
-/** One for each table of each database; names have 64 characters at most. */
+/** Lock name, unique for each table of each database. MySQL allows 64 characters. */
 const LOCK_NAME = "concat('svc_records_', left(sha2(concat(database(), '.', ?), 256), 40))";
 
-/** The table of a {@link DatabaseRecordStore}, for `host.migration()` or a migration of one's own. */
+/**
+ * Returns the migration that makes the table of a {@link DatabaseRecordStore}, for `host.migration()` or a
+ * program's own migrations.
+ */
 export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dialect, readonly string[]>> {
   const of = (dialect: Dialect, types: readonly [key: string, value: string]): readonly string[] => {
     const [name, index] = [quotedName(dialect, table), quotedName(dialect, `${table}_deadline`)];
@@ -63,14 +76,17 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
   };
 }
 
-/** Records of every process that opens the same table. Full means StoreFull, never silent loss. */
+/**
+ * Record store for all processes that open the same table. A full table throws StoreFull and never drops a
+ * record silently.
+ */
 export class DatabaseRecordStore implements RecordStore {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #table: string;
   readonly #maxRecords: number;
   readonly #isMySql: boolean;
-  /** Inserts before the records are counted again. */
+  /** Inserts that are left before the records must be counted again. */
   #headroom = 0;
   #counting: Promise<void> | undefined;
   readonly #adding = new Set<Promise<unknown>>();
@@ -92,7 +108,7 @@ export class DatabaseRecordStore implements RecordStore {
     this.#sql = statements(quotedName(db.dialect, table), db.dialect);
   }
 
-  /** Makes the table if it is not there: for programs that have no migrations. */
+  /** Makes the table if it does not exist, for programs without migrations. */
   async createTable(): Promise<void> {
     const [table, index] = recordStoreMigration(this.#table)[this.#db.dialect];
     await this.#db.execute(table!.replace('create table', 'create table if not exists'));
@@ -104,7 +120,7 @@ export class DatabaseRecordStore implements RecordStore {
     const found = await this.#db.scalar(this.#sql.get, [this.#stored(key), this.#now()]);
     return found instanceof Uint8Array
       ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()
-      : (found as string | undefined); // the column is text, or bytes
+      : (found as string | undefined); // the column has the type text or bytes
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
@@ -125,7 +141,8 @@ export class DatabaseRecordStore implements RecordStore {
 
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
-    const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs; // without time to live it has expired
+    // a record without time to live expires at once
+    const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs;
     return (
       (await this.#execute(this.#sql.replace, [
         this.#stored(value),
@@ -141,7 +158,10 @@ export class DatabaseRecordStore implements RecordStore {
     return (await this.#execute(this.#sql.delete, [this.#stored(key), this.#now()])) === 1;
   }
 
-  /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
+  /**
+   * Inserts a record, and returns whether it was written. With `overwrites` it also replaces a live record of
+   * that key that another process has just inserted.
+   */
   async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
     const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
     if (this.#headroom <= 0) await (this.#counting ??= this.#count());
@@ -149,7 +169,7 @@ export class DatabaseRecordStore implements RecordStore {
       this.#headroom--;
       return (await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs])) === 1;
     }
-    await Promise.allSettled(this.#adding); // they are not counted before they are there
+    await Promise.allSettled(this.#adding); // an insert is counted only after it ends
     const affectedRows = await this.#addBelow([
       this.#stored(key),
       this.#stored(value),
@@ -162,7 +182,10 @@ export class DatabaseRecordStore implements RecordStore {
     return affectedRows === 1;
   }
 
-  /** Where others write beside it each would count the same, so there they do it one after the other. */
+  /**
+   * Inserts a record if the count is below the limit. Concurrent writers on a server would read the same
+   * count, so a lock makes them take turns.
+   */
   async #addBelow(params: Params): Promise<number> {
     if (this.#isMySql) return this.#addBelowInMySql(params);
     if (this.#db.dialect !== 'postgres')
@@ -178,13 +201,14 @@ export class DatabaseRecordStore implements RecordStore {
     );
   }
 
-  /** The lock is of the connection, and so are its statements. */
+  /** Inserts like #addBelow(). The lock belongs to a connection, so all statements run on that connection. */
   async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
-    const params = [key!, value!, deadlineMs!, expiredMs!]; // as #insert() puts them together
+    const params = [key!, value!, deadlineMs!, expiredMs!]; // #insert() passes all of these values
     return this.#db.run(
       'statement',
       async (connection, limit) => {
-        await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit); // without it there may be a few too many
+        // after 10 seconds without the lock, a few records too many are accepted
+        await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit);
         try {
           const isThere = async (): Promise<boolean> =>
             (await connection.scalar(this.#sql.exists, [key!], limit)) !== undefined;
@@ -207,12 +231,15 @@ export class DatabaseRecordStore implements RecordStore {
     );
   }
 
-  /** PostgreSQL's text has no NUL, and MySQL's ends with no space: there texts are kept as their bytes. What has no bytes is refused where it is bound. */
+  /**
+   * Returns the text as it is stored. PostgreSQL's text cannot contain NUL, and MySQL ignores trailing
+   * spaces, so servers store bytes. Text with half a surrogate pair has no bytes; binding it throws.
+   */
   #stored(text: string): Parameter {
     return this.#db.dialect !== 'sqlite' && text.isWellFormed() ? Buffer.from(text) : text;
   }
 
-  /** The rows affected. What the engine asks to try again is tried again. */
+  /** Runs a statement and returns the rows affected. Retries errors that the engine marks as retryable. */
   async #execute(sql: string, params: Params): Promise<number> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -244,14 +271,16 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. One count is
-   * enough for all who wait for it, and what is being written counts as if it were there.
+   * Counts the records. Counting takes time in proportion to the records, so the next count is due only after
+   * a sixteenth of the free room is used. All waiting callers share one count, and running inserts count as
+   * if they were done.
    */
   async #count(): Promise<void> {
     try {
-      while ((await this.#sweepSome()) === SWEPT_AT_ONCE); // full means full of live records
+      // remove expired records, so that only live ones count
+      while ((await this.#sweepSome()) === SWEPT_AT_ONCE);
       const underWay = this.#adding.size;
-      const count = Number(await this.#db.scalar(this.#sql.count)); // there is always a row
+      const count = Number(await this.#db.scalar(this.#sql.count)); // a count always has a row
       this.#headroom = Math.floor((this.#maxRecords - count - underWay) / PROCESSES);
     } finally {
       this.#counting = undefined;
@@ -285,8 +314,8 @@ type Text =
   | 'update';
 
 /**
- * Whoever inserts has won; else whoever updates what has expired. Where that has been swept or deleted in between, there is room again
- * to insert. `params`: key, value, deadline, and when it has expired.
+ * Inserts a record, or updates an expired one. When neither works because the expired record was deleted in
+ * between, it inserts again. `params`: key, value, deadline, and the time before which a record has expired.
  */
 async function insertOrUpdate(
   sql: Readonly<Record<Text, string>>,
@@ -308,7 +337,8 @@ async function insertOrUpdate(
 function statements(table: string, dialect: Dialect): Readonly<Record<Text, string>> {
   const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
   const insert = `insert into ${table} (record_key, record_value, deadline_ms) values (?, ?, ?)`;
-  const unlessSwept = dialect === 'postgres' ? ' for update skip locked' : ''; // leaves out what somebody else is just sweeping
+  // skips records that another process is sweeping
+  const unlessSwept = dialect === 'postgres' ? ' for update skip locked' : '';
   return {
     get: `select record_value from ${table} where record_key = ? and deadline_ms > ?`,
     set: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ?`,

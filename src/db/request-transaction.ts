@@ -1,44 +1,50 @@
 /**
- * One transaction for a request, as a dependency. It is committed before the response is sent, so that a commit that fails is the response.
+ * One transaction per request, as a dependency. It commits before the response is sent, so a failed commit
+ * becomes an error response.
  *
  *   app.post('/transfers', { tx: Depends(transaction) }, async ({ tx }) => { … });
  *   app.get('/totals', { tx: Depends(transaction({ isolation: 'repeatable read', readOnly: true })) }, …);
  *
  *   handler returns, whatever the status     commit, then the response
- *   handler throws, also an HTTPException    rollback, then the response of the error
+ *   handler throws, also an HTTPException    rollback, then the error response
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, int, oneOf, readOptions, text } from '../base/options.ts';
-import { withScope } from '../http/dependency-scope.ts';
+import { withScope } from '../http/state.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { DEFAULT_NAME, database } from './plugin.ts';
 import type { Context } from '../http/contracts.ts';
 import type { Isolation } from './driver.ts';
 import type { Transaction, TransactionOptions } from './transaction.ts';
 
-/** How the transaction of a request is run. */
+/** Options of the transaction of a request. */
 export interface RequestTransactionOptions {
-  /** At least this; the engine's default is used without it. SQLite is always serializable. */
+  /** Minimum isolation level. Default: the engine's. SQLite is always serializable. */
   readonly isolation?: Isolation | undefined;
-  /** Refuses writes, and lets an engine read beside its writers. Default false. */
+  /** Whether writes are refused. SQLite then reads without waiting for its writer. Default false. */
   readonly readOnly?: boolean | undefined;
-  /** Bounds the waiting for a connection, each statement and the end, 1 ... 2_147_483_647; 0, the default, is no limit. */
+  /**
+   * Time limit for the wait for a connection, each statement, and the end, 1 ... 2_147_483_647. The default 0
+   * means no limit.
+   */
   readonly timeoutMs?: number | undefined;
-  /** The name of the plugin whose database it is. Default: the plugin without a name. */
+  /** Name of the plugin whose database is used. Default: the plugin without a name. */
   readonly database?: string | undefined;
 }
 
-/** A source for `Depends()`, which gives the handle of a transaction. */
+/** Source for `Depends()` that gives the handle of a transaction. */
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
-/** Sources by their options: equal options mean one transaction for a request. */
+/** Sources by their options: equal options share one transaction in a request. */
 const sources = new Map<string, TransactionSource>();
 
 /**
- * The transaction of a request: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. All dependencies and the handler
- * of a request that ask with equal options share one. Statements on the database itself are not part of it; on SQLite they wait for its end.
+ * The transaction of a request: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. The
+ * handler and all dependencies of a request that use equal options share one transaction. Statements on the
+ * database itself are outside of it; on SQLite they wait for its end.
  *
- * Its scope is `handler`: a dependency that needs it is left before the response is sent, too. A body that is streamed cannot use it.
+ * Its scope is `handler`, so a dependency that uses it also ends before the response is sent. A streamed body
+ * cannot use it.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -85,7 +91,8 @@ async function* transactionOf(
     begun.resolve(tx);
     return left.promise;
   }, options);
-  running.catch(begun.reject); // it could not begin; a failure of its end is awaited below
+  // the transaction could not begin; `await running` below throws an error of its end
+  running.catch(begun.reject);
   const tx = await begun.promise;
   try {
     yield tx;
@@ -93,7 +100,7 @@ async function* transactionOf(
   } catch (error) {
     left.reject(error);
   } finally {
-    left.reject(new SvcError('E_DB_OVER', [])); // rolls back where neither of them happened
+    left.reject(new SvcError('E_DB_OVER', [])); // rolls back when neither resolve nor reject ran
   }
   await running;
 }

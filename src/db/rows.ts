@@ -1,5 +1,6 @@
 /**
- * Rows -> instances of a schema, for the option `as`. How rows are read is compiled once for each schema, engine and list of columns.
+ * Reads rows as instances of a schema, for the option `as`. The reader is compiled once per schema, engine
+ * and list of columns.
  */
 import { SvcError } from '../base/errors.ts';
 import { isObject, shown } from '../base/options.ts';
@@ -13,39 +14,45 @@ import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Dialect, Row, SqlValue } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 
-/** The options of a verb whose rows are read as a schema. */
+/** Options of a verb that reads rows as a schema. */
 export interface RowOptions<T extends object = object> extends QueryOptions {
-  /** Rows are validated instances of this class, a subclass of `Schema`. A row that does not fit is `E_DB_ROW`. */
+  /**
+   * Schema class of the rows. Each row is validated and becomes an instance; a row that does not fit throws
+   * `E_DB_ROW`.
+   */
   readonly as: SchemaClass<T>;
-  /** Whether the column `created_at` is the member `createdAt`. Default: as the database says, which is false by default. */
+  /**
+   * Whether the column `created_at` is the member `createdAt`. Default: the option of the database, which is
+   * false by default.
+   */
   readonly snakeCase?: boolean | undefined;
 }
 
-/** The options of `scalar()` whose value is read as a type. */
+/** Options of `scalar()` that reads its value as a type. */
 export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOptions {
-  /** The value is one of this type: `int`, `nullable(str)`, a class. A value that does not fit is `E_DB_ROW`. */
+  /** Type of the value: `int`, `nullable(str)`, a class. A value that does not fit throws `E_DB_ROW`. */
   readonly as: S;
 }
 
-/** The options of a verb, whatever it makes of rows. @internal */
+/** Options of any verb. @internal */
 export type VerbOptions = QueryOptions | RowOptions | ValueOptions;
 
-/** Whether rows, or a value, are to be read as a schema. @internal */
+/** Whether the options ask for rows or a value as a schema. @internal */
 export function hasSchema(options: VerbOptions | undefined): options is RowOptions | ValueOptions {
   return isObject(options) && 'as' in options;
 }
 
-/** The options without those of reading rows; undefined when there are no others. @internal */
+/** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
 export function limitsOf(options: VerbOptions): QueryOptions | undefined {
   const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
   for (const _name in limits) return limits;
   return undefined;
 }
 
-/** Lists of columns that are remembered for one schema: then they are compiled again. */
+/** Number of column lists kept per schema. Beyond it, all are dropped and compiled again. */
 const MAX_READINGS = 100;
 
-/** The readings of one schema. */
+/** Compiled readers of one schema. */
 interface Readings {
   readonly byColumns: Map<string, ColumnReading>;
   last: ColumnReading | undefined;
@@ -59,16 +66,16 @@ interface ColumnReading extends Pick<RowReading, 'check'> {
 
 const READINGS = new WeakMap<SchemaClass, Readings>();
 
-/** Reads rows as instances of a schema. `T`: of that. */
+/** Reads rows as instances of a schema of type `T`. */
 export class RowDecoder<T extends object> {
   readonly #schema: SchemaClass<T>;
   readonly #dialect: Dialect;
   readonly #snakeCase: boolean;
   readonly #readings: Readings;
-  /** Rows so far. */
+  /** Number of rows read so far. */
   #count = 0;
 
-  /** @throws SvcError `E_OPTION_RANGE` for what is not a schema, or not true or false */
+  /** @throws SvcError `E_OPTION_RANGE` when `as` is not a schema, or `snakeCase` not a boolean */
   constructor({ as, snakeCase }: RowOptions<T>, dialect: Dialect, usesSnakeCase: boolean) {
     if (!isSchemaClass(as))
       throw new SvcError('E_OPTION_RANGE', [
@@ -85,17 +92,17 @@ export class RowDecoder<T extends object> {
     this.#readings = readingsOf(as);
   }
 
-  /** An instance for each row, in the place of the row. @throws SvcError `E_DB_ROW` */
+  /** Replaces each row in the array with an instance, and returns the array. @throws SvcError `E_DB_ROW` */
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
-    const run = new Run(false, false); // the first problem ends it
+    const run = new Run(false, false); // stops at the first problem
     for (let index = 0; index < rows.length; index++)
       (rows as object[])[index] = this.#read(check, rows[index]!, run);
-    return rows as object[] as T[]; // each was replaced
+    return rows as object[] as T[]; // the loop replaced every row
   }
 
-  /** An instance for a row. @throws SvcError `E_DB_ROW` */
+  /** Returns the instance for a row. @throws SvcError `E_DB_ROW` */
   one(row: Row): T {
     return this.#read(this.#reading(row).check, row, new Run(false, false));
   }
@@ -103,8 +110,8 @@ export class RowDecoder<T extends object> {
   #read(check: Check, row: Row, run: Run): T {
     this.#count++;
     const instance = check(row, run);
-    if (instance !== FAIL) return instance as T; // the plan of its class has built it
-    const { loc } = run.issues(undefined)[0]!; // it has failed
+    if (instance !== FAIL) return instance as T; // the check built an instance
+    const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
     const problem = problemOf(run, `column "${String(loc[0])}"`, row, loc);
     throw new SvcError('E_DB_ROW', [`row ${this.#count}`, this.#schema.name, problem]);
   }
@@ -141,12 +148,12 @@ export class RowDecoder<T extends object> {
   }
 }
 
-/** Reads a value as a type. @throws SvcError `E_DB_ROW`; `E_SCHEMA_FIELD` for what is not a type */
+/** Reads a value as a type. @throws SvcError `E_DB_ROW`; `E_SCHEMA_FIELD` when `source` is not a type */
 export function valueAs<S extends TypeSource>(value: unknown, source: S, dialect: Dialect): Infer<S> {
   const run = new Run(false, false);
   const read = checkOf(source, dialect)(value, run);
-  if (read !== FAIL) return read as Infer<S>; // as the check has found
-  const { loc } = run.issues(undefined)[0]!; // it has failed
+  if (read !== FAIL) return read as Infer<S>; // the check validated the type
+  const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
   throw new SvcError('E_DB_ROW', [
     'the value',
     'a type',
@@ -159,7 +166,7 @@ const CHECKS = new WeakMap<object, Map<Dialect, Check>>();
 function checkOf(source: TypeSource, dialect: Dialect): Check {
   const known = CHECKS.get(source)?.get(dialect);
   if (known !== undefined) return known;
-  const { node } = compileType(source, 'of the option "as"'); // refuses what is not a type
+  const { node } = compileType(source, 'of the option "as"'); // throws when the source is not a type
   const check = columnCheck(node, dialect === 'sqlite');
   CHECKS.set(source, new Map([...(CHECKS.get(source) ?? []), [dialect, check]]));
   return check;
@@ -177,7 +184,7 @@ function hasColumns(row: Row, columns: readonly string[]): boolean {
   return count === columns.length;
 }
 
-/** The first of them, and the column that was perhaps meant. */
+/** Returns the missing columns as text, with a hint when `snakeCase` would find one of them. */
 function missingColumns(missing: readonly string[], columns: readonly string[]): string {
   const names = missing.map((name) => `"${name}"`).join(', ');
   const snake = missing.map(snakeCased).find((name) => columns.includes(name));
@@ -185,9 +192,12 @@ function missingColumns(missing: readonly string[], columns: readonly string[]):
   return `${names}, found ${columns.map((name) => `"${name}"`).join(', ')}${hint}`;
 }
 
-/** A sentence on the first value that does not fit, and how many more there are. Never shows a value. */
+/**
+ * Returns a sentence on the first value that does not fit, and the number of further problems. Never shows a
+ * value.
+ */
 function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): string {
-  const { message } = run.issues(undefined)[0]!; // its caller has seen one
+  const { message } = run.issues(undefined)[0]!; // the caller has checked that there is an issue
   const place = path.slice(1).map((key) => `[${typeof key === 'number' ? key : JSON.stringify(key)}]`);
   const more = run.count === 1 ? '' : `, and ${run.count - 1} more problem${run.count === 2 ? '' : 's'}`;
   return `${where}${place.join('')} ${message}, found ${foundOf(valueAt(row, path))}${more}`;
@@ -196,7 +206,8 @@ function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): strin
 function valueAt(row: Row, path: Issue['loc']): unknown {
   let value: unknown = row;
   for (const [depth, key] of path.entries()) {
-    if (depth === 1 && typeof value === 'string') value = JSON.parse(value); // it has been read before
+    // validation has already parsed this JSON text
+    if (depth === 1 && typeof value === 'string') value = JSON.parse(value);
     value = (value as Readonly<Record<string | number, unknown>> | null | undefined)?.[key];
   }
   return value;

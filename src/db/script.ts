@@ -1,25 +1,26 @@
 /**
- * A script -> its statements: what a semicolon does not end are the bodies of triggers, functions and rules.
+ * Splits a script into statements. A semicolon inside the body of a trigger, function or rule does not end a
+ * statement.
  *
  *   create trigger ... begin ...; end;   create function ... begin atomic ...; end   create rule ... do also (...; ...)
  *
- * Nothing is changed within a statement; comments around it are left out. A statement that is not ended by the end of the
- * script is one, too; a quote or comment that is not, is a mistake.
+ * The text of a statement is not changed; comments around it are left out. A last statement without a
+ * semicolon counts. A quote or comment without an end is a mistake.
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';
 import { Lexer, type LexerOptions } from './lexer.ts';
 import type { Dialect } from './driver.ts';
 
-/** One statement, and the line it begins in, counted from 1. */
+/** A statement, and the line where it begins, counted from 1. */
 export interface Statement {
   readonly text: string;
   readonly line: number;
-  /** The first four words of the statement, in lower case. */
+  /** First four words of the statement, in lower case. */
   readonly words: readonly string[];
 }
 
-/** A mistake in a script. */
+/** A mistake in a script, with its line. */
 export class ScriptIssue extends Error {
   readonly line: number;
   constructor(line: number, problem: string) {
@@ -29,30 +30,43 @@ export class ScriptIssue extends Error {
 }
 
 const WORDS_KEPT = 4;
-/** Objects that MySQL creates; some of them have bodies, in which a semicolon ends nothing. */
+/**
+ * Kinds of object that `create` makes in MySQL; some have bodies, in which a semicolon does not end the
+ * statement.
+ */
 const OBJECT =
   /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
 const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
-/** Words behind `end` that say which block it closes; `case` may be an expression, which ends by `end` alone. */
+/**
+ * Words after `end` that name the block it closes. `case` is not listed, because a `case` expression ends
+ * with plain `end`.
+ */
 const BLOCK = /^(?:if|loop|while|repeat|for)$/;
 const EXPRESSION = 'case in an expression';
-/** A block and no function, no clause of a query. */
+/** Matches the start of a block, but not a function or a clause of a query with the same name. */
 const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
-/** Tokens before a statement in a body. */
+/** Tokens that a statement in a body may follow. */
 const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
-/** The last words that may stand before the body of a procedure or function; and before a last name, type or text. */
+/**
+ * Last words that may precede the body of a procedure or function. BEFORE_NAME lists words that a name, type
+ * or text follows before the body.
+ */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 
-/** A script, taken apart. */
+/** A script split into statements. */
 export interface SplitScript {
   /** The comments above the first statement, as they are written. */
   readonly head: readonly string[];
-  /** In their order. */
+  /** Statements in the order of the script. */
   readonly statements: readonly Statement[];
 }
 
-/** Comments and statements of a script. @throws ScriptIssue for a quote or comment without an end, unless it `mayBeOpen` */
+/**
+ * Returns the comments and statements of a script.
+ *
+ * @throws ScriptIssue for a quote or comment without an end, unless `mayBeOpen` is true
+ */
 export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean = false): SplitScript {
   const splitter = new Splitter(script, dialect, { isScript: true });
   while (splitter.next()) {
@@ -62,10 +76,16 @@ export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean
   return { head, statements };
 }
 
-/** The statements of a script, each to be run as it is. @throws SvcError `E_DB_STATEMENT` for one that ends the transaction around it, and for quotes without an end */
+/**
+ * Returns the statements of a script, each ready to run.
+ *
+ * @throws SvcError `E_DB_STATEMENT` for a statement that ends the transaction around the script, and for
+ * quotes without an end
+ */
 export function scriptStatements(script: string, dialect: Dialect): readonly string[] {
   try {
-    // SQLite takes a comment without an end, and refuses a quote itself, behind the statements before it
+    // SQLite accepts a comment without an end, and reports a quote without an end itself, after it ran the
+    // statements before
     return splitScript(script, dialect, dialect === 'sqlite').statements.map(({ text, words }) => {
       if (isTransactionControl(dialect, words))
         throw new SvcError('E_DB_STATEMENT', [
@@ -81,12 +101,12 @@ export function scriptStatements(script: string, dialect: Dialect): readonly str
   }
 }
 
-/** Why a text with a NUL is refused. */
+/** Reason for refusing a text that contains NUL. */
 export const NUL = 'the text has a NUL, which would end it';
 
 const SQLITE_CONTROL = ['begin', 'commit', 'end', 'rollback', 'savepoint', 'release'];
 const MYSQL_CONTROL = ['begin', 'commit', 'rollback', 'savepoint', 'release', 'xa', 'start transaction'];
-/** Statements that begin or end a transaction, by their first words. */
+/** First words of the statements that begin or end a transaction. */
 const CONTROL: Readonly<Record<Dialect, readonly string[]>> = {
   sqlite: SQLITE_CONTROL,
   postgres: [...SQLITE_CONTROL, 'start', 'abort', 'prepare transaction'],
@@ -94,7 +114,7 @@ const CONTROL: Readonly<Record<Dialect, readonly string[]>> = {
   mariadb: MYSQL_CONTROL,
 };
 
-/** Whether a statement of these first words begins or ends a transaction. */
+/** Whether a statement with these first words begins or ends a transaction. */
 export function isTransactionControl(
   dialect: Dialect,
   [first = '', second = '']: readonly string[],
@@ -102,7 +122,7 @@ export function isTransactionControl(
   return CONTROL[dialect].includes(first) || CONTROL[dialect].includes(`${first} ${second}`);
 }
 
-/** Goes through a text token by token, and finds its statements. */
+/** Reads the tokens of a text and collects its statements. */
 export class Splitter implements SplitScript {
   readonly head: string[] = [];
   readonly statements: Statement[] = [];
@@ -110,23 +130,23 @@ export class Splitter implements SplitScript {
   readonly #dialect: Dialect;
   readonly #isMySql: boolean;
   readonly #isScript: boolean;
-  /** Where the statement begins, -1 before it has. */
+  /** Offset where the current statement begins; -1 between statements. */
   #start = -1;
   #end = 0;
-  /** The line that was asked for last, and where it or a later one ends. */
+  /** Line of the last lookup, and the offset of a line break at or after it. */
   #line = 1;
   #newline: number;
   #words: string[] = [];
-  /** The last two things that are neither space nor comment: `;`, a word, or something else. */
+  /** Last two tokens that are not space or comment: `;`, a word, or another token. */
   #last = '';
   #beforeLast = '';
-  /** The object that a `create` of MySQL creates, once that is known. */
+  /** Kind of object that the current `create` of MySQL makes, once known. */
   #object = '';
-  /** The words that opened what is open in a body of PostgreSQL or MySQL: `begin`, `case`, ... */
+  /** Words that opened the blocks which are still open in a PostgreSQL or MySQL body: `begin`, `case`, ... */
   #blocks: string[] = [];
-  /** The one that `end` has just closed. */
+  /** Word that opened the block which the last `end` closed. */
   #closed: string | undefined;
-  /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (...; ...)`. */
+  /** Number of open parentheses: a rule of PostgreSQL may have several statements, `do also (...; ...)`. */
   #parentheses = 0;
 
   constructor(source: string, dialect: Dialect, options: LexerOptions = {}) {
@@ -137,12 +157,12 @@ export class Splitter implements SplitScript {
     this.#newline = source.indexOf('\n');
   }
 
-  /** The first words of the statement that is being read. */
+  /** First words of the current statement. */
   get words(): readonly string[] {
     return this.#words;
   }
 
-  /** Reads a token; false at the end. */
+  /** Reads a token. Returns false at the end. */
   next(): boolean {
     const { lexer } = this;
     if (!lexer.next(this.#isScript && this.#start < 0)) {
@@ -155,10 +175,10 @@ export class Splitter implements SplitScript {
     return true;
   }
 
-  /** Says that the token has no end. */
+  /** Returns the issue that the current token has no end. */
   openIssue(): ScriptIssue {
     const { kind, source, start } = this.lexer;
-    const quote = /\$\w*\$|./su.exec(source.slice(start))![0]; // there is a token
+    const quote = /\$\w*\$|./su.exec(source.slice(start))![0]; // the current token is not empty
     return new ScriptIssue(
       this.#lineOf(start),
       kind === 'comment' ? 'a comment /* has no end' : `the quote ${quote} has no end`,
@@ -179,15 +199,17 @@ export class Splitter implements SplitScript {
     }
   }
 
-  /** Whether a semicolon ends no more than a statement inside this one. */
+  /** Whether a semicolon at this point is inside the current statement and does not end it. */
   #isInBody(): boolean {
     const [first, second] = this.#words;
     if (this.#isMySql && !this.#isScript)
-      return first === 'create' || (first === 'alter' && second === 'event'); // the server judges more
+      // the server decides where the body ends
+      return first === 'create' || (first === 'alter' && second === 'event');
     if (this.#dialect !== 'sqlite')
       return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
     const isTrigger = /^(?:explain )?create (?:temp |temporary )?trigger(?: |$)/.test(this.#words.join(' '));
-    return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';'); // as sqlite3_complete() decides: "end" may be a name elsewhere
+    // same rule as sqlite3_complete(): "end" may be a name elsewhere
+    return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';');
   }
 
   #onWord(word: string): void {
@@ -201,16 +223,20 @@ export class Splitter implements SplitScript {
     this.#remember(word);
   }
 
-  /** MySQL has bodies of procedures, PostgreSQL those that begin with `begin atomic`. */
+  /**
+   * Tracks open blocks: bodies of procedures in MySQL, and bodies that begin with `begin atomic` in
+   * PostgreSQL.
+   */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // behind those it is a name
+      this.#object = word; // after `=` or `@` the word is a name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // as Oracle writes them
-      if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed); // this `end` closes a block that was not counted
+        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // Oracle mode of MariaDB ends such loops with `end loop`
+      // `end` closed a block that was never counted, so reopen the counted one
+      if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))
       this.#blocks.push('begin');
     else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement())
@@ -218,19 +244,25 @@ export class Splitter implements SplitScript {
     else if (word === 'case' && this.#blocks.length > 0) this.#blocks.push(EXPRESSION);
   }
 
-  /** Whether a word begins a statement in a body of MySQL: `if` and `repeat` are functions elsewhere. */
+  /**
+   * Whether the current word begins a statement in a MySQL body. Elsewhere `if` and `repeat` are functions.
+   */
   #isAtStatement(): boolean {
     OPENS_BLOCK.lastIndex = this.lexer.start;
     if (!OPENS_BLOCK.test(this.lexer.source)) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
-    if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false; // `do` is a statement of its own with an expression: `do if(a, b, c)`
+    // `do` may be a statement that evaluates an expression: `do if(a, b, c)`
+    if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false;
     return (
       BEFORE_STATEMENT.test(this.#last) &&
       !(/^(?:then|else)$/.test(this.#last) && this.#blocks.at(-1) === EXPRESSION)
     );
   }
 
-  /** Whether this is where the body begins: behind `for each row`, `do`, or the parameters and what is said of them. */
+  /**
+   * Whether the body begins here: after `for each row`, after `do`, or after the parameters and
+   * characteristics of a procedure.
+   */
   #isAtBody(): boolean {
     if (this.#last === ':') return true;
     switch (this.#object) {

@@ -1,5 +1,5 @@
 /**
- * The verbs, as the database and its transactions have them alike.
+ * Verbs that the database and its transactions share.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -25,20 +25,21 @@ import type { Parameter, Params } from './values.ts';
 const NO_PARAMS: Params = Object.freeze([]);
 
 /**
- * What runs statements: a `Database`, or the `Transaction` that a callback is given. Write functions for this type, and they
- * work on both.
+ * Runs statements: a `Database`, or the `Transaction` handle of a callback. Functions that take a `Session`
+ * work with both.
  *
- * A statement is text with a `?` for each value, and the values, or a template of `sql`. Rows are plain objects of
- * {@link SqlValue}s, or with the option `as` validated instances of a schema. Each verb rejects with a DatabaseError for what the database refuses, and
- * with an SvcError (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) for what could never work.
+ * A statement is text with a `?` for each value plus the values, or a template of `sql`. Rows are plain
+ * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each verb rejects
+ * with a DatabaseError when the database refuses the statement. It rejects with an SvcError
+ * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
 export abstract class Session {
-  /** The SQL it speaks. */
+  /** SQL dialect of the engine. */
   abstract readonly dialect: Dialect;
   /** @internal */
   abstract readonly conversion: Conversion;
 
-  /** Runs a statement for what it does. */
+  /** Runs a statement and returns its effect: the rows affected, and the last key. */
   execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
   execute(query: string, params?: Params, options?: QueryOptions): Promise<ExecuteResult>;
   execute(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<ExecuteResult> {
@@ -50,7 +51,7 @@ export abstract class Session {
     );
   }
 
-  /** The first row, or undefined. With `as` an instance of a schema. */
+  /** Returns the first row, or undefined. With `as`, the row is an instance of a schema. */
   fetchOne(query: Sql, options?: QueryOptions): Promise<Row | undefined>;
   fetchOne(query: string, params?: Params, options?: QueryOptions): Promise<Row | undefined>;
   fetchOne<T extends object>(query: Sql, options: RowOptions<T>): Promise<T | undefined>;
@@ -66,7 +67,10 @@ export abstract class Session {
     return hasSchema(options) ? this.#readOne(options, work) : this.run('statement', work, options);
   }
 
-  /** All rows; with `as` an instance of a schema for each. For more than fit in memory there is {@link stream}. */
+  /**
+   * Returns all rows; with `as`, each row is an instance of a schema. Use {@link stream} for results that do
+   * not fit in memory.
+   */
   fetchAll(query: Sql, options?: QueryOptions): Promise<Row[]>;
   fetchAll(query: string, params?: Params, options?: QueryOptions): Promise<Row[]>;
   fetchAll<T extends object>(query: Sql, options: RowOptions<T>): Promise<T[]>;
@@ -79,8 +83,8 @@ export abstract class Session {
   }
 
   /**
-   * The rows of each result, for a procedure that gives several: of MySQL and MariaDB. A statement that gives one result is a list of
-   * one. The other verbs refuse several results.
+   * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
+   * list of one. The other verbs refuse several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
@@ -99,7 +103,7 @@ export abstract class Session {
     );
   }
 
-  /** All rows as lists, with their columns: for results in which two columns have one name. */
+  /** Returns all rows as arrays, and their columns, for results in which two columns share a name. */
   fetchArrays(query: Sql, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string, params?: Params, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Table> {
@@ -111,7 +115,10 @@ export abstract class Session {
     );
   }
 
-  /** The first value of the first row, or undefined when there is no row. With `as` a value of that type. */
+  /**
+   * Returns the first value of the first row, or undefined when there is no row. With `as`, the value has
+   * that type.
+   */
   scalar(query: Sql, options?: QueryOptions): Promise<SqlValue | undefined>;
   scalar(query: string, params?: Params, options?: QueryOptions): Promise<SqlValue | undefined>;
   scalar<S extends TypeSource>(query: Sql, options: ValueOptions<S>): Promise<Infer<S> | undefined>;
@@ -130,8 +137,8 @@ export abstract class Session {
   }
 
   /**
-   * Runs one statement for each row of values, all of them or none: in a transaction of its own, or inside the one that is
-   * open. Gives the number of rows affected. An async iterable is read while the transaction is open.
+   * Runs one statement for each row of values, all or none: in a transaction of its own, or inside the open
+   * one. Returns the number of rows affected. An async iterable is read while the transaction is open.
    */
   executeMany(
     text: string,
@@ -146,9 +153,9 @@ export abstract class Session {
   }
 
   /**
-   * Inserts rows of values for the columns named, all of them or none. Names are quoted. Gives the number of rows inserted. A dot
-   * stands between a schema and a table: `'public.note'`; `sql.identifier('a.b')` is a table whose name has a dot. An async iterable is
-   * read while the transaction is open.
+   * Inserts rows of values into the named columns, all or none. Quotes all names. Returns the number of rows
+   * inserted. A dot separates schema and table: `'public.note'`. For a table whose name has a dot, pass
+   * `sql.identifier('a.b')`. An async iterable is read while the transaction is open.
    *
    * @throws SvcError `E_DB_IDENTIFIER`; `E_DB_STATEMENT` without columns
    */
@@ -175,8 +182,8 @@ export abstract class Session {
   }
 
   /**
-   * Rows one by one, read as they are asked for; leaving the loop ends the statement. Outside a transaction it sees the
-   * database as it was when the first row was read, and holds nobody up.
+   * Yields rows one by one, read on demand; leaving the loop ends the statement. Outside a transaction it
+   * sees the database as of the first row, and does not block other callers.
    */
   stream(query: Sql, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
   stream(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
@@ -207,7 +214,10 @@ export abstract class Session {
     }
   }
 
-  /** Runs several statements that take no values, up to the first that fails: for scripts. Not a transaction by itself. */
+  /**
+   * Runs a script: several statements without values, up to the first that fails. It does not begin a
+   * transaction.
+   */
   script(text: string, options?: QueryOptions): Promise<void> {
     return this.run(
       'statement',
@@ -227,7 +237,7 @@ export abstract class Session {
     return types === undefined ? rows : encodeRows(rows, types);
   }
 
-  // -- rows as a schema: read when run() has settled, so that the connection is free meanwhile --
+  // -- rows as a schema: decoded after run() settles, so that the connection is already free --
 
   async #readOne(options: VerbOptions, work: Work<Row | undefined>): Promise<object | undefined> {
     try {
@@ -258,29 +268,30 @@ export abstract class Session {
   }
 
   #decoder(options: VerbOptions): RowDecoder<object> {
-    return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase); // it refuses what is not a schema
+    // the constructor throws when `as` is not a schema
+    return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase);
   }
 
   /** Runs `work` on a connection. @internal */
   abstract run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T>;
-  /** Runs `work` so that all of it happens or none. @internal */
+  /** Runs `work` in a transaction: all of it happens or none. @internal */
   abstract whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T>;
-  /** Opens a stream when it is first asked for a batch. @internal */
+  /** Yields the batches of a stream, which opens at the first read. @internal */
   abstract batches(
     open: OpenStream,
     options: QueryOptions | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined>;
 }
 
-/** How values of a database and its transactions are converted. @internal */
+/** Conversions of values, shared by a database and its transactions. @internal */
 export interface Conversion {
-  /** `snakeCase` of a verb that says nothing about it. */
+  /** Default `snakeCase` of every verb. */
   readonly snakeCase: boolean;
-  /** Undefined without any. */
+  /** Custom types; undefined when there are none. */
   readonly types: OwnTypes | undefined;
 }
 
-/** What is done with a connection. @internal */
+/** Work that needs a connection. @internal */
 export type Work<T> = (connection: Connection, limit: Limit | undefined) => Awaitable<T>;
 /** @internal */
 export type OpenStream = (
@@ -304,10 +315,10 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
   return table.text(dialect);
 }
 
-/** Rows of an async iterable that are written at once. */
+/** Number of rows of an async iterable that are written at once. */
 const CHUNK_ROWS = 1_000;
 
-/** Gives all rows to `write`, those of an async iterable in chunks, and returns the sum of its results. */
+/** Passes all rows to `write`, rows of an async iterable in chunks, and returns the sum of its results. */
 function inChunks(
   rows: Iterable<Params> | AsyncIterable<Params>,
   write: (rows: Iterable<Params>) => Awaitable<number>,
@@ -332,7 +343,7 @@ async function writeChunks(
 function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
-  if (Array.isArray(second)) return second as Params; // the types say so
+  if (Array.isArray(second)) return second as Params; // guaranteed by the overloads
   throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
 }
 
@@ -341,5 +352,6 @@ function optionsOf(
   second: Params | VerbOptions | undefined,
   third: VerbOptions | undefined,
 ): VerbOptions | undefined {
-  return typeof query === 'string' ? third : (second as VerbOptions | undefined); // a template brings its values along
+  // a template carries its values, so options come second
+  return typeof query === 'string' ? third : (second as VerbOptions | undefined);
 }

@@ -1,20 +1,20 @@
 /**
- * How long statements take: for metrics, and for a log of those that take long. Never with their values.
+ * Times statements for metrics and for the log of slow statements. Neither contains values.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/** How the statements of a connection are timed. */
+/** Options for timing the statements of a connection. */
 export interface TimingOptions {
   readonly clock: Clock;
   readonly log: Logger | undefined;
-  /** A statement that takes longer is logged; 0 for none. */
+  /** Milliseconds after which a statement is logged; 0 disables the log. */
   readonly slowStatementMs: number;
-  /** Called with the seconds that each statement has run. */
+  /** Called with the seconds that each statement took. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
 }
 
-/** Returns undefined when nothing asks for the times. */
+/** Returns a timer, or undefined when neither the log nor a metric needs it. */
 export function timingOf(options: TimingOptions): StatementTiming | undefined {
   const { onStatement, log, slowStatementMs } = options;
   return onStatement === undefined && (log === undefined || slowStatementMs === 0)
@@ -22,14 +22,14 @@ export function timingOf(options: TimingOptions): StatementTiming | undefined {
     : new StatementTiming(options);
 }
 
-/** Times batches of one statement. */
+/** Times a statement that runs in batches. */
 export interface BatchTiming {
   wait<T>(batch: () => Promise<T>): Promise<T>;
-  /** The statement has ended. */
+  /** Ends the measurement. */
   end(): void;
 }
 
-/** For a connection whose statements are not timed. */
+/** Timer for a connection whose statements are not timed. */
 export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
 
 /** Times the statements of one connection. */
@@ -40,17 +40,17 @@ export class StatementTiming {
     this.#options = options;
   }
 
-  /** When a statement begins, for {@link end}. */
+  /** Returns the start time of a statement, for {@link end}. */
   begin(): number {
     return this.#options.clock.monotonicMs();
   }
 
-  /** A statement that began then has ended. */
+  /** Records a statement that started at the given time and has ended. */
   end(startedMs: number, sql: string): void {
     this.#took(this.#options.clock.monotonicMs() - startedMs, sql);
   }
 
-  /** Times work for a whole statement. */
+  /** Runs work that is a whole statement, and records its time. */
   async around<T>(sql: string, work: () => Promise<T>): Promise<T> {
     const startedMs = this.begin();
     try {
@@ -60,7 +60,10 @@ export class StatementTiming {
     }
   }
 
-  /** Times a statement whose rows are read in batches: as long as its reader waits for them. */
+  /**
+   * Returns a timer for a statement whose rows are read in batches: counts only the time in which its reader
+   * waits.
+   */
   batches(sql: string): BatchTiming {
     let waitedMs = 0;
     return {

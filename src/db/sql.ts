@@ -1,5 +1,6 @@
 /**
- * Statements written as templates: what stands in `${...}` is bound, never written into the text. Fragments compose.
+ * SQL templates: each `${...}` becomes a bound value and never part of the text. Templates can contain other
+ * templates.
  *
  *   const mine = sql`owner = ${user}`;
  *   db.fetchAll(sql`select * from ${sql.identifier('notes')} where ${mine} and id in (${sql.join(ids)})`)
@@ -11,9 +12,9 @@ import type { Parameter } from './values.ts';
 
 type Part = string | { readonly names: readonly string[] };
 
-/** A statement, or a piece of one, with its values. Made by {@link sql}. */
+/** A statement or a fragment of one, with its values. Made by {@link sql}. */
 export class Sql {
-  /** Texts and quoted names, in order; each value of `params` is a `?` in a text. */
+  /** Texts and quoted names in order. Each `?` in a text stands for one value of `params`. */
   readonly #parts: readonly Part[];
   readonly params: readonly Parameter[];
 
@@ -23,7 +24,7 @@ export class Sql {
     this.params = params;
   }
 
-  /** The text as the dialect has it, with a `?` for every value. */
+  /** Returns the text for a dialect, with a `?` for every value. */
   text(dialect: Dialect): string {
     return this.#parts.length === 1 && typeof this.#parts[0] === 'string'
       ? this.#parts[0]
@@ -40,17 +41,17 @@ export class Sql {
   }
 }
 
-/** What may stand in a template: a value, or a piece of SQL. */
+/** Content of `${...}` in a template: a value, or an SQL fragment. */
 type Piece = Parameter | Sql;
 
-/** The text of a template that has no pieces in it, by its literal: joined once, however often it runs. */
+/** Texts of templates without fragments, by their literal, so that each is joined only once. */
 const TEXTS = new WeakMap<TemplateStringsArray, string>();
 
 function template(strings: TemplateStringsArray, ...values: readonly Piece[]): Sql {
   if (!values.some((value) => value instanceof Sql)) {
     let text = TEXTS.get(strings);
     if (text === undefined) TEXTS.set(strings, (text = strings.join('?')));
-    return new Sql([text], values as readonly Parameter[]); // none of them is a piece
+    return new Sql([text], values as readonly Parameter[]); // the check above found no fragment
   }
   const parts: Part[] = [strings[0]!];
   const params: Parameter[] = [];
@@ -67,12 +68,14 @@ function append(parts: Part[], params: Parameter[], value: Piece): void {
     params.push(value);
     return;
   }
-  for (const part of value.parts) parts.push(part); // as arguments of one push() the values of a long list are more than the stack has room for
+  // a loop, because spreading a long list into push() overflows the stack
+  for (const part of value.parts) parts.push(part);
   for (const param of value.params) params.push(param);
 }
 
 function identifier(...names: readonly string[]): Sql {
-  for (const name of names) quotedName('sqlite', name); // refused here, where the mistake is, not where the statement runs
+  // checks the name here, where the mistake is, instead of when the statement runs
+  for (const name of names) quotedName('sqlite', name);
   if (names.length === 0) throw new SvcError('E_DB_IDENTIFIER', ['no name']);
   return new Sql([{ names }], []);
 }
@@ -92,14 +95,22 @@ function join(values: Iterable<Piece>, separator: Sql = COMMA): Sql {
 
 const COMMA = new Sql([', '], []);
 
-/** The template tag, and the two ways to write what is no value. */
+/** Template tag for SQL, with two functions for parts that are not values. */
 interface SqlTag {
   (strings: TemplateStringsArray, ...values: readonly Piece[]): Sql;
-  /** A table or column name, quoted; several are joined by dots. @throws SvcError `E_DB_IDENTIFIER` */
+  /**
+   * Returns a quoted table or column name; several names are joined by dots.
+   *
+   * @throws SvcError `E_DB_IDENTIFIER`
+   */
   identifier(...names: readonly string[]): Sql;
-  /** Values or pieces with something between them, by default a comma. @throws SvcError `E_DB_JOIN` when there is none */
+  /**
+   * Returns values or fragments with a separator between them, by default a comma.
+   *
+   * @throws SvcError `E_DB_JOIN` when there are no values
+   */
   join(values: Iterable<Piece>, separator?: Sql): Sql;
 }
 
-/** Writes SQL whose values are bound: see the top of this file. */
+/** Template tag for SQL statements with bound values. The opening comment of this file has examples. */
 export const sql: SqlTag = Object.freeze(Object.assign(template, { identifier, join }));

@@ -1,13 +1,13 @@
 /**
- * Caches by the text of a statement: the texts used last are kept.
+ * Caches by the text of a statement, with least-recently-used eviction.
  */
 import { LruIndex } from '../cache/lru.ts';
 
-/** Texts longer than this are not kept: they are generated, and rarely twice the same. */
+/** Longer texts are not cached: they are usually generated, and rarely run twice. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
 const NONE: readonly never[] = [];
 
-/** At most `capacity` values by the text of a statement. */
+/** Holds at most `capacity` values by the text of a statement. */
 export class TextCache<V> {
   readonly #capacity: number;
   readonly #index: LruIndex;
@@ -22,22 +22,22 @@ export class TextCache<V> {
     return this.#index.size;
   }
 
-  /** Whether a value for this text would be kept. */
+  /** Whether the cache accepts a value for this text. */
   keeps(text: string): boolean {
     return this.#capacity > 0 && text.length <= MAX_KEPT_CHARACTERS;
   }
 
-  /** The value of a text, as the one used last. */
+  /** Returns the value of a text, and marks the text as used last. */
   get(text: string): V | undefined {
     return this.#values[this.#index.touch(text)];
   }
 
-  /** The value of a text. Not a use. */
+  /** Returns the value of a text without marking it as used. */
   peek(text: string): V | undefined {
     return this.#values[this.#index.find(text)];
   }
 
-  /** Keeps a value for a text that has none, if it may. Returns the value that had to leave for it. */
+  /** Adds a value for a new text, if the cache accepts it. Returns the evicted value. */
   add(text: string, value: V): V | undefined {
     if (!this.keeps(text)) return undefined;
     const leaving = this.#index.isFull ? this.#values[this.#index.oldest] : undefined;
@@ -45,7 +45,7 @@ export class TextCache<V> {
     return leaving;
   }
 
-  /** Forgets a text. Returns its value. */
+  /** Removes a text and returns its value. */
   delete(text: string): V | undefined {
     const slot = this.#index.find(text);
     if (slot === 0) return undefined;
@@ -55,22 +55,22 @@ export class TextCache<V> {
     return value;
   }
 
-  /** Forgets all. */
+  /** Removes all texts. */
   clear(): void {
     for (const [text] of [...this.#index.entries()]) this.delete(text);
   }
 }
 
 /**
- * Prepared statements of one connection to a server, which knows them by handles of the type `H`. One that leaves is closed, together
- * with the next request.
+ * Prepared statements of one server connection; `H` is the type of their handles. An evicted statement is
+ * closed together with the next request.
  */
 export class PreparedStatements<S, H extends string | number> extends TextCache<S> {
   readonly #handleOf: (statement: S) => H | undefined;
-  /** Statements to be closed. */
+  /** Handles of statements to close. */
   #closing: H[] = [];
 
-  /** `handleOf`: undefined while the server does not know the statement. */
+  /** `handleOf` returns undefined while the server has not prepared the statement. */
   constructor(capacity: number, handleOf: (statement: S) => H | undefined) {
     super(capacity);
     this.#handleOf = handleOf;
@@ -84,13 +84,13 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return this.close(super.delete(text));
   }
 
-  /** Forgets all, as the server has. */
+  /** Removes all statements, after the server has dropped its own. */
   reset(): void {
     this.clear();
     this.#closing = [];
   }
 
-  /** Closes a statement with the next request, if the server knows it. */
+  /** Closes a statement with the next request, if the server has prepared it. */
   close(statement: S | undefined): S | undefined {
     const handle = statement === undefined ? undefined : this.#handleOf(statement);
     if (handle !== undefined) this.#closing.push(handle);
@@ -102,13 +102,13 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     this.#closing.push(...handles);
   }
 
-  /** Whether a statement is closed with the next request. */
+  /** Whether the next request closes a statement. */
   isClosing(statement: S): boolean {
     const handle = this.#handleOf(statement);
     return handle !== undefined && this.#closing.includes(handle);
   }
 
-  /** Handles to be closed with the request that is written next. */
+  /** Returns the handles to close with the next request, and clears the list. */
   takeClosing(): readonly H[] {
     if (this.#closing.length === 0) return NONE;
     const handles = this.#closing;

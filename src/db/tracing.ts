@@ -1,7 +1,10 @@
 /**
- * Statements for subscribers: the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing without one.
+ * Publishes statements on the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing
+ * without subscribers.
  *
- *   start -> end -> [error ->] asyncStart -> asyncEnd        src/observability/traced.ts; without the last two where the engine answers at once, as SQLite does
+ *   start -> end -> [error ->] asyncStart -> asyncEnd        published by src/observability/traced.ts
+ *
+ * SQLite answers at once, so its statements have no asyncStart and asyncEnd.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { traced } from '../observability/traced.ts';
@@ -10,18 +13,21 @@ import type { BeginOptions, Connection, Dialect, ExecuteResult, Limit, Row, Tabl
 import type { Params } from './values.ts';
 import type { Failable } from '../observability/traced.ts';
 
-/** The channel. @internal */
+/** Tracing channel of statements. @internal */
 export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:query');
 
-/** One statement, in the events of `svc:db:query`. OpenTelemetry's names are beside each. */
+/** A statement in the events of `svc:db:query`. Each property names its OpenTelemetry attribute. */
 export class QueryEvent implements Failable {
-  /** The error that the database, or the verb, refused it with. */
+  /** Error with which the database or the verb rejected the statement. */
   error?: unknown;
   /** `db.system.name` */
   readonly system: Dialect;
-  /** The name of its plugin; `database` for one that has no other. */
+  /** Name of the database's plugin; `database` for a plugin without a name. */
   readonly database: string;
-  /** `db.query.text`: as it is sent, with placeholders where values are. Values that a program writes into the text itself are in it. */
+  /**
+   * `db.query.text`: the text as sent, with placeholders for bound values. Values that a program writes into
+   * the text itself are visible.
+   */
   readonly text: string;
 
   /** @internal */
@@ -31,7 +37,7 @@ export class QueryEvent implements Failable {
     this.text = text;
   }
 
-  /** `db.operation.name`: the first word in capitals, comments before it left out; empty where there is none. */
+  /** `db.operation.name`: the first word after comments, in upper case; empty when there is none. */
   get operation(): string {
     return FIRST_WORD.exec(this.text)?.[1]?.toUpperCase() ?? '';
   }
@@ -39,7 +45,7 @@ export class QueryEvent implements Failable {
 
 const FIRST_WORD = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*([a-z]+)/i;
 
-/** A source of streams that publishes each of them as one statement. @internal */
+/** Returns a source that publishes each stream as one statement. @internal */
 export function tracedSource(
   source: Pick<Connection, 'stream'>,
   dialect: Dialect,
@@ -51,16 +57,16 @@ export function tracedSource(
   };
 }
 
-/** A connection that publishes each statement. @internal */
+/** Wraps a connection and publishes each statement. @internal */
 export class TracedConnection implements Connection {
-  /** Absent where the connection has none. */
+  /** Absent when the wrapped connection has no such method. */
   readonly insertMany?: (
     table: string,
     columns: readonly string[],
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ) => Awaitable<number>;
-  /** Absent where the connection has none. */
+  /** Absent when the wrapped connection has no such method. */
   readonly fetchSets?: (sql: string, params: Params, limit: Limit | undefined) => Awaitable<Row[][]>;
   readonly #inner: Connection;
   readonly #dialect: Dialect;
@@ -71,7 +77,8 @@ export class TracedConnection implements Connection {
     this.#dialect = dialect;
     this.#name = name;
     if (inner.fetchSets !== undefined)
-      this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit)); // the condition has checked that it exists
+      // the condition above has checked that it exists
+      this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit));
     if (inner.insertMany !== undefined) {
       this.insertMany = (table, columns, rows, limit) =>
         this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit)); // the condition above has checked that it exists
@@ -133,13 +140,16 @@ export class TracedConnection implements Connection {
   }
 }
 
-/** One statement: from the first batch that is asked for to the last, or until the loop is left. */
+/**
+ * Publishes a stream as one statement: from the first batch to the last, or until the reader leaves the loop.
+ */
 async function* tracedStream(
   event: QueryEvent,
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  traced(queries, event, () => reading.promise).catch(() => undefined); // the reader of the rows gets it below
+  // the reader of the rows gets this error below
+  traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;
   } catch (error) {

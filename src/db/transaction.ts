@@ -1,8 +1,9 @@
 /**
- * Transactions: a callback's handle, dead when the callback settles; inside it savepoints; and who may use which handle where.
+ * Transactions and nested transactions (savepoints). A handle is usable until its callback settles.
  *
- * A context variable is entered for the callback only. By it a statement on the database itself, or on an outer handle, is
- * recognised inside the callback, where it would wait for its own transaction to end, or quietly not be part of it.
+ * An AsyncLocalStorage records the transactions that are open around a callback. Inside the callback, a
+ * statement on the database or on an outer handle would wait for its own transaction, or would silently not
+ * be part of it. The record lets such a statement fail instead.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
@@ -13,20 +14,26 @@ import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { Connection, Dialect, Isolation, Limit, Purpose, Row } from './driver.ts';
 
-/** How a transaction is run. */
+/** Options of a transaction. */
 export interface TransactionOptions {
-  /** At least this; the engine's default is used without it. SQLite is always serializable. */
+  /** Minimum isolation level. Default: the engine's. SQLite is always serializable. */
   readonly isolation?: Isolation | undefined;
-  /** Refuses writes, and lets an engine read beside its writers. Default false. */
+  /** Whether writes are refused. SQLite then reads without waiting for its writer. Default false. */
   readonly readOnly?: boolean | undefined;
-  /** How often the callback is run again after a serialization failure, a deadlock or a lock timeout, 0 ... 100. Default 0. */
+  /**
+   * Number of retries of the callback after a serialization failure, a deadlock or a lock timeout, 0 ... 100.
+   * Default 0.
+   */
   readonly retries?: number | undefined;
-  /** Bounds the waiting, each statement and the end; the callback itself is not interrupted. When the callback took longer, the end has 5 seconds. */
+  /**
+   * Time limit for the wait, each statement and the end. The callback itself is not interrupted; when it took
+   * longer, 5 seconds are left for the end.
+   */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
 }
 
-/** One transaction, or the callback's part of one, that runs in a context. */
+/** A transaction or nested transaction whose callback runs in the current async context. */
 interface Scope {
   readonly root: object;
   readonly transaction: Transaction;
@@ -35,7 +42,7 @@ interface Scope {
 
 const scopes = new AsyncLocalStorage<Scope>();
 
-/** Throws when one of the root's transactions is open in this context. @internal */
+/** Throws when a transaction of this database is open in the current async context. @internal */
 export function refuseInsideTransaction(root: object): void {
   if (innermost(root) !== undefined)
     throw new SvcError('E_DB_NESTED', ['the database itself', 'the statement would not be part of it']);
@@ -48,10 +55,10 @@ function innermost(root: object): Transaction | undefined {
   return undefined;
 }
 
-/** How a transaction ends, one way or the other. @internal */
+/** The two ways to end a transaction. @internal */
 type End = Pick<Connection, 'commit' | 'rollback'>;
 
-/** What a transaction needs. @internal */
+/** Dependencies of a transaction. @internal */
 interface TransactionDeps {
   readonly root: object;
   readonly connection: Connection;
@@ -59,13 +66,13 @@ interface TransactionDeps {
   readonly conversion: Conversion;
   readonly clock: Clock;
   readonly limit: Limit | undefined;
-  /** `timeoutMs` of every statement that says none; 0 for none. */
+  /** Default `timeoutMs` of every statement; 0 means no limit. */
   readonly statementTimeoutMs: number;
   readonly depth: number;
   readonly outer?: Transaction | undefined;
 }
 
-/** A transaction that is open, for as long as its callback runs. */
+/** Handle of a transaction, usable until its callback settles. */
 export class Transaction extends Session {
   readonly dialect: Dialect;
   /** @internal */
@@ -74,11 +81,11 @@ export class Transaction extends Session {
   #isOver = false;
   #inFlight = 0;
   #idle: PromiseWithResolvers<void> | undefined;
-  /** Settles when the nested transaction that runs now has ended. */
+  /** Settles when the running nested transaction has ended. */
   #nested: Promise<void> | undefined;
-  /** Statements whose callers went at their limits, and that have no answer yet. */
+  /** Number of statements that reached their limits, lost their callers, and have no response yet. */
   #late = 0;
-  /** Ends the transaction after its caller has settled. Never rejects. */
+  /** End of the transaction that continues after its caller has settled. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */
@@ -89,19 +96,24 @@ export class Transaction extends Session {
     this.conversion = deps.conversion;
   }
 
-  /** Whether its callback has settled. */
+  /** Whether the callback has settled. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Settles when its connection is in order again, if the caller did not wait for that. Never rejects. @internal */
+  /**
+   * Settles when the connection is usable again; undefined when the caller already waited for that. Never
+   * rejects.
+   *
+   * @internal
+   */
   get behind(): Promise<unknown> | undefined {
     return this.#behind;
   }
 
   /**
-   * A transaction inside this one, by a savepoint: when `fn` throws, only what it did is undone. While it runs, statements on
-   * this handle wait. Inside `fn` use the handle it is given.
+   * Runs a nested transaction with a savepoint: when `fn` throws, only its own changes are undone. Meanwhile,
+   * statements on this handle wait. Inside `fn`, use the handle that it receives.
    *
    * @throws SvcError `E_DB_OVER`, `E_DB_NESTED`
    */
@@ -131,7 +143,8 @@ export class Transaction extends Session {
     let isDone = false;
     try {
       for (;;) {
-        const next = await this.#enter(undefined, () => this.#within(rows.next(), limit)); // between two batches it may end, and waits for no caller
+        // the transaction may end between two batches, so no statement is in flight then
+        const next = await this.#enter(undefined, () => this.#within(rows.next(), limit));
         if (next.done === true) {
           isDone = true;
           return;
@@ -147,7 +160,7 @@ export class Transaction extends Session {
     }
   }
 
-  /** Runs the callback, then `commit` or `rollback`, and gives what it gave. @internal */
+  /** Runs the callback, then `commit` or `rollback`, and returns the callback's result. @internal */
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
@@ -189,7 +202,8 @@ export class Transaction extends Session {
           ? undefined
           : limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined)
-        await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined); // asked again: a caller that has waited longer may have begun another
+        // loops, because another waiting caller may have begun a nested transaction first
+        await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined);
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
       const result = work(connection, limit);
@@ -209,7 +223,9 @@ export class Transaction extends Session {
     this.#idle = undefined;
   }
 
-  /** Waits no longer than the limit. What has no answer by then is waited for before the connection is used by others. */
+  /**
+   * Waits for `work` until the limit. Work without a response by then delays the release of the connection.
+   */
   #within<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
     return settledBy(work, limit, this.#deps.clock, (late) => this.#hold(late));
   }
@@ -263,12 +279,15 @@ export class Transaction extends Session {
     }
   }
 
-  /** The limit for the statement that ends it, at the server. */
+  /** Returns the server's limit for the statement that ends the transaction. */
   #ending(): Limit | undefined {
     return endingLimit(this.#deps.limit, this.#deps.statementTimeoutMs, this.#deps.clock);
   }
 
-  /** How long the caller waits for the end: no longer than for all of it, unless the callback took that long. */
+  /**
+   * Returns the caller's limit for the end: the limit of the whole transaction, or extra time when the
+   * callback used that up.
+   */
   #callersEnding(): Limit | undefined {
     const { limit, clock } = this.#deps;
     return limitReached(limit, clock) === undefined ? this.#callersLimit() : this.#ending();
@@ -287,7 +306,10 @@ export class Transaction extends Session {
       : settledBy(committing, this.#callersEnding(), clock, onLate);
   }
 
-  /** Undoes it when what is under way has ended; its caller waits for that while the server answers. Returns what {@link undo} does. */
+  /**
+   * Rolls back after running statements have ended. The caller waits for that while the server responds.
+   * Returns the result of {@link undo}.
+   */
   async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;
     const undone = this.#settle().then(() => undo(end, this.#ending(), error));
@@ -297,17 +319,19 @@ export class Transaction extends Session {
     }
     return settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
       this.#behind = late;
-    }).catch(() => error); // why it is undone matters more
+    }).catch(() => error); // the original error matters more than the failure of the rollback
   }
 
-  /** From now on it is dead; what was under way is waited for, whether somebody awaits it or not. */
+  /**
+   * Ends the use of the handle, and waits for running statements, whether or not their callers await them.
+   */
   async #settle(): Promise<void> {
     this.#isOver = true;
     while (this.#inFlight > 0) await (this.#idle ??= Promise.withResolvers()).promise;
   }
 }
 
-/** Waits for COMMIT no longer than the limit: its outcome is unknown then. @internal */
+/** Waits for COMMIT until the limit; after it, throws that the outcome is unknown. @internal */
 export async function committedBy(
   committing: Promise<void>,
   limit: Limit | undefined,
@@ -322,7 +346,7 @@ export async function committedBy(
     });
   } catch (cause) {
     if (!isLate) throw cause;
-    throw new CommitOutcomeUnknown('The server has not answered COMMIT in time', {
+    throw new CommitOutcomeUnknown('The server did not respond to COMMIT in time', {
       sqlstate: '08007',
       sql: 'commit',
       cause,
@@ -331,8 +355,10 @@ export async function committedBy(
 }
 
 /**
- * Rolls back because of `error`, and returns what is to be thrown: `error`, whose chain of causes ends with the failure of the rollback
- * where that fails. A connection that cannot roll back is not lent again. @internal
+ * Rolls back because of `error`, and returns the error to throw: `error`, with a failed rollback as the end
+ * of its chain of causes. A connection that cannot roll back is not lent again.
+ *
+ * @internal
  */
 export async function undo(
   end: Pick<End, 'rollback'>,

@@ -1,12 +1,12 @@
 /**
- * Addresses of databases, read strictly; printed without their password.
+ * Parses database addresses strictly, and prints them without their password.
  *
- *   sqlite:./data.db   sqlite:data.db       beside the working directory
- *   sqlite:///abs/path.db                   an absolute path; percent-encoding is undone
- *   sqlite::memory:                         gone with the process
- *   ...?mode=ro&synchronous=normal            ro: like the option readOnly
+ *   sqlite:./data.db   sqlite:data.db       relative to the working directory
+ *   sqlite:///abs/path.db                   an absolute path; percent-encoding is decoded
+ *   sqlite::memory:                         in memory, lost when the process ends
+ *   ...?mode=ro&synchronous=normal          ro: like the option readOnly
  *   postgres://user:password@host/database  see db/postgres/url.ts
- *   mysql://... mariadb://...                   see db/mysql/url.ts
+ *   mysql://... mariadb://...               see db/mysql/url.ts
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../base/errors.ts';
@@ -16,10 +16,10 @@ import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import type { Dialect } from './driver.ts';
 
-/** What an address says. */
+/** A parsed address. */
 export type DatabaseUrl = SqliteUrl | PostgresUrl | MySqlUrl;
 
-/** Where a database of SQLite is. */
+/** Parsed address of a SQLite database. */
 export interface SqliteUrl {
   readonly dialect: 'sqlite';
   /** An absolute path, or `:memory:`. */
@@ -42,7 +42,7 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = {
   synchronous: ['full', 'normal'],
 };
 
-/** Reads an address. @throws SvcError `E_DB_URL` */
+/** Parses an address. @throws SvcError `E_DB_URL` */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const problem = textIssue(url);
   if (problem !== undefined)
@@ -62,11 +62,12 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
     dialect,
     path: pathOf(url, place),
     isReadOnly: keys.get('mode') === 'ro',
-    synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined, // queryOf() has checked it
+    // queryOf() accepts only these values
+    synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined,
   };
 }
 
-/** Why it is no address at all: a variable of the environment is not set, or was read from a file with the end of its last line. */
+/** Returns why the text is not an address: an unset environment variable, or a line break from a file. */
 export function textIssue(url: unknown): string | undefined {
   if (typeof url !== 'string') return 'it is no text: perhaps it comes from a variable that is not set';
   return /\s$/.test(url)
@@ -74,7 +75,7 @@ export function textIssue(url: unknown): string | undefined {
     : undefined;
 }
 
-/** The address without its password and without values of its query, for logs and messages. */
+/** Returns the address without its password and without the values of its query, for logs and messages. */
 export function shownUrl(url: string): string {
   return url.replace(/^([^:]*:\/\/[^/@:]*):[\s\S]*@/, '$1:…@').replace(/([?&][^=&]*=)[^&]*/g, '$1…');
 }
@@ -86,17 +87,14 @@ function split(rest: string): readonly [place: string, query: string | undefined
 
 function pathOf(url: string, place: string): string {
   if (place === MEMORY) return MEMORY;
-  if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'it names no file');
+  if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'it does not name a file');
   if (place.startsWith('//') && !place.startsWith('///'))
-    refuse(
-      url,
-      'two slashes begin the name of a host, and SQLite has none: write sqlite:./path or sqlite:///path',
-    );
+    refuse(url, 'SQLite has no host, but "//" begins one: write sqlite:./path or sqlite:///path');
   let path: string;
   try {
     path = decodeURIComponent(place.replace(/^\/\//, ''));
   } catch {
-    refuse(url, 'its percent-encoding is broken');
+    refuse(url, 'its percent-encoding is invalid');
   }
   if (path.includes('\0')) refuse(url, 'its path has a NUL');
   return resolve(path);
@@ -106,10 +104,10 @@ function queryOf(url: string, query: string | undefined): ReadonlyMap<string, st
   const keys = new Map<string, string>();
   for (const [key, value] of new URLSearchParams(query ?? '')) {
     if (!Object.hasOwn(SQLITE_KEYS, key))
-      refuse(url, `there is no setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
+      refuse(url, `unknown setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
     if (!SQLITE_KEYS[key]!.includes(value))
-      refuse(url, `"${key}" is one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
-    if (keys.has(key)) refuse(url, `"${key}" is there twice`);
+      refuse(url, `"${key}" must be one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
+    if (keys.has(key)) refuse(url, `"${key}" appears twice`);
     keys.set(key, value);
   }
   return keys;

@@ -1,25 +1,25 @@
 /**
- * Values that may stand for a `?`, and why others may not. What would arrive as something else, or as NULL, is refused.
+ * Checks the values of placeholders. Refuses a value that would arrive as another value, or as NULL.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 
 /**
- * A value that any engine can bind, and a list, which PostgreSQL takes for an array or for JSON, as the statement wants, and the
- * others refuse. `undefined` is almost always a mistake: write `null`.
+ * A value that any engine can bind, or an array. PostgreSQL binds an array as array or JSON, whichever the
+ * statement needs; other engines refuse it. `undefined` is almost always a mistake: write `null`.
  */
 export type Parameter =
   null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
-/** Bytes: a buffer, or a view of one, of which the part that it shows is meant. */
+/** Bytes: a buffer, or a view, of which only the visible part counts. */
 export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 
-/** Values for the placeholders of one statement, in their order. */
+/** Values for the placeholders of one statement, in order. */
 export type Params = readonly Parameter[];
 
-/** A value that is stored as JSON text. Made by {@link json}. */
+/** A value stored as JSON text. Made by {@link json}. */
 export class Json {
-  /** What is stored. */
+  /** JSON text to store. */
   readonly text: string;
 
   /** @internal */
@@ -29,23 +29,25 @@ export class Json {
 }
 
 /**
- * A value to be stored as JSON: objects and lists are refused without it, since engines disagree on what they mean.
+ * Marks a value to be stored as JSON. Objects and arrays are refused without it, because engines disagree on
+ * their meaning.
  *
- * @throws SvcError `E_DB_PARAMETER` for what JSON cannot say: undefined, a function, a bigint, a circle
+ * @throws SvcError `E_DB_PARAMETER` for a value that JSON cannot express: undefined, a function, a bigint, a
+ * cycle
  */
 export function json(value: unknown): Json {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch {
-    // said below: a TypeError would name the engine's reasons, and may quote the value
+    // the error below replaces the TypeError, whose message is engine-specific and may quote the value
   }
   if (text === undefined)
     throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} has no JSON text`]);
   return new Json(text);
 }
 
-/** A value and the type of the database that it is written as. Made by {@link typed}. */
+/** A value, and the database type it is written as. Made by {@link typed}. */
 export class Typed {
   readonly type: string;
   readonly value: unknown;
@@ -57,12 +59,12 @@ export class Typed {
   }
 }
 
-/** A value that `encode` of a type writes, of the option `types` of the database: `typed('vector', [1, 2, 3])`. */
+/** Marks a value to be written by `encode` of a type in the option `types`: `typed('vector', [1, 2, 3])`. */
 export function typed(type: string, value: unknown): Typed {
   return new Typed(type, value);
 }
 
-/** Why no engine binds it, or undefined when one may. Never shows the value. */
+/** Returns why no engine can bind the value; undefined when one can. Never shows the value. */
 export function parameterIssue(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
@@ -97,21 +99,24 @@ function objectIssue(value: object | null): string | undefined {
   return `${value.constructor === Object ? 'a plain object' : 'an object'}: wrap it in json() to store it`;
 }
 
-/** The bytes of a buffer or a view of one; undefined for anything else. */
+/** Returns the bytes of a buffer or view; undefined for anything else. */
 export function bytesOf(value: object): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
 
-/** Sets a column of a row; one of the name `__proto__` does not become the prototype. */
+/**
+ * Sets a column of a row. A column named `__proto__` becomes an own property and does not change the
+ * prototype.
+ */
 export function setColumn(row: Record<string, unknown>, name: string, value: unknown): void {
   if (name === '__proto__')
     Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
   else row[name] = value;
 }
 
-/** Refuses a value by its place, counted from 1. `row`, where there are many, counts from 1 too. */
+/** Throws for a value at a position, and in a row if given; both count from 1. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [
     `parameter ${position}${row === undefined ? '' : ` of row ${row}`}`,
@@ -119,18 +124,19 @@ export function refuseParameter(position: number, problem: string, row?: number)
   ]);
 }
 
-/** Refuses a number of values other than that of the placeholders. */
+/** Throws when the number of values differs from the number of placeholders. */
 export function refuseCount(needed: number, given: number, row?: number): never {
   throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
 }
 
 /*
- * The text that `Date.prototype.toISOString` gives, in a tenth of its time: most dates that are written together are of one
- * day, whose text is kept, and the rest is looked up. By shared/bench/db, executeMany.
+ * Returns the text of `Date.prototype.toISOString` in a tenth of its time. Dates that are written together
+ * usually share a day, so the text of the last day is kept. The time comes from tables. Benchmark:
+ * shared/bench/db, executeMany.
  */
 
 const DAY_MS = 86_400_000;
-/** `00:00:00.000Z` */
+/** Length of `00:00:00.000Z`. */
 const TIME_CHARACTERS = 13;
 const TWO: readonly string[] = Array.from({ length: 60 }, (_, value) => String(value).padStart(2, '0'));
 const THREE: readonly string[] = Array.from({ length: 1_000 }, (_, value) => String(value).padStart(3, '0'));
@@ -138,7 +144,7 @@ const THREE: readonly string[] = Array.from({ length: 1_000 }, (_, value) => Str
 let lastDay = NaN;
 let lastText = '';
 
-/** ISO 8601 with milliseconds and Z, of a date that is valid. */
+/** Returns a valid date as ISO 8601 with milliseconds and Z. */
 export function isoText(date: Date): string {
   const ms = date.getTime();
   const day = Math.floor(ms / DAY_MS);
@@ -146,5 +152,6 @@ export function isoText(date: Date): string {
   const inDay = ms - day * DAY_MS;
   const seconds = Math.floor(inDay / 1_000);
   const minutes = Math.floor(seconds / 60);
-  return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`; // each within its table
+  // each index is within its table
+  return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`;
 }

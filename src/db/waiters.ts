@@ -1,17 +1,17 @@
 /**
- * Callers that wait for a connection, first come, first served, each for so long. Whoever gives up leaves the queue at once:
- * a server that is down for hours leaves nothing behind here.
+ * Queue of callers that wait for a connection, first come, first served, each with a time limit. A caller
+ * that gives up leaves the queue at once, so the queue does not grow while a server is down.
  */
 import { watchLimit } from './limits.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Caller } from './errors.ts';
 import type { Limit } from './driver.ts';
 
-/** One of those who wait. */
+/** A waiting caller. */
 interface Waiter<T> {
   readonly resolve: (value: T) => void;
   readonly reject: (error: unknown) => void;
-  /** Where it waits, for reports. */
+  /** Call site of the waiting caller, for reports. */
   readonly caller: Caller | undefined;
   readonly expiresMs: number;
   watched: Disposable | undefined;
@@ -19,21 +19,21 @@ interface Waiter<T> {
   after: Waiter<T> | undefined;
 }
 
-/** What is thrown at those who wait too long, and how long that is. */
+/** Time limit of the queue, and the error after it. */
 interface WaitersDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly timedOut: () => Error;
-  /** Told whenever somebody has given up. */
+  /** Called when a caller gives up. */
   readonly onLeave?: () => void;
 }
 
-/** The queue. One timer is enough for it, since all wait equally long. */
+/** The queue. All callers wait equally long, so one timer is enough. */
 export class Waiters<T> {
   readonly #options: WaitersDeps;
   #first: Waiter<T> | undefined;
   #last: Waiter<T> | undefined;
-  /** How many wait. Read only. */
+  /** Number of waiting callers. Read only. */
   size = 0;
   #timer: Disposable | undefined;
 
@@ -41,7 +41,7 @@ export class Waiters<T> {
     this.#options = options;
   }
 
-  /** Joins the queue. Rejects when the time is over or the limit is reached, whichever comes first. */
+  /** Joins the queue. Rejects at the timeout or when the limit is reached, whichever comes first. */
   add(limit: Limit | undefined, caller: Caller | undefined): Promise<T> {
     const { clock, timeoutMs } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -64,19 +64,22 @@ export class Waiters<T> {
     return promise;
   }
 
-  /** Takes out whoever has waited longest. */
+  /** Removes and returns the caller that has waited longest. */
   shift(): Waiter<T> | undefined {
     const waiter = this.#first;
     if (waiter !== undefined) this.#leave(waiter);
     return waiter;
   }
 
-  /** Sends all of them away. */
+  /** Rejects all waiting callers. */
   rejectAll(error: () => unknown): void {
     for (let waiter = this.shift(); waiter !== undefined; waiter = this.shift()) waiter.reject(error());
   }
 
-  /** Nobody will wait any more. The timer is left alone until then: setting it anew for each caller would cost more. */
+  /**
+   * Stops the timer; no caller may join after it. Until then the timer keeps running, because restarting it
+   * for each caller would cost more.
+   */
   end(): void {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
@@ -87,7 +90,7 @@ export class Waiters<T> {
     const { clock, timedOut } = this.#options;
     const nowMs = clock.monotonicMs();
     while (this.#first !== undefined && this.#first.expiresMs <= nowMs) {
-      this.#giveUp(this.#first, timedOut()); // told while it is still counted among those who wait
+      this.#giveUp(this.#first, timedOut()); // the callback still counts this caller as waiting
     }
     if (this.#first !== undefined)
       this.#timer = clock.after(Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);

@@ -1,6 +1,8 @@
 /**
- * Responses: a status, fields and a body, until the server writes them. Six classes for common bodies, their JSON, and delayed
+ * Responses: a status, fields and a body, until the server writes them. Seven classes for common bodies, their JSON, and delayed
  * responses.
+ *
+ * With lines of JSON (`application/x-ndjson`) each value of a source is one line, sent when it comes.
  */
 import { Readable } from 'node:stream';
 import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
@@ -11,12 +13,12 @@ import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
-import { isChunks, prime } from './chunks.ts';
+import { isChunks, prime, isPending, iterate } from './chunks.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
 import type { CookieOptions } from './cookies.ts';
-import type { Chunks, Primed } from './chunks.ts';
+import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
 /** Body of a response: text, bytes, nothing, or chunks that are pulled during sending. */
@@ -502,4 +504,43 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
   ): Promise<T | F> {
     return this.promise.then(onFulfilled, onRejected);
   }
+}
+
+/**
+ * Values as lines of JSON: dates in ISO 8601, bigints as decimal strings. A value without JSON, like any failure of the source, is a 500
+ * if it is the first, and closes the connection later.
+ */
+export class NDJSONResponse extends StreamingResponse {
+  /** @throws SvcError `E_STREAM` for a source without values */
+  constructor(
+    values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
+    options: ResponseOptions = {},
+  ) {
+    const source = checkedSource(values) as Chunks; // any value becomes a line
+    super(
+      { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Chunk> },
+      { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
+    ); // see Primed
+  }
+}
+
+class Lines implements ChunkIterator {
+  readonly #source: ChunkIterator;
+
+  constructor(source: ChunkIterator) {
+    this.#source = source;
+  }
+
+  next(): ChunkStep | PromiseLike<ChunkStep> {
+    const step = this.#source.next();
+    return isPending(step) ? step.then(lineOf) : lineOf(step);
+  }
+
+  return(): unknown {
+    return this.#source.return?.();
+  }
+}
+
+function lineOf(step: ChunkStep): ChunkStep {
+  return step.done === true ? step : { done: false, value: `${toJson(step.value)}\n` };
 }

@@ -1,5 +1,7 @@
 /**
  * State: typed values that one part of an application leaves for another, per application and per request.
+ *
+ * Scope of a source: how long the value of a dependency lives where `Depends()` does not say so.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
@@ -75,4 +77,20 @@ export class RequestState implements StateMap {
   has(key: StateKey<unknown>): boolean {
     return key === this.#firstKey || this.#others?.has(key) === true || this.#app.has(key);
   }
+}
+
+/** How long a dependency lives: see routing/di.ts. */
+export type Scope = 'request' | 'handler' | 'app';
+
+const SCOPES = new WeakMap<object, Scope>();
+
+/** Gives a source a scope of its own, and returns it. @internal */
+export function withScope<F extends object>(source: F, scope: Scope): F {
+  SCOPES.set(source, scope);
+  return source;
+}
+
+/** The scope of a source; undefined for one that has none of its own. @internal */
+export function scopeOfSource(source: object): Scope | undefined {
+  return SCOPES.get(source);
 }

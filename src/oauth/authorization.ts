@@ -4,12 +4,12 @@
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
 import { ProviderFault } from './provider/failure.ts';
-import { PROTOCOL_PARAMETERS } from './provider/protocol.ts';
+import { PROTOCOL_PARAMETERS } from './provider/option-types.ts';
 import { isScopes } from './tokens/access.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
-import type { LoginRequest, OnLogin } from './hooks.ts';
+import type { LoginRequest, OnLogin } from './plugin-options.ts';
 import type { Begun, BegunLogin, LoginStates } from './login-state.ts';
-import type { ConnectedProvider } from './provider/connected.ts';
+import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 

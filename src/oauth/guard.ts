@@ -1,5 +1,7 @@
 /**
  * Limits and audit of every endpoint: counts requests against limits, and writes failures to the audit trail.
+ *
+ * It also checks whether a page of this origin sent a request that the browser authenticates by itself, with cookies.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -7,11 +9,13 @@ import { clientOf } from '../http/request/proxy.ts';
 import { outcomeOf } from './audit.ts';
 import { OAuthError } from './errors.ts';
 import { SITE_BITS } from './limits.ts';
+import { foreignPage } from '../http/origins.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Audit } from './audit.ts';
 import type { EndpointLimits } from './limits.ts';
+import type { OwnPages } from '../http/origins.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -77,4 +81,32 @@ export class EndpointGuard {
       throw error;
     }
   }
+}
+
+/**
+ * Returns why a request may come from a page of another origin; undefined for one of this origin. With `isByCookie` a header must
+ * prove the origin.
+ */
+export function pageIssue(
+  req: HttpRequest,
+  ownPages: OwnPages,
+  isByCookie: boolean,
+): 'site' | 'origin' | 'unknown' | undefined {
+  const { origin, 'sec-fetch-site': site } = req.headers;
+  return (
+    foreignPage(req, ownPages) ??
+    (isByCookie && origin === undefined && site === undefined ? 'unknown' : undefined)
+  );
+}
+
+/** @throws OAuthError `invalid_request` 403 for a page of another origin */
+export function assertOwnPage(req: HttpRequest, ownPages: OwnPages, isByCookie: boolean, audit: Audit): void {
+  const problem = pageIssue(req, ownPages, isByCookie);
+  if (problem === undefined) return;
+  audit.foreignPage(req, problem);
+  throw new OAuthError('invalid_request', {
+    status: 403,
+    description: 'The request does not come from a page of this origin',
+    reason: problem,
+  });
 }

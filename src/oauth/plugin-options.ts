@@ -1,5 +1,5 @@
 /**
- * Options of the plugin, with every default.
+ * Options of the plugin, with every default, and hooks of the application, which owns its users and decides who may log in.
  */
 import { SvcError } from '../base/errors.ts';
 import {
@@ -14,17 +14,17 @@ import {
   text,
 } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
-import { issueOfClientRedirect } from './client-redirects.ts';
+import { issueOfClientRedirect, hasNoAuthority } from './redirects.ts';
 import { readLimits } from './limits.ts';
-import { hasNoAuthority } from './redirects.ts';
 import { isScopes } from './tokens/access.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
-import type { Awaitable } from '../http/contracts.ts';
-import type { OnLink, OnLogin, OnUnlink, OnUser } from './hooks.ts';
+import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { OAuthLimits, ReadLimits } from './limits.ts';
-import type { OAuthProvider } from './provider/presets.ts';
+import type { OAuthProvider, UserInfo } from './provider/presets.ts';
 import type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';
+import type { ProviderTokens } from './provider-tokens.ts';
+import type { UserAnswer } from './tokens/access.ts';
 
 /** Options of {@link OAuthPlugin}. */
 export interface OAuthPluginOptions {
@@ -251,3 +251,36 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     limits: readLimits(limits ?? {}),
   };
 }
+
+/** Context of `onUser` and `onLink`, beside the identity. */
+export interface OnUserContext {
+  /** Tokens of the provider, for calls to its API. They are secrets. */
+  readonly tokens: ProviderTokens;
+  /** The request of the callback. */
+  readonly req: HttpRequest;
+}
+
+/** Finds or creates the user of an identity. */
+export type OnUser = (provider: string, info: UserInfo, context: OnUserContext) => Awaitable<UserAnswer>;
+
+/** Adds an identity to a user. `false`, or a 4xx exception, refuses: the identity belongs to another user. */
+export type OnLink = (
+  sub: string,
+  provider: string,
+  info: UserInfo,
+  context: OnUserContext,
+) => Awaitable<boolean | void>;
+
+/** Takes the identities of a provider from a user. `false`, or a 4xx exception, refuses: it is the last way in. */
+export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
+
+/** Parameters of one login, in addition to the provider's configuration. */
+export interface LoginRequest {
+  /** Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the protocol and `max_age` are refused. */
+  readonly params?: Readonly<Record<string, string>> | undefined;
+  /** Replaces the provider's scopes, for example to request more for one feature. `openid` stays if the provider has it. */
+  readonly scopes?: readonly string[] | undefined;
+}
+
+/** Chooses parameters when a login or a link begins. The request is not authenticated: validate everything taken from it. */
+export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

@@ -24,7 +24,7 @@ import type { Awaitable, Context, Host, HttpRequest, Plugin } from '../http/cont
 import type { HttpResponse } from '../http/response.ts';
 import type { Registered } from './assembly.ts';
 import type { EndpointName } from './document.ts';
-import type { ConnectedProvider } from './provider/connected.ts';
+import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
 import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';

@@ -16,7 +16,7 @@ import { ProviderFault } from './provider/failure.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 import type { Keyring } from '../crypto/keys.ts';
-import type { ConnectedProvider } from './provider/connected.ts';
+import type { ConnectedProvider } from './provider/client.ts';
 import type { TokenAnswer } from './provider/token-answer.ts';
 
 /** Tokens from the provider's token response. They are secrets: keep them out of logs and browsers. */

@@ -7,7 +7,7 @@
 import { HttpResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
-import { assertOwnPage, pageIssue } from './own-page.ts';
+import { assertOwnPage, pageIssue } from './guard.ts';
 import { bodyParameters } from './parameters.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';

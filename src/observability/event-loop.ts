@@ -3,19 +3,19 @@
  *
  *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
  *
- * Measured while there is a user (the application listens); one measurement for the metric and for load shedding.
+ * Measured while the application listens. The metric and load shedding share one measurement.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Metrics } from './metrics.ts';
 
 const RESOLUTION_MS = 20;
-/** Over how long a mean is taken, at least. */
+/** Minimum time over which a mean is taken. */
 const WINDOW_MS = 250;
 const NS_PER_MS = 1e6;
 
 const delays = new WeakMap<Metrics, EventLoopDelay>();
 
-/** The part of node:perf_hooks that is used. @internal */
+/** The parts of a node:perf_hooks histogram that this file uses. @internal */
 export interface DelayMonitor {
   readonly count: number;
   /** Nanoseconds; NaN without samples. */
@@ -26,12 +26,12 @@ export interface DelayMonitor {
   reset(): void;
 }
 
-/** The lateness of this process's event loop, for one application. */
+/** Measures the delay of this process's event loop for one application. */
 export class EventLoopDelay {
   readonly #make: () => DelayMonitor;
   #monitor: DelayMonitor | undefined;
   #meanMs = 0;
-  /** Time of the last mean, and the totals at that time. */
+  /** Time of the last mean, and the histogram's totals at that time. */
   #takenMs = -Infinity;
   #count = 0;
   #sumNs = 0;
@@ -40,21 +40,21 @@ export class EventLoopDelay {
     this.#make = make;
   }
 
-  /** The one of an application, which is known by its metrics. */
+  /** Returns the measurement of the application that owns these metrics. */
   static of(metrics: Metrics): EventLoopDelay {
     let delay = delays.get(metrics);
     if (delay === undefined) delays.set(metrics, (delay = new EventLoopDelay()));
     return delay;
   }
 
-  /** Starts measuring. The first of several users to stop ends it. */
+  /** Starts measuring. Measuring ends when one of its users stops it. */
   watch(): Disposable {
     this.#monitor ??= this.#make();
     this.#monitor.enable();
     return { [Symbol.dispose]: () => this.#end() };
   }
 
-  /** 99th percentile since the last call, in seconds; 0 while not measuring. */
+  /** Returns the 99th percentile since the last call, in seconds; 0 while not measuring. */
   takePercentile(): number {
     const monitor = this.#monitor;
     if (monitor === undefined || monitor.count === 0) return 0;
@@ -63,7 +63,10 @@ export class EventLoopDelay {
     return Math.max(0, ms) / 1_000;
   }
 
-  /** Mean delay of the last quarter of a second, or of the time since the last call if longer; in milliseconds. */
+  /**
+   * Returns the mean delay of the last quarter of a second, or of the time since the last call if that is
+   * longer, in milliseconds.
+   */
   recentMs(nowMs: number): number {
     if (nowMs - this.#takenMs >= WINDOW_MS) this.#take(nowMs);
     return this.#meanMs;
@@ -74,7 +77,7 @@ export class EventLoopDelay {
     if (monitor === undefined) return;
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
-    if (count < this.#count) this.#count = this.#sumNs = 0; // the other reader has reset it
+    if (count < this.#count) this.#count = this.#sumNs = 0; // p99Seconds() has reset the histogram
     if (count > this.#count)
       this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;

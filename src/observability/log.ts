@@ -1,5 +1,5 @@
 /**
- * Named loggers: one event, one line on standard error. Standard output belongs to MCP.
+ * Named loggers: each event becomes one line on standard error. Standard output is reserved for MCP.
  *
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
@@ -15,9 +15,12 @@ import { safeEntries, safeError, safeText, visible } from './redact.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonEntry } from './redact.ts';
 
-/** Writes events of one named part. Events are snake_case; fields are redacted by key and by type. */
+/**
+ * Writes the events of one part of a program. Event names are snake_case; fields are redacted by key and by
+ * type.
+ */
 export interface Logger {
-  /** A logger called `name`, not `parent.name`, that adds `fields` to every event. */
+  /** Returns a logger called `name`, not `parent.name`, that adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
   debug(event: string, fields?: Record<string, unknown>): void;
   info(event: string, fields?: Record<string, unknown>): void;
@@ -26,7 +29,7 @@ export interface Logger {
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
 }
 
-/** The least severe event that is written; `silent` writes none. */
+/** The least severe level that is written; `silent` writes no events. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
 /** Options of a logger. */
@@ -37,16 +40,16 @@ export interface LoggerOptions {
   readonly level?: LogLevel | undefined;
   /** `auto`, the default: `human` when the sink is standard error and that is a terminal, else `json`. */
   readonly format?: 'json' | 'human' | 'auto' | undefined;
-  /** Where lines go. Default {@link stderrSink}. */
+  /** Destination of lines. Default {@link stderrSink}. */
   readonly sink?: LogSink | undefined;
   readonly clock?: Clock | undefined;
-  /** Fields of every event. */
+  /** Fields that are added to every event. */
   readonly fields?: Record<string, unknown> | undefined;
   /** Colour in the human form. Default: on a terminal, unless NO_COLOR is set or TERM is `dumb`. */
   readonly colour?: boolean | undefined;
 }
 
-/** Makes a logger. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** Creates a logger. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function createLogger(options: LoggerOptions = {}): Logger {
   const { name, level, format, sink, clock, fields, colour } = readOptions('createLogger', options, {
     name: text('svc'),
@@ -72,12 +75,12 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   );
 }
 
-/** Whether standard error is a terminal. A descriptor that is not a character device is not one. */
+/** Whether a file descriptor is a character device. Only character devices can be terminals. */
 function isDevice(descriptor: number): boolean {
   try {
     return fstatSync(descriptor).isCharacterDevice();
   } catch {
-    return true; // the first write reports the error
+    return true; // Assume a device; the first write reports the error
   }
 }
 
@@ -88,7 +91,7 @@ const WARN = 2;
 const ERROR = 3;
 
 interface LoggerDeps {
-  /** Index into LEVELS. */
+  /** Minimum level as an index into LEVELS. */
   readonly threshold: number;
   readonly sink: LogSink;
   readonly clock: Clock;
@@ -148,7 +151,7 @@ class EventLogger implements Logger {
   }
 }
 
-/** Both, the later one winning. */
+/** Merges two sets of fields; the later values win. */
 function merged(bound: readonly JsonEntry[], fields: readonly JsonEntry[]): readonly JsonEntry[] {
   if (bound.length === 0) return fields;
   const isReplaced = ([key]: JsonEntry): boolean => fields.some(([other]) => other === key);
@@ -165,11 +168,11 @@ function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
   return `${line}}`;
 }
 
-/** Field names come from programs, so they are few; names made by clients must not fill the memory. */
+/** Encoded field names. Programs use few names; names sent by clients must not fill the memory. */
 const MOST_REMEMBERED = 1_000;
 const MEMBER_STARTS = new Map<string, string>();
 
-/** `,"name":`; a field must not pass for the line's own: it gets an underscore. */
+/** Returns `,"name":`. A field with a reserved name, such as `time`, gets an underscore. */
 function memberStart(key: string): string {
   let start = MEMBER_STARTS.get(key);
   if (start === undefined) {
@@ -182,33 +185,37 @@ function memberStart(key: string): string {
 let lastMs = Number.NaN;
 let lastTime = '';
 
-/** RFC 3339 in UTC; most events of a busy server share their millisecond with the one before. */
+/**
+ * Returns the time in RFC 3339, UTC. It is cached: on a busy server most events share their millisecond with
+ * the event before.
+ */
 function isoTime(ms: number): string {
   if (ms !== lastMs) [lastMs, lastTime] = [ms, new Date(ms).toISOString()];
   return lastTime;
 }
 
 /*
- * Log lines -> standard error, without blocking the caller. One queue per process.
+ * Writes log lines to standard error without blocking the caller. A process has one queue.
  *
  *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
  *            full: lines are dropped and counted        EAGAIN: again in 10 ms        closed pipe: later lines are dropped
  *
- * A pipe or socket is made non-blocking and written synchronously: a batch takes about 3 us, and no write is pending at exit.
- * A descriptor that can block (a file, a terminal, a pipe on Windows) is written by the thread pool, one batch at a time.
- * Processes that share one congested pipe can split each other's lines: write(2) guarantees no more.
+ * A pipe or socket is made non-blocking and written synchronously. A batch takes about 3 us, and no write is
+ * pending at exit. A descriptor that can block (a file, a terminal, a pipe on Windows) is written by the
+ * thread pool, one batch at a time. Processes that share a congested pipe can interleave parts of lines,
+ * because write(2) guarantees no more.
  */
 
 /** Takes one line, without its line feed. Must not throw, and must not wait. */
 export type LogSink = (line: string) => void;
 
-/** Operations of a file descriptor for a {@link LineQueue}. Bytes before `offset` are written already. */
+/** Operations of a file descriptor for a {@link LineQueue}. Bytes before `offset` are already written. */
 export interface LogDevice {
   /** True when write(2) may wait for a reader or a disk. */
   readonly canBlock: boolean;
   /** Writes at once. Returns the number of bytes; throws an error with the `code` of errno. */
   writeNow(bytes: Uint8Array, offset: number): number;
-  /** Writes elsewhere, and calls back. */
+  /** Writes in the thread pool, then calls back. */
   write(
     bytes: Uint8Array,
     offset: number,
@@ -223,12 +230,12 @@ const BATCH_CHARACTERS = 16_384;
 const RETRY_MS = 10;
 const DISK_FULL_RETRY_MS = 1_000;
 const EXIT_PAUSE_MS = 5;
-/** Half a second in all, however slow the reader is. */
+/** At most half a second in total, however slow the reader is. */
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** Lines on their way to a device. */
+/** Queue of lines for one device. */
 export class LineQueue {
   readonly #open: () => LogDevice;
   readonly #clock: Clock;
@@ -241,7 +248,7 @@ export class LineQueue {
   #offset = 0;
   #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'exiting' | 'closed' = 'idle';
 
-  /** `open` is called when the first line is written. */
+  /** Calls `open` when the first line is written. */
   constructor(open: () => LogDevice, clock: Clock) {
     this.#open = open;
     this.#clock = clock;
@@ -260,15 +267,21 @@ export class LineQueue {
     else if (this.#state === 'idle') this.#schedule();
   }
 
-  /** Writes the queue before it returns. It gives up after half a second: a pipe without a reader must not block the process. */
+  /**
+   * Writes the queue before it returns. It gives up after half a second, because a pipe without a reader must
+   * not block the process.
+   */
   flush(): void {
     if (this.#state === 'closed') return;
-    // a batch in the thread pool gets there by itself, even when the process exits; it should get there first
+    // Waits for the batch in the thread pool, which is older. It completes even when the process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
 
-  /** flush(), after which every line is written at once: there is no event loop to write it later. */
+  /**
+   * Like flush(). After that every line is written at once, because no event loop runs that could write it
+   * later.
+   */
   exit(): void {
     this.flush();
     this.#state = this.#state === 'closed' || this.#batch !== undefined ? 'closed' : 'exiting';
@@ -288,7 +301,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        this.#onFailure(error as NodeJS.ErrnoException); // only the device throws here
+        this.#onFailure(error as NodeJS.ErrnoException); // the error comes from the device
         if (this.#state !== 'idle') return;
       }
     }
@@ -296,7 +309,7 @@ export class LineQueue {
 
   #writeElsewhere(device: LogDevice): void {
     const [bytes, offset, lines] = [this.#batch!, this.#offset, this.#batchLines];
-    this.#batch = undefined; // flush() must not write it a second time
+    this.#batch = undefined; // Clears the batch, so that flush() does not write it twice
     this.#state = 'writing';
     device.write(bytes, offset, (error, written) => {
       if (this.#state !== 'writing') return;
@@ -319,7 +332,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // only the device throws here
+        const { code } = error as NodeJS.ErrnoException; // the error comes from the device
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';
@@ -347,7 +360,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Written after the queued lines, where the dropped ones are missing. */
+  /** Reports dropped lines at the place where they are missing. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
@@ -378,7 +391,7 @@ export class LineQueue {
         if (this.#state === 'waiting') this.#run();
       });
     } else {
-      // EPIPE, EBADF, EIO: there is no reader, and the server continues
+      // EPIPE, EBADF, EIO: the reader is gone, and the server continues without a log
       this.#state = 'closed';
       this.#lines = [];
       this.#batch = undefined;
@@ -388,13 +401,16 @@ export class LineQueue {
 
 let queue: LineQueue | undefined;
 
-/** The sink that every logger has unless it is given another: standard error, one queue for the process, flushed at exit. */
+/** Default sink of loggers: standard error, with one queue for the process, flushed at exit. */
 function stderrSink(): LogSink {
   const lines = (queue ??= openQueue());
   return (line) => lines.push(line);
 }
 
-/** Writes every queued line before it returns, for the moment before a process kills itself. `process.exit()` needs no such call. */
+/**
+ * Writes every queued line before it returns. For programs that end with a signal: `process.exit()` already
+ * flushes.
+ */
 export function flush(): void {
   queue?.flush();
 }
@@ -419,17 +435,17 @@ function isNonBlocking(): boolean {
   try {
     const kind = fstatSync(2);
     if (!kind.isFIFO() && !kind.isSocket()) return false;
-    // the first use of process.stderr opens descriptor 2 as a stream, which sets O_NONBLOCK; Node clears it at exit
+    // Opens process.stderr first: Node then sets O_NONBLOCK on descriptor 2 and clears it at exit
     return process.stderr.writable;
   } catch {
     return false;
   }
 }
 
-/** How severe an event is. */
+/** Severity of an event. */
 type EventLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** An event, its fields written and redacted already. */
+/** An event with its fields encoded and redacted. */
 interface LogEvent {
   readonly timeMs: number;
   readonly level: EventLevel;
@@ -476,7 +492,7 @@ function isErrorRecord(value: unknown): value is ErrorRecord {
   );
 }
 
-/** Stack and causes below the line, indented, so that none can look like an event. */
+/** Stack and causes below the line. They are indented, so that no line of them looks like an event. */
 function errorLines(error: ErrorRecord, label: string): string {
   const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
   const text = `${label}: ${error.stack}${remedy}`
@@ -486,12 +502,12 @@ function errorLines(error: ErrorRecord, label: string): string {
   return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
 }
 
-/** Text that could be mistaken for something else stays quoted. */
+/** Quotes every text that could be confused with other syntax. */
 function unquoted(json: string): string {
   return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
 }
 
-/** Whether a file descriptor is a terminal; false once the terminal is gone. */
+/** Whether a file descriptor is a terminal. False after the terminal is closed. */
 export function isTerminal(descriptor: number): boolean {
   return isatty(descriptor);
 }

@@ -1,5 +1,6 @@
 /**
- * Counters, gauges and histograms of one process. As text, and summed over several: renderMetrics().
+ * Counters, gauges and histograms of one process. renderMetrics() writes them as text, also merged over
+ * several processes.
  *
  *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
  *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
@@ -19,12 +20,12 @@ export interface Histogram {
   observe(value: number, ...labels: string[]): void;
 }
 
-/** Where metrics are declared, once each, before they are used. */
+/** Registry of metrics. Each metric is declared once, before it is used. */
 export interface Metrics {
   counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
-  /** `read` is called for every scrape. Over several processes values are added, or the greatest wins. */
+  /** Calls `read` for every scrape. Over several processes values are added, or the maximum is taken. */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
-  /** `buckets` are upper limits, inclusive, rising; `+Inf` is added. */
+  /** `buckets` are inclusive upper limits in ascending order; `+Inf` is added. */
   histogram(
     name: `svc_${string}`,
     help: string,
@@ -33,12 +34,12 @@ export interface Metrics {
   ): Histogram;
 }
 
-/** One series of a counter, found once. */
+/** A series of a counter, looked up in advance. */
 export interface CounterSlot {
   add(amount: number): void;
 }
 
-/** One series of a histogram, found once. */
+/** A series of a histogram, looked up in advance. */
 export interface HistogramSlot {
   observe(value: number): void;
 }
@@ -88,7 +89,7 @@ export class MetricsRegistry implements Metrics {
     if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising)
       throw new SvcError('E_METRIC', [
         name,
-        `buckets are 1 … ${MAX_BUCKETS} finite numbers, each above the one before`,
+        `buckets are 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
       ]);
     return this.#add(
       name,
@@ -98,12 +99,12 @@ export class MetricsRegistry implements Metrics {
     );
   }
 
-  /** Every metric as Prometheus text. */
+  /** Returns every metric as Prometheus text. */
   render(): string {
     return renderMetrics(this.snapshot());
   }
 
-  /** Every metric as plain data, for {@link mergeMetrics} in another process. */
+  /** Returns every metric as plain data, for {@link mergeMetrics} in another process. */
   snapshot(): MetricSnapshot[] {
     return [...this.#metrics.values()].map((metric) => metric.snapshot());
   }
@@ -119,24 +120,24 @@ export class MetricsRegistry implements Metrics {
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
     );
     if (wrong !== undefined)
-      throw new SvcError('E_METRIC', [name, `its label "${wrong}" is invalid, taken, or there twice`]);
+      throw new SvcError('E_METRIC', [name, `its label "${wrong}" is invalid, reserved, or repeated`]);
     for (const suffix of suffixes) {
       if (this.#metrics.has(name + suffix))
-        throw new SvcError('E_METRIC', [name, `"${name}${suffix}" exists already`]);
+        throw new SvcError('E_METRIC', [name, `"${name}${suffix}" already exists`]);
     }
     const histogram = this.#metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''));
     if (histogram instanceof HistogramMetric)
-      throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series of this name`]);
+      throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series with this name`]);
     const metric = make();
     this.#metrics.set(name, metric);
     return metric;
   }
 }
 
-/** Label values -> slot; the numbers of every slot side by side. */
+/** Maps label values to a slot. The numbers of all slots are stored side by side. */
 class SeriesTable {
   readonly labels: readonly string[];
-  /** Grown by doubling: read it anew each time. */
+  /** Grows by doubling, so callers must not keep the array. */
   numbers: Float64Array;
   readonly #name: string;
   readonly #width: number;
@@ -146,7 +147,7 @@ class SeriesTable {
   readonly #firsts: (string | undefined)[] = [];
   readonly #seconds: (string | undefined)[] = [];
   readonly #thirds: (string | undefined)[] = [];
-  /** The slot of all label sets past the bound. */
+  /** Slot of all label sets beyond the limit. */
   #other = -1;
 
   constructor(name: string, labels: readonly string[], width: number, log: Logger) {
@@ -158,7 +159,10 @@ class SeriesTable {
     if (labels.length === 0) this.#append([]);
   }
 
-  /** The offset of a series in `numbers`. Missing labels are undefined: three places hold nearly every metric without an array a call. */
+  /**
+   * Returns the offset of a series in `numbers`. Missing labels are undefined; three parameters suit nearly
+   * every metric without an array per call.
+   */
   offset(
     first: string | undefined,
     second: string | undefined,
@@ -169,7 +173,7 @@ class SeriesTable {
       const early = this.#early(first, second, third);
       if (early >= 0) return early;
       const known = this.#find(first, second, third);
-      if (known !== undefined) return known as number; // leaves lie at the depth of the last label
+      if (known !== undefined) return known as number; // the maps are nested as deep as there are labels
     }
     const given: string[] = [];
     if (first !== undefined) given.push(first);
@@ -186,8 +190,8 @@ class SeriesTable {
   }
 
   /**
-   * The first few label sets, usually the busiest, are found by comparison: 7 ns a count against 30 by Maps, because equal strings of a
-   * program are usually identical (topic `metrics` of test/bench/table.ts).
+   * The first label sets, usually the busiest, are found by comparison. That takes 7 ns, against 30 ns with
+   * Maps, because equal strings of a program are usually identical (topic `metrics` of test/bench/table.ts).
    */
   #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
     for (let index = 0; index < this.#firsts.length; index++) {
@@ -205,7 +209,8 @@ class SeriesTable {
     const count = this.labels.length;
     if (count === 0 || count > 3 || (count < 3 && third !== undefined) || (count < 2 && second !== undefined))
       return undefined;
-    let found: Branch | number | undefined = this.#root.get(first!); // a Map of strings has no key undefined
+    // undefined as a key never equals a label value
+    let found: Branch | number | undefined = this.#root.get(first!);
     if (count > 1) found = (found as Branch | undefined)?.get(second!);
     return count > 2 ? (found as Branch | undefined)?.get(third!) : found;
   }
@@ -214,7 +219,8 @@ class SeriesTable {
     const count = this.labels.length;
     if (given.length !== count)
       throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
-    const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS)); // JavaScript callers ignore types
+    // Callers in JavaScript may pass other types
+    const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS));
     let branch: Branch = this.#root;
     let index = 0;
     for (; index < count - 1; index++) {
@@ -261,7 +267,7 @@ class SeriesTable {
 
 interface Branch extends Map<string, Branch | number> {}
 
-/** Members of a {@link MetricsRegistry}'s counter or histogram beyond the contract: binding a label set. */
+/** Adds to a {@link MetricsRegistry}'s counter or histogram a way to bind a label set in advance. */
 export class CounterMetric implements Counter {
   readonly name: string;
   readonly #help: string;
@@ -280,7 +286,7 @@ export class CounterMetric implements Counter {
     this.#increase(offset, amount);
   }
 
-  /** The series of these label values, so that a hot path need not look for it. */
+  /** Returns the series with these label values, so that a hot path does not look it up. */
   slot(...labels: string[]): CounterSlot {
     const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
     return { add: this.#increase.bind(this, offset) };
@@ -298,7 +304,7 @@ export class CounterMetric implements Counter {
     };
   }
 
-  /** Drops anything but a finite number >= 0, which would spoil the sum, and logs it once. */
+  /** Refuses values other than finite numbers >= 0, which would spoil the sum. The first one is logged. */
   #increase(offset: number, amount: number): void {
     if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
     else this.#refuse();
@@ -332,7 +338,10 @@ class GaugeMetric {
     };
   }
 
-  /** Omits a series while its reader fails: a gap is better than a wrong number, and other metrics are still exported. */
+  /**
+   * Omits a series while its reader throws. A gap is better than a wrong number, and other metrics are still
+   * exported.
+   */
   #series(): MetricSnapshot['series'] {
     try {
       const value = this.#read();
@@ -366,7 +375,7 @@ class HistogramMetric implements Histogram {
     this.#count(offset, value);
   }
 
-  /** The series of these label values, so that a hot path need not look for it. */
+  /** Returns the series with these label values, so that a hot path does not look it up. */
   slot(...labels: string[]): HistogramSlot {
     const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
     return { observe: this.#count.bind(this, offset) };
@@ -389,7 +398,8 @@ class HistogramMetric implements Histogram {
     const limits = this.#limits;
     const { numbers } = this.#table;
     let bucket = 0;
-    while (bucket < limits.length && value > limits[bucket]!) bucket++; // some ten limits, most values small: no faster by halving
+    // linear search: with about ten limits and mostly small values, binary search is not faster
+    while (bucket < limits.length && value > limits[bucket]!) bucket++;
     numbers[offset + bucket]! += 1;
     numbers[offset + limits.length + 1]! += value;
   }
@@ -404,18 +414,16 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/*
- * Metrics at one moment -> Prometheus text format 0.0.4, for one process or summed over several.
- */
+/* Converts metrics at one moment to Prometheus text format 0.0.4, for one process or merged over several. */
 
-/** One metric at one moment. Plain JSON: it travels between processes. */
+/** A metric at one moment, as plain JSON that can be sent between processes. */
 export interface MetricSnapshot {
   readonly kind: 'counter' | 'gauge' | 'histogram';
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
   readonly merge: 'sum' | 'max';
-  /** Empty but for a histogram. */
+  /** Empty except for histograms. */
   readonly buckets: readonly number[];
   /** Label values and numbers: one number, or for a histogram the counts of its buckets, the total count, and the sum. */
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
@@ -424,8 +432,8 @@ export interface MetricSnapshot {
 // -- over several processes --
 
 /**
- * Merges the metrics of several processes: counters, histograms and most gauges are added, other gauges keep the maximum. A metric declared
- * differently than in the first list is omitted.
+ * Merges the metrics of several processes. Counters, histograms and most gauges are added; other gauges keep
+ * the maximum. A metric that is declared differently than in the first list is omitted.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
   const merged = new Map<
@@ -463,7 +471,7 @@ function addSeries(
 
 // -- as text --
 
-/** Snapshots in the Prometheus text format 0.0.4 (`text/plain; version=0.0.4; charset=utf-8`). */
+/** Returns snapshots in the Prometheus text format 0.0.4 (`text/plain; version=0.0.4; charset=utf-8`). */
 export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
   let text = '';
   for (const metric of metrics) {
@@ -481,7 +489,10 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
   return text;
 }
 
-/** Buckets are kept apart and added up here: a scrape is rare, an observation is not. */
+/**
+ * Returns cumulative counts. Buckets are stored separately and added here, because scrapes are rarer than
+ * observations.
+ */
 function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
   const own = labels === '' ? '' : `${labels},`;
   const all = labels === '' ? '' : `{${labels}}`;

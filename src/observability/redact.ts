@@ -1,11 +1,13 @@
 /**
- * Redaction: any value -> JSON text that holds no secret and cannot forge a line. Never throws, and its work is bounded.
+ * Redaction: converts any value to JSON text without secrets that cannot forge a line. Never throws; its work
+ * is bounded.
  *
  *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
  *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, our signed values, Cookie: ..., ?code=...&access_token=... inside any string
  *
- * Bounds: 6 levels, 100 members each, 1,000 values and 32 KiB of text a line, 4 KiB a string, 8 KiB a stack.
+ * Limits: 6 levels, 100 members each, 1,000 values and 32 KiB of text per line, 4 KiB per string, 8 KiB per
+ * stack.
  */
 import { inspect, types } from 'node:util';
 import type { InspectOptions } from 'node:util';
@@ -13,27 +15,30 @@ import type { InspectOptions } from 'node:util';
 const MAX_VALUES = 1_000;
 const MAX_LINE_CHARACTERS = 32_768;
 
-/** The fields of an object as they may be logged, in its order; `undefined` is left out. */
+/** Returns the loggable fields of an object in its order. `undefined` is left out. */
 export function safeEntries(fields: object): JsonEntry[] {
   const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
   try {
     return members(fields, Object.keys(fields), 0, budget, anyJson);
   } catch {
-    return [['fields', '"[unreadable]"']]; // a proxy that refuses to list its keys
+    return [['fields', '"[unreadable]"']]; // a proxy whose ownKeys trap throws
   }
 }
 
-/** Loggable form of a thrown value: an error as `{ name, code, message, remedy, stack, cause, errors }`, else the value itself. */
+/**
+ * Returns the loggable form of a thrown value: an error as `{ name, code, message, remedy, stack, cause,
+ * errors }`, else the value itself.
+ */
 export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
-/** The value of a header as it may be shown. */
+/** Returns the loggable value of a header field. */
 export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }
 
-/** Makes inspect(), and so console.log(), show toJSON() of a class's instances, and nothing else. */
+/** Makes inspect(), and so console.log(), show only the result of toJSON() for instances of a class. */
 export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } }, name?: string): void {
   const value = function (this: { toJSON(): unknown }, _depth: number, options: InspectOptions): string {
     return `${name ?? this.constructor.name} ${inspect(this.toJSON(), options)}`;
@@ -53,15 +58,15 @@ export function mask(text: string): string {
     .replace(URL_PARAMETER, '$1[redacted]');
 }
 
-/** Starts where a run of its characters starts, and only before a dot, so that text of `-eyJ` is not slower. */
+/** Matches only at the start of a word and before a dot, so that repeated `-eyJ` does not make it slow. */
 const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
-/** Values of `Cookie`, and of `Set-Cookie` with its attributes. */
+/** Matches the values of `Cookie`, and of `Set-Cookie` with its attributes. */
 const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
 const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
 /** Signed and sealed values (http/session/cookie.ts). */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
-/** The scheme is limited in length, so that text of dots and dashes is not slower. */
+/** The scheme has a limited length, so that text of dots and dashes does not make it slow. */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
   /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
@@ -76,14 +81,15 @@ function objectJson(value: object, depth: number, budget: Budget): string {
       return quote(`[function ${(value as AnyFunction).name.slice(0, MAX_KEY_CHARACTERS)}]`);
     return shownJson(value, depth, budget);
   } catch {
-    return '"[unreadable]"'; // a getter, proxy or toJSON() that throws
+    return '"[unreadable]"'; // a getter, proxy or toJSON() threw
   }
 }
 
 type AnyFunction = (...args: never[]) => unknown;
 
 function anyJson(value: unknown, depth: number, budget: Budget): string {
-  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget); // every non-scalar
+  // all other types are objects or functions
+  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget);
 }
 
 function shownJson(value: object, depth: number, budget: Budget): string {
@@ -100,7 +106,7 @@ function shownJson(value: object, depth: number, budget: Budget): string {
   }
 }
 
-/** Types of which only the size or the name is logged. */
+/** Returns a placeholder for types of which only the size or the name is logged. */
 function opaque(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return `"[${value.byteLength} bytes]"`;
   if (types.isKeyObject(value) || types.isCryptoKey(value)) return '"[key]"';
@@ -108,7 +114,7 @@ function opaque(value: object): string | undefined {
   return undefined;
 }
 
-/** An object of any class; each member may be missing, or of any type. */
+/** An object of any class. Each member may be missing, or have any type. */
 type Instance = object & { readonly toJSON?: unknown };
 
 function instanceJson(value: Instance, depth: number, budget: Budget): string {
@@ -126,7 +132,7 @@ function instanceJson(value: Instance, depth: number, budget: Budget): string {
   return recordJson(value, depth, budget);
 }
 
-/** By tag, not by class: to name the class Headers would load all of fetch. */
+/** Checked by tag: naming the class Headers would load all of fetch. */
 function isPairs(value: object): value is Iterable<readonly [unknown, unknown]> {
   const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
   return tag === 'Headers' || tag === 'URLSearchParams' || tag === 'FormData';
@@ -184,17 +190,17 @@ function recordJson(record: object, depth: number, budget: Budget): string {
 /** A field of a log line: its name, and its value as JSON text. */
 export type JsonEntry = readonly [key: string, json: string];
 
-/** Most members of an object. */
+/** Maximum number of members of an object. */
 const MAX_MEMBERS = 100;
-/** Limit of a string. */
+/** Maximum length of a string. */
 const MAX_STRING_CHARACTERS = 4_096;
-/** Limit of a name. */
+/** Maximum length of a name. */
 const MAX_KEY_CHARACTERS = 128;
 const MAX_BIGINT = 2n ** 256n;
-/** Replacement of a withheld value. */
+/** Replaces a withheld value. */
 const REDACTED = '"[redacted]"';
 
-/** Remaining space of a line. */
+/** Space that remains for a line. */
 interface Budget {
   values: number;
   characters: number;
@@ -202,7 +208,7 @@ interface Budget {
   readonly ancestors: object[];
 }
 
-/** A string as a JSON literal without secrets, cut to 4 KiB. */
+/** Returns a string as a JSON literal without secrets, cut to 4 KiB. */
 export function safeText(text: string): string {
   if (text.length <= MAX_STRING_CHARACTERS && !SPECIAL.test(text)) return `"${text}"`;
   return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
@@ -213,7 +219,7 @@ export function visible(text: string): string {
   return UNPRINTABLE.test(text) ? text.replace(UNPRINTABLES, escaped) : text;
 }
 
-/** JSON text of a scalar; undefined for objects, which objectJson() writes. */
+/** Returns the JSON text of a scalar; undefined for objects, which objectJson() writes. */
 function scalarJson(value: unknown, budget: Budget): string | undefined {
   if (--budget.values < 0) return '"[cut]"';
   switch (typeof value) {
@@ -233,7 +239,7 @@ function scalarJson(value: unknown, budget: Budget): string | undefined {
   return value === null ? 'null' : undefined;
 }
 
-/** The members of an object that are not `undefined`, their values by `json`. */
+/** Returns the members of an object that are not `undefined`. `json` encodes the values. */
 function members(
   record: object,
   keys: readonly string[],
@@ -260,10 +266,10 @@ function members(
   return entries;
 }
 
-/** Replacement of a member whose getter throws. */
+/** Replaces a member whose getter throws. */
 const THREW: unique symbol = Symbol('threw');
 
-/** A member, or {@link THREW}. */
+/** Returns a member, or {@link THREW}. */
 function read(record: object, key: string): unknown {
   try {
     return (record as Readonly<Record<string, unknown>>)[key];
@@ -276,7 +282,7 @@ function read(record: object, key: string): unknown {
 
 type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 
-/** Fields whose values are withheld. */
+/** Names of fields whose values are withheld. */
 const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'authorization',
   'proxy-authorization',
@@ -284,17 +290,26 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'set-cookie',
   'x-api-key',
 ]);
-/** Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are one. */
+/**
+ * Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are
+ * equal.
+ */
 const SECRET_NAME =
   /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
-/** `tokens: ['...']` is a secret, `maxTokens: 5` is a number. */
+/** `tokens: ['...']` is a secret; `maxTokens: 5` is a number and not a secret. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
-/** In OAuth `code`, `state` and `nonce` are random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
+/**
+ * Matches random text. In OAuth `code`, `state` and `nonce` are random; elsewhere they are words:
+ * ECONNREFUSED, invalid_grant, 23505, half-open.
+ */
 const RANDOM_NAME = /^(?:code|state|nonce)$/;
 const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
-/** Begun with the fields of every program's first line, for which no expression need be made. */
+/**
+ * Cached decisions by name. Starts with the field names of a program's first line, so that no expression is
+ * compiled for them.
+ */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],
   ['env', 'open'],
@@ -324,20 +339,24 @@ function secrecyOf(key: string): Secrecy {
         : RANDOM_NAME.test(name)
           ? 'random'
           : 'open';
-    if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy); // programs have few names; a client's JSON may have many
+    // Programs have few names, but a client's JSON may have many
+    if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy);
   }
   return secrecy;
 }
 
 // -- by form --
 
-/** One search decides for nearly every string that there is nothing to mask or escape. A URL without `@` has no password. The flag `i` would triple the time. */
+/**
+ * One search finds out for nearly every string that there is nothing to mask or escape. A URL without `@` has
+ * no password. The flag `i` would triple the time.
+ */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
- * Masked before it is cut, with room to spare: a cut within a secret would make it unrecognizable. A searched string costs half its length
- * even when little of it is kept, so a line searches at most twice its limit.
+ * Masks secrets before it cuts the text: part of a secret might not be recognised. Searching costs half of a
+ * string's length even when little of it is kept, so a line searches at most twice its limit.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));

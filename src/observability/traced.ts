@@ -11,12 +11,15 @@
 import { isThenable } from '../base/promises.ts';
 import type { TracingChannel } from 'node:diagnostics_channel';
 
-/** Minimum of an event: the error, if there is one. */
+/** Members of every event: the error, if there is one. */
 export interface Failable {
   error?: unknown;
 }
 
-/** Runs `work` between the events of `channel`, each with `event`. Returns its result; throws its error. */
+/**
+ * Runs `work` between the events of `channel`, and passes `event` to each. Returns the result of `work`, or
+ * throws its error.
+ */
 export function traced<E extends Failable, T>(
   channel: TracingChannel<unknown, object>,
   event: E,
@@ -25,7 +28,8 @@ export function traced<E extends Failable, T>(
   return channel.start.runStores(event, () => {
     try {
       const value = work();
-      return isThenable(value) ? (settled(channel, event, value) as T) : value; // a promise of the same value
+      // a promise with the same result
+      return isThenable(value) ? (settled(channel, event, value) as T) : value;
     } catch (error) {
       fail(channel, event, error);
       throw error;
@@ -53,7 +57,7 @@ function settled(
   );
 }
 
-/** Publishes the error. */
+/** Publishes the error event. */
 export function fail(channel: TracingChannel<unknown, object>, event: Failable, error: unknown): void {
   event.error = error;
   channel.error.publish(event);

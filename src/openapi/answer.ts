@@ -1,5 +1,6 @@
 /**
- * `/openapi.json`: made when it is first asked for, served from memory from then on, with an entity tag.
+ * Serves `/openapi.json`. The document is generated at the first request and kept in memory, with an entity
+ * tag.
  */
 import { hash } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
@@ -74,14 +75,14 @@ function readWebhooks(
   );
 }
 
-/** The document of one compilation. */
+/** Serves the OpenAPI document of one compiled application. */
 export class OpenApiAnswer {
   readonly #view: () => CompilationView;
   readonly #options: OpenApiOptions;
   #document: OpenApiDocument | undefined;
   #response: HttpResponse | undefined;
 
-  /** `view` is asked once, when the document is needed. */
+  /** Calls `view` once, when the document is first needed. */
   constructor(view: () => CompilationView, options: OpenApiOptions) {
     this.#view = view;
     this.#options = options;
@@ -91,7 +92,7 @@ export class OpenApiAnswer {
     return (this.#document ??= openapiDocument(this.#view(), this.#options));
   }
 
-  /** The document, or 304 for a client that has it. @throws HTTPException 412 */
+  /** Returns the document, or 304 for a client that already has it. @throws HTTPException 412 */
   answer(req: HttpRequest): HttpResponse {
     const response = (this.#response ??= responseOf(this.document));
     const verdict = judge(req, { etag: response.headers.get('ETag'), lastModified: undefined });
@@ -106,7 +107,7 @@ function responseOf(document: OpenApiDocument): HttpResponse {
   return new HttpResponse(bytes, {
     mediaType: JSON_TYPE,
     headers: { ETag: etag, 'Cache-Control': 'no-cache' },
-  }); // kept, and asked about each time: the next version may differ
+  }); // `no-cache`: clients keep the document but revalidate it, because the next release may differ
 }
 
 function isServer(value: unknown): boolean {

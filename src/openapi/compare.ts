@@ -1,20 +1,24 @@
 /**
- * Two versions of a document: what of the earlier one breaks its clients in the later.
+ * Compares two versions of an OpenAPI document: reports changes in the later one that break clients of the
+ * earlier one.
  *
- *   gone        a path, a method, a success status, a media type
- *   narrower    inputs: something new is required, or what was taken is refused
- *   wider       answers: a member that was always there may be absent, or is of another type
- *   stronger    credentials that were enough are not any more
+ *   removed     a path, method, success status or media type
+ *   narrower    requests: a new required input, or a value that is no longer accepted
+ *   wider       responses: a member may now be absent, or has another type
+ *   stronger    security: credentials that were sufficient are not any more
  *
- * Written for documents of this package, of whichever version; others may hold what is not understood, and is passed over then.
+ * Made for documents of any version of this package. Unknown parts of other documents are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
 import type { Documents, Resolve } from './narrowing.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** What breaks clients. */
+/** A change that breaks clients. */
 interface BreakingChange {
-  /** `POST /films`, with the parameters as the later document names them; of the earlier one where the operation is gone. */
+  /**
+   * Operation such as `POST /films`. The parameter names are the later document's; for a removed operation,
+   * the earlier document's.
+   */
   readonly subject: string;
   readonly message: string;
 }
@@ -23,7 +27,10 @@ type Part = Readonly<Record<string, unknown>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-/** Every breaking change, in the order of the earlier document's paths. Parameters of a path are told by their place, not their names. */
+/**
+ * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
+ * position, not by name.
+ */
 export function compareOpenapi(earlier: unknown, later: unknown): readonly BreakingChange[] {
   const changes: BreakingChange[] = [];
   const [before, after] = [new Version(earlier), new Version(later)];
@@ -35,23 +42,23 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
       if (!reported.has(message)) changes.push({ subject, message });
       reported.add(message);
     };
-    if (next === undefined) report('it is gone');
+    if (next === undefined) report('the operation was removed');
     else compareOperations(operation, next, { earlier: before.resolve, later: after.resolve }, report);
   }
   return changes;
 }
 
-/** An operation of one of the documents. */
+/** An operation of one document. */
 interface Found {
   readonly subject: string;
   readonly operation: Part;
-  /** Those of its path, too, by place and name; of a path by place and index. */
+  /** Parameters of the operation and its path item, by place and name; path parameters by position. */
   readonly parameters: ReadonlyMap<string, Part>;
-  /** What is enough, each a set of schemes by what they are. */
+  /** Sufficient sets of security schemes, each scheme described by its properties. */
   readonly alternatives: readonly ReadonlySet<string>[];
 }
 
-/** One document. */
+/** One version of the document. */
 class Version {
   readonly operations = new Map<string, Found>();
   readonly resolve: Resolve;
@@ -93,7 +100,10 @@ class Version {
     );
   }
 
-  /** Schemes by what they are: their names mean nothing to clients. Scopes and roles count as well. */
+  /**
+   * Returns the security alternatives. A scheme is identified by its properties, because clients never see
+   * its name. Scopes and roles count as well.
+   */
   #alternatives(operation: Part): readonly ReadonlySet<string>[] {
     const schemes = partOf(partOf(this.#document['components'])['securitySchemes']);
     const given = listOf(operation['security'] ?? this.#document['security']).map(
@@ -152,10 +162,9 @@ function compareParameters(
 ): void {
   for (const [key, parameter] of after.parameters) {
     const known = before.parameters.get(key);
-    if (parameter['required'] === true && known === undefined)
-      report(`the ${key} is required, and was not there`);
+    if (parameter['required'] === true && known === undefined) report(`the ${key} is new and required`);
     else if (parameter['required'] === true && known?.['required'] !== true)
-      report(`the ${key} is required, it could be left out`);
+      report(`the ${key} is now required; it was optional`);
     if (known !== undefined)
       findNarrowing(...asSent(known, parameter, documents), documents, (path, what) =>
         report(`the ${key}${path} ${what}`),
@@ -163,17 +172,24 @@ function compareParameters(
   }
 }
 
-/** How long the text of a value is at most that is no text, where its schema does not say: `-9007199254740991`, `-2.2250738585072014e-308`. */
+/**
+ * Maximum length of a value's text when its schema sets no limit, such as `-9007199254740991` and
+ * `-2.2250738585072014e-308`.
+ */
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
-/** The schemas of a parameter. It is sent as text: where any text is taken now, what had to look like a number or a flag is text, too. */
+/**
+ * Returns both schemas of a parameter. Parameters are sent as text, so a number or boolean that becomes a
+ * string is compared as a string.
+ */
 function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [JsonSchema, JsonSchema] {
   const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
     const [before, after] = [earlier(schema), later(next)];
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before }; // no format is that of nothing
+    // no format accepts an empty text
+    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
     ).map(String);
@@ -193,14 +209,13 @@ function compareBodies(
 ): void {
   const [known, next] = [resolvedBody(before, documents.earlier), resolvedBody(after, documents.later)];
   if (next === undefined) return;
-  if (next['required'] === true && known === undefined)
-    return report('a body is required, and was not there');
+  if (next['required'] === true && known === undefined) return report('the body is new and required');
   if (next['required'] === true && known?.['required'] !== true)
-    report('the body is required, it could be left out');
+    report('the body is now required; it was optional');
   const [types, kept] = [partOf(known?.['content']), partOf(next['content'])];
   for (const [type, media] of Object.entries(types)) {
     const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) report(`the body cannot be ${type} any more`);
+    if (of === undefined) report(`the body can no longer be ${type}`);
     else
       findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
         report(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
@@ -208,7 +223,7 @@ function compareBodies(
   }
 }
 
-/** What clients get: nothing that they could not get before. So the schemas change places. */
+/** Reports values in responses that clients could not get before. For that, the two schemas swap roles. */
 function compareResponses(
   before: Part,
   after: Part,
@@ -224,7 +239,7 @@ function compareResponses(
     if (!/^2/.test(status)) continue;
     const of = next[status] ?? next['2XX'] ?? next['default'];
     if (of === undefined) {
-      report(`the answer ${status} is gone`);
+      report(`the response ${status} was removed`);
       continue;
     }
     const [types, kept] = [
@@ -232,21 +247,21 @@ function compareResponses(
       partOf(documents.later(partOf(of))['content']),
     ];
     for (const [type, media] of Object.entries(types)) {
-      if (kept[type] === undefined) report(`the answer ${status} is not ${type} any more`);
+      if (kept[type] === undefined) report(`the response ${status} is no longer ${type}`);
       else
         findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) =>
           report(
-            `the answer ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can be what it could not be before'}`,
+            `the response ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can have values that it could not have before'}`,
           ),
         );
     }
   }
 }
 
-/** What is told the other way round. */
+/** Texts for narrowed requests, and their counterparts for responses. */
 const ANSWERED: Readonly<Record<string, string>> = {
-  'is required, it could be left out': 'can be absent, it was always there',
-  'is required, and was not there': 'is gone',
+  'is now required; it was optional': 'can now be absent; it was always present',
+  'is new and required': 'was removed',
 };
 
 const FORM: ReadonlySet<string> = new Set([
@@ -259,10 +274,10 @@ const FORM: ReadonlySet<string> = new Set([
   'oneOf',
   'anyOf',
 ]);
-/** One for each schema, so that those that contain themselves are known again. */
+/** Relaxed copy of each schema, cached so that recursive schemas are recognised. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
-/** Of an answer only its form counts: clients that read it do not check its bounds. */
+/** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
 function loose(schema: JsonSchema): JsonSchema {
   let found = LOOSE.get(schema);
   if (found === undefined)
@@ -278,21 +293,21 @@ function loose(schema: JsonSchema): JsonSchema {
   return found;
 }
 
-/** Whoever had enough must have enough still. */
+/** Reports credentials that were sufficient in the earlier version and are not in the later one. */
 function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives
       .map((needs) => [...needs.difference(had)])
       .sort((left, right) => left.length - right.length)[0]!;
-    if (lacking.length > 0) report(`it needs ${lacking.join(' and ')}, which was not needed`);
+    if (lacking.length > 0) report(`the operation now requires ${lacking.join(' and ')}`);
   }
   const [known, next] = [demandsOf(before.operation), demandsOf(after.operation)];
   for (const scope of next.scopes.difference(known.scopes))
-    report(`it needs the scope ${scope}, which was not needed`);
+    report(`the operation now requires the scope ${scope}`);
   for (const roles of next.roles) {
     if (!known.roles.some((had) => had.isSubsetOf(roles)))
       report(
-        `it needs the role ${[...roles].join(' or ')}, ${known.roles.length === 0 ? 'which was not needed' : 'and others were enough'}`,
+        `the operation now requires the role ${[...roles].join(' or ')}: ${known.roles.length === 0 ? 'no role was required before' : 'other roles were sufficient before'}`,
       );
   }
 }

@@ -1,12 +1,13 @@
 /**
- * The parts of an OpenAPI 3.1 document that this package writes, as types: plain JSON, each part named as the specification does.
+ * Types of the parts of an OpenAPI 3.1 document that this package writes: plain JSON, with the
+ * specification's names.
  */
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** A part that is written once, under `components`. */
+/** A reference to a part under `components`. */
 export interface Reference {
   readonly $ref: string;
-  /** In place of that of the part. */
+  /** Replaces the part's own description. */
   readonly description?: string;
 }
 
@@ -17,40 +18,43 @@ export interface Parameter {
   readonly required?: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** How a list becomes text, where that is not as its place has it (§4.8.12.2). */
+  /** Serialisation of a list, if it differs from the default of its place (§4.8.12.2). */
   readonly style?: 'form';
   readonly explode?: false;
   readonly example?: unknown;
 }
 
-/** How a member of a form is written (§4.8.15). */
+/** Serialisation of a form's member (§4.8.15). */
 export interface Encoding {
   readonly contentType?: string;
   readonly style?: 'form';
   readonly explode?: false;
 }
 
-/** A form of a body (§4.8.14). */
+/** Content of a body in one media type (§4.8.14). */
 export interface MediaType {
   readonly schema: JsonSchema;
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
   readonly encoding?: Readonly<Record<string, Encoding>>;
 }
 
-/** What a request brings (§4.8.13). */
+/** Request body (§4.8.13). */
 export interface RequestBody {
   readonly required: boolean;
   readonly content: Readonly<Record<string, MediaType>>;
 }
 
-/** An answer (§4.8.17). */
+/** Response (§4.8.17). */
 export interface DocumentedResponse {
   readonly description: string;
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly content?: Readonly<Record<string, MediaType>>;
 }
 
-/** All schemes of one of these are needed together; any one of a list is enough (§4.8.30). */
+/**
+ * Security requirements: all schemes of one object are needed together; any one object of a list is
+ * sufficient (§4.8.30).
+ */
 export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 
 /** One method of a path (§4.8.10). */
@@ -66,7 +70,7 @@ export interface Operation {
   readonly security: SecurityAlternatives;
   /** Requests that the application sends because of this one, by name and address (§4.8.18). */
   readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
-  /** All scopes and any role of each. */
+  /** All scopes, and any one of the roles, are required. */
   readonly 'x-svc-requires'?: readonly {
     readonly scheme: string;
     readonly scopes: readonly string[];
@@ -74,7 +78,10 @@ export interface Operation {
   }[];
 }
 
-/** Methods of a path item that an application declares; HEAD follows GET, and OPTIONS is answered for every path. */
+/**
+ * Methods of a path item that an application declares. HEAD comes with GET, and OPTIONS is answered for every
+ * path.
+ */
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (§4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
@@ -84,24 +91,24 @@ export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requir
 /** Requests that the application sends to one address (§4.8.9). */
 export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
 
-/** Where the application is served (§4.8.5). */
+/** Address of the application (§4.8.5). */
 export interface DocumentedServer {
-  /** Absolute, or relative to where the document is. */
+  /** Absolute URL, or relative to the URL of the document. */
   readonly url: string;
   readonly description?: string | undefined;
 }
 
-/** Whom to ask (§4.8.3). */
+/** Contact information (§4.8.3). */
 export interface Contact {
   readonly name?: string | undefined;
   readonly url?: string | undefined;
   readonly email?: string | undefined;
 }
 
-/** On which terms the interface may be used (§4.8.4). */
+/** Licence of the interface (§4.8.4). */
 export interface License {
   readonly name: string;
-  /** An SPDX expression, such as `Apache-2.0`; or a `url`, not both. */
+  /** An SPDX expression, such as `Apache-2.0`. Give either this or `url`. */
   readonly identifier?: string | undefined;
   readonly url?: string | undefined;
 }
@@ -123,7 +130,7 @@ export interface OpenApiDocument {
   readonly paths: Readonly<Record<string, PathItem>>;
   /** By name. */
   readonly webhooks?: Readonly<Record<string, SentItem>>;
-  /** Those that are used. */
+  /** Tags that operations use. */
   readonly components: {
     readonly schemas?: Readonly<Record<string, JsonSchema>>;
     readonly responses?: Readonly<Record<string, DocumentedResponse>>;

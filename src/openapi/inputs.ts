@@ -1,8 +1,9 @@
 /**
- * What a route reads -> parameters and request bodies.
+ * Converts the inputs of a route to OpenAPI parameters and request bodies.
  *
- * Texts are described as the value that they stand for, in its usual form: an integer is written `5`. What no text can say is
- * not offered: null, an empty list where one is needed, members that input never sets.
+ * A text input is described as the value that it represents, in its usual form: an integer is written `5`.
+ * Values that no text can represent are left out: null, an empty list for a required input, members that
+ * input never sets.
  *
  * A request that the application sends is the reverse: its body is written as replies are, and its replies are read as bodies are.
  */
@@ -18,7 +19,7 @@ import type { Encoding, MediaType, Parameter, RequestBody, SentItem, SentOperati
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { ConverterName, PathParameter } from '../http/path.ts';
 
-/** Where a text stands. */
+/** Place of a text input. */
 type TextPlace = TextInputPlan['from'] | 'form';
 
 const SAFE = Number.MAX_SAFE_INTEGER;
@@ -30,13 +31,13 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
   path: { type: 'string', minLength: 1 },
 };
 
-/** What schemas cannot say. */
+/** Rules that schemas cannot express. */
 const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   float: 'Without exponent',
   path: 'The rest of the path, in which slashes need no escape',
 };
 
-/** A parameter of a path, under the name that its path has in the document. */
+/** Returns a path parameter, with the name that the document's path uses. */
 export function pathParameter({ converter }: PathParameter, name: string): Parameter {
   const description = HINTS[converter.name];
   return {
@@ -48,10 +49,16 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
   };
 }
 
-/** Fields that the specification gives another place (§4.8.12.2): a parameter of such a name counts for nothing. */
+/**
+ * Header fields with a place of their own in OpenAPI (§4.8.12.2): header parameters with these names are
+ * ignored.
+ */
 const ELSEWHERE: ReadonlySet<string> = new Set(['accept', 'authorization', 'content-type']);
 
-/** Query, headers and cookies, each once: what two of them read under one name must satisfy both. */
+/**
+ * Returns parameters for query, headers and cookies, one for each name. Two inputs that read one name are
+ * combined.
+ */
 export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSchemas): Parameter[] {
   const found = new Map<string, Parameter>();
   for (const input of inputs) {
@@ -67,7 +74,7 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
   return [...found.values()];
 }
 
-/** What the route reads of the body; undefined for nothing. */
+/** Returns the request body of a route, or undefined if it reads none. */
 export function requestBody(
   { body, form }: RouteDetail['inputs'],
   schemas: JsonSchemas,
@@ -115,7 +122,7 @@ export function sentItem(
   return { [method.toLowerCase()]: operation };
 }
 
-/** Files need multipart; a form without any may come in both ways. */
+/** A form with files needs multipart; a form without files may use either media type. */
 function formContent(form: SchemaPlan, schemas: JsonSchemas): Record<string, MediaType> {
   const fields = form.fields.filter((field) => isSendable(field, true));
   const files = fields.filter(isFile);
@@ -160,12 +167,12 @@ function isFile(field: FieldPlan): boolean {
   return fileLimit(field.node) !== undefined;
 }
 
-/** Whether a request can have it at all. */
+/** Whether a request can contain the field. */
 function isSendable(field: FieldPlan, isForm: boolean): boolean {
   return !field.isReadOnly && textIssue(field.node, isForm) === undefined;
 }
 
-/** The media types of a part (§4.8.15), where they are not what its schema implies. */
+/** Returns the media types of a multipart part (§4.8.15), if its schema does not imply them. */
 function partTypes(node: TypeNode): string | undefined {
   switch (node.kind) {
     case 'file':
@@ -201,10 +208,10 @@ function textParameter(
   };
 }
 
-/** How a list is written whose items may have commas between them (§4.8.12.2). */
+/** Serialisation of a list as one comma-separated text (§4.8.12.2). */
 const BY_COMMA: Encoding = { style: 'form', explode: false };
 
-/** Whether it is a list whose items may have commas between them. */
+/** Whether the type is a list that is sent as one separated text. */
 function isSeparated(node: TypeNode): boolean {
   switch (node.kind) {
     case 'list':
@@ -218,7 +225,7 @@ function isSeparated(node: TypeNode): boolean {
   }
 }
 
-/** Two parts of a route that read the same text: both must be content with it. */
+/** Combines two parameters that read the same text: the text must satisfy both. */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
   const schema = isSame
@@ -234,7 +241,7 @@ function both(first: Parameter, second: Parameter): Parameter {
   };
 }
 
-/** The field as a text can be. */
+/** Restricts a field to values that a text can represent. */
 function asText(field: FieldPlan, place: TextPlace): FieldPlan {
   const node = textNode(field.node, place, field.isRequired);
   return { ...field, node, hasDefault: field.hasDefault && field.default !== null };
@@ -256,8 +263,10 @@ function textNode(node: TypeNode, place: TextPlace, isRequired: boolean): TypeNo
         : node;
     case 'list': {
       const { minLength = 0, maxLength = 1 } = node.constraints;
-      const least = isRequired && minLength === 0 ? { minLength: 1 } : {}; // without items there is no text
-      const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {}; // a cookie is there once
+      // Without items no parameter is sent
+      const least = isRequired && minLength === 0 ? { minLength: 1 } : {};
+      // A cookie is sent once
+      const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {};
       return {
         ...node,
         item: textNode(node.item, place, true),

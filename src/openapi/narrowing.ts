@@ -1,25 +1,26 @@
 /**
- * Two JSON Schemas of one place: whether the later one refuses a value that the earlier one accepted.
+ * Compares two JSON Schemas of one place: reports values that the earlier schema accepts and the later one
+ * refuses.
  *
- * Schemas of requests are compared as they are, schemas of responses the other way round. Only a difference in keywords is
+ * Request schemas are compared in order; response schemas swap roles. Only a difference in keywords is
  * reported. Members that the earlier schema did not declare are ignored.
  */
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** Finds the schema that a reference means, in the document that it stands in. */
+/** Returns the schema that a reference points to, within the document that contains the reference. */
 export type Resolve = (schema: JsonSchema) => JsonSchema;
 
-/** The documents that the two schemas belong to. */
+/** The documents that contain the two schemas. */
 export interface Documents {
   readonly earlier: Resolve;
   readonly later: Resolve;
 }
 
-/** Tells of a place, `title` or `items[].id`, and what it refuses now. */
+/** Reports a place, such as `title` or `items[].id`, and the values that it no longer accepts. */
 type Narrowed = (path: string, what: string) => void;
 
-/** Yields every way in which `later` accepts less than `earlier`, each once. */
+/** Reports every way in which `later` accepts fewer values than `earlier`, without duplicates. */
 export function findNarrowing(
   earlier: JsonSchema,
   later: JsonSchema,
@@ -31,13 +32,13 @@ export function findNarrowing(
 
 const LOWER = ['minLength', 'minItems', 'minProperties'] as const;
 const UPPER = ['maxLength', 'maxItems', 'maxProperties'] as const;
-/** Keywords that say something of their own, whatever else is there. */
+/** Keywords that constrain a value independently of other keywords. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
   readonly #documents: Documents;
   readonly #report: Narrowed;
-  /** Pairs that are being compared, or have been: schemas may contain themselves. */
+  /** Pairs of schemas compared so far: schemas may be recursive. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
   constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
@@ -64,7 +65,7 @@ class Comparison {
         this.#report(
           path,
           `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
-            (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`),
+            (earlier[keyword] === undefined ? '' : `; it was ${JSON.stringify(earlier[keyword])}`),
         );
     }
     this.#compareMembers(earlier, later, path);
@@ -79,27 +80,27 @@ class Comparison {
     this.#compareChoices(earlier, later, path);
   }
 
-  /** Types and values. False where there is nothing left to compare. */
+  /** Compares types and values. Returns false when nothing is left to compare. */
   #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
     if (after !== undefined) {
       const gone = before?.filter((value) => !after.includes(value));
       if (gone === undefined)
-        this.#report(path, `must be ${listed(after)}, it could be anything of its type`);
-      else if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more`);
+        this.#report(path, `must now be ${listed(after)}; any value of its type was accepted`);
+      else if (gone.length > 0) this.#report(path, `can no longer be ${listed(gone)}`);
       return gone !== undefined;
     }
     const [types, kept] = [typesOf(earlier), typesOf(later)];
     if (kept === undefined) return true;
     if (types === undefined) {
       if (valuesOf(earlier) === undefined)
-        this.#report(path, `must be ${listed(kept)}, it could be anything`);
+        this.#report(path, `must now be ${listed(kept)}; any value was accepted`);
       return false;
     }
     const gone = types.filter(
       (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
     );
-    if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
+    if (gone.length > 0) this.#report(path, `can no longer be ${listed(gone)}, only ${listed(kept)}`);
     return gone.length < types.length;
   }
 
@@ -119,7 +120,7 @@ class Comparison {
       this.#report(path, `must be a multiple of ${next}`);
   }
 
-  /** `direction` 1: a greater bound is the narrower; -1: a smaller one. */
+  /** `direction` 1: a greater bound is narrower; -1: a smaller bound is narrower. */
   #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
     if (later === undefined) return;
     const isNarrower =
@@ -130,7 +131,7 @@ class Comparison {
       this.#report(
         path,
         `has the ${later.keyword} ${later.value}` +
-          (earlier === undefined ? '' : `, it was ${earlier.value}`),
+          (earlier === undefined ? '' : `; it was ${earlier.value}`),
       );
   }
 
@@ -141,9 +142,7 @@ class Comparison {
       if (!needed.has(name))
         this.#report(
           joined(path, name),
-          Object.hasOwn(before, name)
-            ? 'is required, it could be left out'
-            : 'is required, and was not there',
+          Object.hasOwn(before, name) ? 'is now required; it was optional' : 'is new and required',
         );
     const [others, rest] = [restOf(earlier), restOf(later)];
     this.#compareNames(earlier, later, others === false, path);
@@ -153,33 +152,34 @@ class Comparison {
     }
     for (const [name, member] of Object.entries(before)) {
       if (Object.hasOwn(after, name)) continue;
-      if (rest === false) this.#report(joined(path, name), 'is refused, it could be there');
+      if (rest === false) this.#report(joined(path, name), 'is refused; it was accepted before');
       else if (isSchema(rest)) this.compare(member, rest, joined(path, name));
     }
     if (others === false || rest === undefined || rest === true) return;
-    if (rest === false) this.#report(path, 'refuses members that it does not know');
+    if (rest === false) this.#report(path, 'refuses unknown members');
     else if (isSchema(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
-    else this.#report(path, 'takes other members of one type only');
+    else this.#report(path, 'accepts unknown members of one type only');
   }
 
-  /** Names that members may not have. */
+  /** Compares the names that members must not have. */
   #compareNames(earlier: JsonSchema, later: JsonSchema, wasClosed: boolean, path: string): void {
     const before = membersOf(earlier);
     const refused = [...refusedNames(later).difference(refusedNames(earlier))];
     for (const name of refused)
-      if (Object.hasOwn(before, name)) this.#report(joined(path, name), 'is refused, it could be there');
+      if (Object.hasOwn(before, name)) this.#report(joined(path, name), 'is refused; it was accepted before');
     const others = refused.filter((name) => !Object.hasOwn(before, name));
     if (!wasClosed && others.length > 0) this.#report(path, `refuses members called ${listed(others)}`);
   }
 
-  /** Each of the earlier choices must fit into one of the later. */
+  /** Each alternative of the earlier schema must fit one alternative of the later schema. */
   #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const after = choicesOf(later);
     if (after === undefined) return;
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let isNarrower = false;
-        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // a comparison that failed does not count as seen
+        // A failed comparison must run again when the pair is met elsewhere
+        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(
           this.#documents,
           () => {
@@ -192,7 +192,7 @@ class Comparison {
       if (!isTaken)
         this.#report(
           path,
-          `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
+          `no longer accepts one of its alternatives${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
         );
     }
   }
@@ -200,7 +200,7 @@ class Comparison {
 
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
-/** The narrower of two bounds at one end. */
+/** Returns the narrower of two bounds at one end. */
 function boundOf(
   schema: JsonSchema,
   inclusive: string,
@@ -218,7 +218,7 @@ function countOf(schema: JsonSchema, keyword: string): Bound {
   return typeof value === 'number' ? { keyword, value, isExclusive: false } : undefined;
 }
 
-/** Bounds that every value has anyway: integers that a number holds, counts from 0. */
+/** Whether every value satisfies a bound, such as the range of safe integers and counts from 0. */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
   return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
@@ -234,7 +234,7 @@ function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
       : undefined;
 }
 
-/** Whether a pattern says what the format beside it says: nothing of its own. */
+/** Whether a pattern only repeats the format beside it, so that it adds no constraint. */
 function isOfFormat({ format, pattern }: JsonSchema): boolean {
   return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
 }
@@ -243,7 +243,10 @@ function typesOf(schema: JsonSchema): readonly string[] | undefined {
   return schema['type'] === undefined ? undefined : ([schema['type']].flat() as string[]);
 }
 
-/** The schemas that a value may choose from; choices of a text are bounds of it, as of base64. */
+/**
+ * Returns the alternatives of a schema. Alternatives of a string, such as base64 and base64url, only
+ * constrain it and are not split.
+ */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   if (schema['type'] === 'string') return undefined;
   const choices = schema['oneOf'] ?? schema['anyOf'];
@@ -258,18 +261,18 @@ function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
   return isSchema(schema['properties']) ? (schema['properties'] as Record<string, JsonSchema>) : {};
 }
 
-/** The types of the first items of a list, one by one. */
+/** Returns the types of the first items of a list, by position. */
 function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
   return Array.isArray(schema['prefixItems']) ? (schema['prefixItems'] as JsonSchema[]) : [];
 }
 
-/** Members that are not named: false where names are listed, too. */
+/** Returns the schema of unnamed members; false when the names of members are listed, too. */
 function restOf(schema: JsonSchema): unknown {
   const names = schema['propertyNames'];
   return isSchema(names) && Array.isArray(names['enum']) ? false : schema['additionalProperties'];
 }
 
-/** Names that no member may have, besides `__proto__`, which nothing ever took. */
+/** Returns names that no member may have, except `__proto__`, which was never accepted. */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
   const names = schema['propertyNames'];
   const not = isSchema(names) && isSchema(names['not']) ? names['not'] : {};

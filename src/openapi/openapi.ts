@@ -1,11 +1,11 @@
 /**
- * A compiled application -> its OpenAPI 3.1 document. Nothing is declared twice: what the document says is read from what
- * validates, serialises and protects.
+ * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document is
+ * derived from the plans that validate, serialise and protect.
  *
- *   routes     one operation for each method that a path item has a place for; not those of the framework itself, files of
- *              static folders, and routes with `meta: { docs: false }`
- *   schemas    classes by name under `components`; see schema/json-schema.ts for what they say
- *   meta       `meta: { openapi: { ... } }` is laid over the operation that is made of a route: what cannot be derived
+ *   routes     one operation for each method that OpenAPI has; not the framework's own routes, static files, and
+ *              routes with `meta: { docs: false }`
+ *   schemas    named classes under `components`; see schema/json-schema.ts for their contents
+ *   meta       `meta: { openapi: { ... } }` overrides or adds members of the generated operation
  */
 import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -30,25 +30,25 @@ import type { RouteSpec, SentRequest } from '../routing/spec.ts';
 import type { Middleware } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
-/** What a document says of the application as a whole. `undefined` means not given. */
+/** Members of a document that describe the application as a whole. `undefined` means not given. */
 export interface OpenApiOptions {
-  /** What the interface is for. Markdown. */
+  /** Purpose of the interface, as Markdown. */
   readonly description?: string | undefined;
-  /** The same in one line. */
+  /** Purpose of the interface in one line. */
   readonly summary?: string | undefined;
-  /** An address. */
+  /** URL of the terms of service. */
   readonly termsOfService?: string | undefined;
   readonly contact?: Contact | undefined;
   readonly license?: License | undefined;
-  /** Default: where the document comes from. */
+  /** Default: the origin of the document. */
   readonly servers?: readonly DocumentedServer[] | undefined;
-  /** What tags mean, by their names; these come first, in this order. */
+  /** Descriptions of tags, by name. These tags come first, in this order. */
   readonly tags?: Readonly<Record<string, string>> | undefined;
   /** Requests that the application sends to servers that have subscribed, by name. */
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
-/** What a document could not say, or not as it was declared. */
+/** Parts of the application that the document leaves out or changes. */
 interface OpenApiFinding {
   /** `GET /users/{name}` */
   readonly subject: string;
@@ -65,22 +65,25 @@ const DOCUMENTED_METHODS: ReadonlySet<string> = new Set<DocumentedMethod>([
   'trace',
 ]);
 
-/** The document of a compiled application. Its title and version are those of the settings. */
+/** Returns the document of a compiled application. Title and version come from the settings. */
 export function openapiDocument(view: CompilationView, options: OpenApiOptions = {}): OpenApiDocument {
   return new DocumentWriter(view, options).document();
 }
 
-/** What of an application its document leaves out, because OpenAPI has no place for it, and what it gives another name. */
+/**
+ * Returns the parts of an application that its document leaves out or renames because OpenAPI cannot express
+ * them.
+ */
 export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
   const writer = new DocumentWriter(view, {});
   writer.document();
   return writer.problems;
 }
 
-/** Components that routes bring by `meta`, by section and name. */
+/** Components that `meta` of routes adds, by section and name. */
 type Sections = Record<string, Record<string, unknown>>;
 
-/** A path of the document, and what its parameters are called there. */
+/** A path of the document, and its parameter names. */
 interface Path {
   readonly names: readonly string[];
   readonly documented: string;
@@ -97,7 +100,7 @@ class DocumentWriter {
   readonly #brought: Sections = {};
   /** Ids of operations that are taken. */
   readonly #ids = new Set<string>();
-  /** The first route that uses each of the named schemas. */
+  /** The first route that uses each named schema. */
   readonly #users: RouteDetail[] = [];
 
   constructor(view: CompilationView, options: OpenApiOptions) {
@@ -156,13 +159,16 @@ class DocumentWriter {
     return typeof value === 'string' ? value : fallback;
   }
 
-  /** Routes by path. Of two that OpenAPI cannot tell apart the more specific stays, which the other never takes a request from. */
+  /**
+   * Returns routes by path. OpenAPI treats templates of one shape as equal: the more specific route is
+   * documented, because it is matched first.
+   */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();
     for (const detail of details) {
       const { template } = detail.declared;
       const shape = shapeOf(template);
-      const method = detail.route.method.toLowerCase() as DocumentedMethod; // isDocumented() has seen to it
+      const method = detail.route.method.toLowerCase() as DocumentedMethod; // isDocumented() guarantees it
       const names = template.parameters.map((parameter) => parameter.name);
       let path = paths.get(shape);
       if (path === undefined)
@@ -231,7 +237,10 @@ class DocumentWriter {
     return sentItem(name, sent, id, this.#schemas);
   }
 
-  /** The operation with what `meta.openapi` says: responses by status (null takes one away), parameters by place and name, the rest by member. */
+  /**
+   * Merges `meta.openapi` into the operation: responses by status (null removes one), parameters by place and
+   * name, other members by name.
+   */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
       this.#report(detail, 'its meta.openapi is no object');
@@ -249,7 +258,7 @@ class DocumentWriter {
       );
     if (Array.isArray(parameters))
       laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
-    return laid as unknown as Operation; // whoever writes it by hand answers for it
+    return laid as unknown as Operation; // The author of the manual values is responsible for their types
   }
 
   #tags(details: readonly RouteDetail[]): OpenApiDocument['tags'] {
@@ -305,7 +314,7 @@ class DocumentWriter {
   }
 }
 
-/** Whether a route is a part of the application's interface. */
+/** Whether a route belongs to the application's documented interface. */
 function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   return (
     !isOperation &&
@@ -315,12 +324,12 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   );
 }
 
-/** How specific its parameters are, the first counting most: the lower is tried first. */
+/** Rank of a route by its parameters, the first counting most. The router tries lower ranks first. */
 function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
 
-/** What its author says, then what can be read off the route. */
+/** Returns the description that the route declares, followed by derived facts. */
 function describe({ route, declared: { spec } }: RouteDetail): string {
   const facts =
     spec.description !== undefined && route.security.length === 0 ? [] : [describeSecurity(route.security)];
@@ -332,7 +341,7 @@ function describe({ route, declared: { spec } }: RouteDetail): string {
   ].join('\n\n');
 }
 
-/** Scopes and roles, which OpenAPI knows for schemes of OAuth alone. */
+/** Describes required scopes and roles: OpenAPI only has scopes for OAuth schemes. */
 function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   const demands = route.security
     .filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0)
@@ -340,7 +349,7 @@ function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   return demands.length === 0 ? {} : { 'x-svc-requires': demands };
 }
 
-/** The field by which a request is executed once. */
+/** Returns the parameter for the idempotency key. */
 function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): Parameter[] {
   const layer = layers.find((candidate) => candidate instanceof IdempotencyMiddleware);
   if (layer === undefined || !layer.covers(route)) return [];
@@ -350,7 +359,7 @@ function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): 
       in: 'header',
       ...(layer.isRequired ? { required: true } : {}),
       description:
-        'A string of your choice, in quotation marks: sent again with the same one, the request is executed once',
+        'A string of your choice, in quotation marks. A repeated request with the same string is executed only once',
       schema: { type: 'string', pattern: '^"[ !#-\\[\\]-~]{1,255}"$' },
       example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     },
@@ -362,11 +371,9 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
   return [...new Map([...derived, ...own].map((parameter) => [keyOf(parameter), parameter])).values()];
 }
 
-/*
- * Names in a document: paths, operations, tags. Equal declarations always get equal names.
- */
+/* Names in a document: paths, operations, tags. Equal declarations always get equal names. */
 
-/** The path of a template with these names for its parameters: literal text encoded as it is sent. */
+/** Returns the path of a template with these parameter names. Literal text is percent-encoded. */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[]): string {
   return (
     parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index]!}}`).join('') +
@@ -374,7 +381,10 @@ function documentedPath({ literals, parameters }: ParsedTemplate, names: readonl
   );
 }
 
-/** Every template of one shape is one path to OpenAPI (§4.8.8), whatever its parameters are called and converted by. */
+/**
+ * Returns the shape of a template. OpenAPI treats templates that differ only in parameter names and
+ * converters as equal (§4.8.8).
+ */
 function shapeOf(template: ParsedTemplate): string {
   return documentedPath(
     template,
@@ -383,8 +393,8 @@ function shapeOf(template: ParsedTemplate): string {
 }
 
 /**
- * Returns the names of operations in generated clients: the name of the route, which is unique already; else its method and
- * path, `GET /notes/{id}` as `getNotesById`. Equal names are numbered in order of declaration.
+ * Returns operation ids: the name of the route, else method and path, such as `getNotesById` for `GET
+ * /notes/{id}`. Equal ids are numbered in order of declaration.
  */
 function operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
   const taken = new Set<string>();
@@ -409,7 +419,7 @@ function operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail,
   return ids;
 }
 
-/** Characters that mean something in a URL are left out: documents are linked to by these names. */
+/** Removes characters with a meaning in URLs: links to operations contain their ids. */
 function identifier(name: string): string {
   return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
 }
@@ -423,7 +433,7 @@ function derivedId({ route, declared: { template } }: RouteDetail): string {
   return route.method.toLowerCase() + (path === '' ? 'Root' : path);
 }
 
-/** `/api/note-books` as `ApiNoteBooks`. */
+/** Returns `/api/note-books` as `ApiNoteBooks`. */
 function capitals(text: string): string {
   return text
     .split(/[^A-Za-z0-9]+/)
@@ -431,7 +441,9 @@ function capitals(text: string): string {
     .join('');
 }
 
-/** `createUser`, `create_user` as `Create user`; the method and path of a route without name. */
+/**
+ * Returns `createUser` and `create_user` as `Create user`; for a route without a name, its method and path.
+ */
 function titleOf({ route }: RouteDetail): string {
   if (route.name === undefined) return `${route.method} ${route.template.replace(/:[a-z]+\}/g, '}')}`;
   const words = route.name
@@ -442,14 +454,17 @@ function titleOf({ route }: RouteDetail): string {
   return words === '' ? route.name : words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The tags of a route, each once; without any, the first word of its path that tells paths apart. */
+/**
+ * Returns the tags of a route without duplicates. Default: the first path segment that differs between
+ * routes.
+ */
 function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
   if (tags.length > 0) return [...new Set(tags)];
   const words = template.template.split('/').filter((word) => word !== '' && !word.startsWith('{'));
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];
 }
 
-/** The path that all templates begin with, segment by segment. */
+/** Returns the segments with which all templates begin. */
 function commonPath(templates: readonly string[]): string {
   const [first = '/', ...others] = templates;
   const segments = first.split('/');

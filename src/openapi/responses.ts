@@ -1,11 +1,12 @@
 /**
- * What a route answers -> responses by status.
+ * Converts the responses of a route to OpenAPI responses, by status.
  *
- *   its own      `response` by status, as the serialiser writes it; without one, anything, for nothing is known of it
- *   refusals     those that its inputs, credentials, path and middleware can lead to, each by name; 4XX and 5XX for the rest
+ *   own responses   `response` by status, as the serialiser writes it; without `response`, any content
+ *   errors          those that inputs, credentials, path and middleware can cause; 4XX and 5XX for others
  *
- * A refusal is a problem (RFC 9457), written once, under `components`; where an exception handler answers it, what that declares of its
- * replies, and nothing when it declares none.
+ * An error is a problem document (RFC 9457), written once under `components`. If an exception handler replies
+ * to it, the handler's declared responses apply instead. A handler without declared responses gives no
+ * content.
  */
 import { http } from '../base/node-http.ts';
 import {
@@ -33,7 +34,7 @@ import type { RouteSpec } from '../routing/spec.ts';
 import type { TypeSource } from '../schema/schema.ts';
 import type { Middleware } from '../http/contracts.ts';
 
-/** A refusal that several routes have in common. */
+/** An error response that several routes share. */
 interface Refusal {
   readonly name: string;
   readonly description: string;
@@ -46,7 +47,7 @@ const HEADERS = {
     schema: { type: 'integer', minimum: 0 },
   },
   'WWW-Authenticate': {
-    description: 'What credentials are needed, and what is wrong with those that came (RFC 9110)',
+    description: 'Required credentials, and the error of the given ones (RFC 9110)',
     schema: { type: 'string' },
   },
 } as const;
@@ -54,23 +55,24 @@ const HEADERS = {
 const REFUSALS = {
   400: {
     name: 'BadRequest',
-    description: 'The request cannot be read, or its input has problems: `errors` lists each with its place',
+    description:
+      'The request cannot be parsed, or its input is invalid: `errors` lists each problem with its place',
   },
   401: {
     name: 'Unauthorized',
-    description: 'Credentials are missing, or not valid',
+    description: 'Credentials are missing or invalid',
     headers: ['WWW-Authenticate'],
   },
-  403: { name: 'Forbidden', description: 'These credentials do not allow it' },
-  404: { name: 'NotFound', description: 'Nothing is at this path' },
+  403: { name: 'Forbidden', description: 'The credentials do not permit this operation' },
+  404: { name: 'NotFound', description: 'No resource has this path' },
   409: {
     name: 'Conflict',
-    description: 'A request with the same idempotency key is being executed',
+    description: 'Another request with this idempotency key is in progress',
     headers: ['Retry-After'],
   },
   413: { name: 'ContentTooLarge', description: 'The body is too large' },
-  415: { name: 'UnsupportedMediaType', description: 'The body is of another type' },
-  422: { name: 'UnprocessableContent', description: 'The idempotency key belongs to another request' },
+  415: { name: 'UnsupportedMediaType', description: 'The media type of the body is not supported' },
+  422: { name: 'UnprocessableContent', description: 'The idempotency key belongs to a different request' },
   429: {
     name: 'TooManyRequests',
     description: 'The client has sent too many requests',
@@ -78,16 +80,16 @@ const REFUSALS = {
   },
   503: {
     name: 'ServiceUnavailable',
-    description: 'The application has too much to do, or the answer has taken too long',
+    description: 'The server is overloaded, or the response took too long',
     headers: ['Retry-After'],
   },
-  '4XX': { name: 'ClientError', description: 'The request is refused' },
-  '5XX': { name: 'ServerError', description: 'The application has failed' },
+  '4XX': { name: 'ClientError', description: 'The request was refused' },
+  '5XX': { name: 'ServerError', description: 'An error in the application' },
 } as const satisfies Readonly<Record<string, Refusal>>;
 type Refused = keyof typeof REFUSALS;
 const JSON_ = 'application/json';
 
-/** The errors that lead to a status. */
+/** Error classes by status. */
 const ERRORS: Readonly<Record<string, readonly ErrorClass<Error>[]>> = {
   400: [ValidationError, BadRequest],
   401: [Unauthorized],
@@ -101,21 +103,21 @@ const ERRORS: Readonly<Record<string, readonly ErrorClass<Error>[]>> = {
 
 const PROBLEM: JsonSchema = {
   type: 'object',
-  description: 'Why a request failed (RFC 9457)',
+  description: 'An error response (RFC 9457)',
   required: ['type', 'title', 'status', 'request_id'],
   properties: {
     type: {
       type: 'string',
       format: 'uri-reference',
-      description: 'Always `about:blank`: the status says what kind it is',
+      description: 'Always `about:blank`: the status is the type of the problem',
     },
-    title: { type: 'string', description: 'The status in words' },
+    title: { type: 'string', description: 'The reason phrase of the status' },
     status: { type: 'integer', minimum: 400, maximum: 599 },
-    detail: { type: 'string', description: 'What is wrong, for people' },
-    code: { type: 'string', description: 'What is wrong, for programs' },
+    detail: { type: 'string', description: 'Explanation for people' },
+    code: { type: 'string', description: 'Error code for programs' },
     errors: {
       type: 'array',
-      description: 'Every problem of the input',
+      description: 'All problems of the input',
       items: {
         type: 'object',
         required: ['loc', 'code', 'message'],
@@ -123,7 +125,7 @@ const PROBLEM: JsonSchema = {
           loc: {
             type: 'array',
             description:
-              'Where: `body`, `query`, `path`, `header`, `cookie` or `form`, then the way to the member',
+              'Place of the problem: `body`, `query`, `path`, `header`, `cookie` or `form`, then the path to the member',
             items: { type: ['string', 'integer'] },
           },
           code: { type: 'string' },
@@ -131,16 +133,16 @@ const PROBLEM: JsonSchema = {
         },
       },
     },
-    request_id: { type: 'string', description: 'What the log knows the request by' },
+    request_id: { type: 'string', description: 'Id of the request in the log' },
   },
 };
 
-/** Writes responses, and collects what they share. */
+/** Writes responses, and collects the components that they share. */
 export class ResponseWriter {
   readonly #schemas: JsonSchemas;
   /** Exception handlers of the application. */
   readonly #handlers: readonly ExceptionHandlers[];
-  /** References to the problem, whose name is known at the end. */
+  /** References to the problem schema, whose name is chosen at the end. */
   readonly #refs: JsonSchema[] = [];
 
   constructor(schemas: JsonSchemas, handlers: readonly ExceptionHandlers[]) {
@@ -148,7 +150,7 @@ export class ResponseWriter {
     this.#handlers = handlers;
   }
 
-  /** Every response of a route, successes first. */
+  /** Returns every response of a route, successes first. */
   of(detail: RouteDetail, layers: readonly Middleware[]): Record<string, DocumentedResponse | Reference> {
     const { spec, handlers } = detail.declared;
     const own = this.#own(spec);
@@ -170,7 +172,10 @@ export class ResponseWriter {
     return responses;
   }
 
-  /** The contents of failures by status, as exception handlers have them. A status that they answer with something unknown has none. */
+  /**
+   * Returns contents of errors by status, as exception handlers declare them. A status with an undeclared
+   * reply has none.
+   */
   #refusals(
     statuses: readonly string[],
     handlers: readonly ExceptionHandlers[],
@@ -183,7 +188,7 @@ export class ResponseWriter {
     for (const status of statuses) {
       for (const { prototype } of ERRORS[status] ?? [HTTPException]) {
         const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-        const spec = handled?.declared as ExceptionSpec | undefined; // exceptionHandler() has put it there
+        const spec = handled?.declared as ExceptionSpec | undefined; // exceptionHandler() stores it there
         if (handled === undefined) add(status, 'problem');
         else if (spec === undefined) unknown.add(status);
         else if (isTypeSource(spec.response)) add(String(spec.status ?? status), spec.response);
@@ -195,7 +200,7 @@ export class ResponseWriter {
     );
   }
 
-  /** A response with other contents that it may have as well. */
+  /** Adds further contents that a response may have. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const schemas = [own.content?.[JSON_]?.schema].filter((schema) => schema !== undefined);
     for (const each of contents)
@@ -217,7 +222,7 @@ export class ResponseWriter {
     };
   }
 
-  /** What the responses of these operations refer to. Nothing can be added afterwards. `nameFor` finds a name that is free. */
+  /** Returns the components that the responses use. Call it last. `nameFor` returns a free name. */
   components(
     operations: readonly Operation[],
     nameFor: (wanted: string) => string,
@@ -312,7 +317,10 @@ function referenceOf(status: `${Refused}`): string {
   return `#/components/responses/${REFUSALS[status].name}`;
 }
 
-/** Of a handler that declares no response nothing is known but the status, if it names one. */
+/**
+ * Returns the response of a handler without declared responses: its status if it names one, and unknown
+ * content.
+ */
 function undeclared(status: number | undefined): Record<string, DocumentedResponse> {
   const anything = { '*/*': { schema: {} } };
   if (status === undefined)

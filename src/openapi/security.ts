@@ -1,8 +1,9 @@
 /**
- * What a client must show -> security schemes and requirements.
+ * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
- * The requirements of a route hold together, each having been asked for by a dependency of its own. Scopes and roles are said in
- * words and in `x-svc-requires`: the lists of §4.8.30 may have them, but linters refuse names there that no OAuth flow declares.
+ * All requirements of a route apply together, one for each dependency that asks for credentials. Scopes and
+ * roles are described in words and in `x-svc-requires`. The lists of §4.8.30 may contain them, but linters
+ * refuse names there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';
@@ -17,10 +18,10 @@ const CSRF_SCHEME: Scheme = {
   in: 'header',
   name: 'X-CSRF-Token',
   description:
-    'A token that a page of the application has been given: without it, no request of a browser changes anything. Forms may have it in their field `_csrf_token` instead.',
+    'A token that the application gives to its pages. Requests of browsers that change something need it. Forms may send it in the field `_csrf_token` instead.',
 };
 
-/** Collects the schemes that routes use. */
+/** Collects the security schemes that routes use. */
 export class SecurityWriter {
   readonly #view: CompilationView;
   readonly #schemes = new Map<string, Scheme>();
@@ -29,7 +30,7 @@ export class SecurityWriter {
     this.#view = view;
   }
 
-  /** What requests of a route must bring; an empty list: nothing. */
+  /** Returns the security requirements of a route; empty if none are needed. */
   alternatives({ route, declared }: RouteDetail): SecurityAlternatives {
     const layers = [...this.#view.middleware, ...declared.use];
     const nameOf = (requirement: SecurityRequirement): string =>
@@ -46,12 +47,12 @@ export class SecurityWriter {
     return needed.size === 0 ? [] : [allOf(needed)];
   }
 
-  /** Every scheme that was used. */
+  /** Every security scheme in use. */
   components(): Readonly<Record<string, Scheme>> {
     return Object.fromEntries(this.#schemes);
   }
 
-  /** The name of a scheme: `apiKey`, `apiKey2` for another place of keys. */
+  /** Returns a free name for a scheme: `apiKey`, then `apiKey2` for another place of API keys. */
   #nameOf(scheme: Scheme, base: string): string {
     const text = JSON.stringify(scheme);
     for (let n = 1; ; n++) {
@@ -69,21 +70,21 @@ export class SecurityWriter {
           type: 'http',
           scheme: 'bearer',
           bearerFormat: 'JWT',
-          description: 'An access token in the field `Authorization: Bearer …`',
+          description: 'An access token in the header field `Authorization: Bearer …`',
         };
       case 'apiKey':
         return {
           type: 'apiKey',
           in: credential?.in ?? 'header',
           name: credential?.name ?? 'X-API-Key',
-          description: 'A key that a program has been given',
+          description: 'An API key of a program',
         };
       case 'session':
         return {
           type: 'apiKey',
           in: 'cookie',
           name: credential?.name ?? this.#sessionCookie(layers),
-          description: 'The cookie of a session that has logged in',
+          description: 'The cookie of a logged-in session',
         };
     }
   }
@@ -94,7 +95,10 @@ export class SecurityWriter {
   }
 }
 
-/** Session and CSRF layers of the first route with its own CSRF layer; none where the application has one for all routes. */
+/**
+ * Returns session and CSRF layers of the first route with its own CSRF layer; none if the application has an
+ * application-wide layer.
+ */
 export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
   const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';
   if (middleware.some(isCsrf)) return [];
@@ -107,7 +111,7 @@ function allOf(names: Iterable<string>): SecurityAlternatives[number] {
   return Object.fromEntries([...names].map((name) => [name, []] as const));
 }
 
-/** The requirements of a route as a sentence. */
+/** Returns the requirements of a route as a sentence. */
 export function describeSecurity(requirements: readonly SecurityRequirement[]): string {
   if (requirements.length === 0) return 'Needs no credentials.';
   const sentences = new Set(
@@ -118,7 +122,8 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  return (distinct.length === 0 ? [...sentences] : distinct).join(' '); // what demands more of a way in says that it is needed
+  // A dependency that demands scopes or roles also requires authentication
+  return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
 }
 
 const WORDS: Readonly<Record<SecurityRequirement['scheme'], string>> = {

@@ -1,5 +1,6 @@
 /**
- * Operations: `/healthz` (the process runs), `/readyz` (it can do its work), `/metrics` (Prometheus text).
+ * Operations endpoints: `/healthz` (the process runs), `/readyz` (it can serve requests), `/metrics`
+ * (Prometheus text).
  *
  *   /healthz   200 {"status":"ok"}
  *   /readyz    200 or 503 {"status":"ready" | "unready","checks":{name:{"status":"up" | "down","latency_ms":n}}}
@@ -45,7 +46,7 @@ export interface OpsOptions {
 
 /** How long a probe may take. */
 const PROBE_TIMEOUT_MS = 2_000;
-/** Seconds; the last bucket is +Inf. */
+/** Upper limits of the histogram's buckets in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** Methods with their own label; others share one, so that clients cannot create series. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
@@ -58,7 +59,7 @@ export class Operations {
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** Apart, where printing does not show it: it may be a token. */
+  /** A private field, because it may contain a token and printing must not show it. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -69,7 +70,7 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, Map<string, RouteSeries>>();
-  /** Renders for the whole application: replaced where several processes serve it. */
+  /** Renders the metrics of the whole application. Replaced when several processes serve it. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
@@ -124,7 +125,7 @@ export class Operations {
     );
   }
 
-  /** Measures how late timers are, from now on: while the application listens. */
+  /** Measures the delay of the event loop while the application listens. */
   watchEventLoop(): Disposable {
     const delay = EventLoopDelay.of(this.#metrics);
     if (!this.#isDelayRegistered) {
@@ -185,7 +186,7 @@ export class Operations {
     return new HttpResponse('{"status":"ok"}', { mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /** `/readyz`: simultaneous questions share one round of probes. */
+  /** `/readyz`: concurrent requests share one run of the probes. */
   async readiness(): Promise<HttpResponse> {
     const round = (this.#round ??= this.#probeAll().finally(() => {
       this.#round = undefined;
@@ -218,7 +219,7 @@ export class Operations {
     const auth = this.#auth;
     if (auth !== undefined) return assertAuthorized(req, auth);
     if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
-      throw new Forbidden('Metrics are for loopback and private peers');
+      throw new Forbidden('Metrics are only served to loopback and private addresses');
     }
   }
 
@@ -276,12 +277,14 @@ async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAcces
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
-/** Counters for one method of one route: label sets are looked up once for each status, not for each request. */
+/**
+ * Counters for one method of one route. Label sets are looked up once for each status, not for each request.
+ */
 class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /** The status that was counted last, which is nearly always the next one. */
+  /** The last counted status, which is nearly always the next one too. */
   #status = 0;
   #slot: CounterSlot | undefined;
 
@@ -291,7 +294,7 @@ class RouteSeries implements Tally {
   }
 
   count(status: number, durationMs: number): void {
-    (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1); // set together
+    (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1); // set together with the status
     this.#duration.observe(durationMs / 1_000);
   }
 
@@ -303,7 +306,7 @@ class RouteSeries implements Tally {
   }
 }
 
-/** Compares digests, so that neither length nor content shows in the time it takes. */
+/** Compares digests in constant time, so that the time reveals neither length nor content. */
 function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(expected));
@@ -328,28 +331,31 @@ function isPrivateRequest(req: HttpRequest): boolean {
 }
 
 /*
- * Signals of the process. The first SIGTERM or SIGINT stops it in order, the second at once. SIGHUP reloads the TLS files. Without
- * TLS files, or after the terminal is closed, SIGHUP stops the process in order, too.
+ * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP reloads
+ * the TLS files. Without TLS files, or after the terminal is closed, SIGHUP stops the process gracefully.
  */
 
-/** The parts that end with the process, and their deadline. */
+/** Parts that close with the process, and the deadline. */
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Time after which the process exits with 1, even if a hook hangs or a task never settles. */
+  /** Time after which the process exits with status 1, even if a hook hangs or a task never settles. */
   readonly deadlineMs: number;
   close(): Promise<void>;
-  /** On SIGHUP; undefined: SIGHUP stops the process. */
+  /** Called on SIGHUP. If undefined, SIGHUP stops the process. */
   readonly renew?: (() => void) | undefined;
 }
 
-/** Listeners for the signals of a process; disposing takes them off again. */
+/** Listeners for the signals of a process. Disposing removes them. */
 interface SignalWatch extends Disposable {
-  /** Whether the process is about to end. */
+  /** Whether the process is about to exit. */
   readonly isEnding: boolean;
 }
 
-/** Closes on the first SIGTERM or SIGINT, or SIGHUP that renews nothing, then ends the process with 0. A second signal ends it at once. */
+/**
+ * Closes on the first SIGTERM or SIGINT, or on a SIGHUP without TLS files. Then exits with status 0. A second
+ * signal exits at once.
+ */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
   const hadTerminal = isTerminal(0);
   let isEnding = false;
@@ -360,7 +366,9 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
     clock.after(deadlineMs, () => {
       log.error(
         'shutdown_deadline_exceeded',
-        new Error(`The application did not shut down within ${deadlineMs} ms`),
+        new Error(
+          `The application did not shut down within ${deadlineMs} ms: check "onShutdown" hooks and background tasks`,
+        ),
       );
       process.exit(1);
     });

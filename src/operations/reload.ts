@@ -5,7 +5,7 @@
  *      |                                                       ^
  *      \--gone---> broken: 503 with the reason --saved----------/
  *
- * It watches the files that the child imported outside of node_modules, and the file of variables.
+ * The parent watches the files that the child imported outside of node_modules, and the file of variables.
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -26,16 +26,16 @@ import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** Options of a reloading parent. */
 interface ReloadOptions {
-  /** Address to listen on until a child has named one: the first child may be broken. */
+  /** Address to listen on until a child reports one: the first child may be broken. */
   readonly place: ListenOptions;
-  /** File of variables; each child reads its variables again. */
+  /** File of variables. Each child reads it again. */
   readonly envFile?: string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly handleSignals: boolean;
 }
 
-/** A child that has not exited by then is killed. */
+/** Time after which a child that has not exited is killed. */
 const END_MS = 4_000;
 
 class Reloader {
@@ -50,7 +50,7 @@ class Reloader {
   #files = new Set<string>();
   #startedMs = 0;
   #beganMs = 0;
-  /** Reason that the running child gave for its end. */
+  /** Reason for its end that the running child reported. */
   #failure: string | undefined;
   #reason = '';
   #url: string | undefined;
@@ -66,7 +66,7 @@ class Reloader {
         unavailablePage(req, {
           title: 'The application does not start',
           text: this.#reason,
-          hint: 'It is tried again as soon as a file is saved.',
+          hint: 'It is started again as soon as a file is saved.',
         }),
     });
     this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });
@@ -130,7 +130,7 @@ class Reloader {
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
         return this.#restart();
-      default: // a single child counts for itself
+      default: // one child is a single process, so metrics need no merging
     }
   }
 
@@ -185,7 +185,7 @@ class Reloader {
   }
 
   #restart(): void {
-    if (this.#state === 'ending' || this.#state === 'stopping') return; // another child is coming already
+    if (this.#state === 'ending' || this.#state === 'stopping') return; // another child is already starting
     this.#beganMs = this.#options.clock.monotonicMs();
     if (this.#child === undefined) this.#startChild();
     else {
@@ -200,7 +200,7 @@ class Reloader {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(child);
     child.send({ svc: 'drain', how: 'stop' });
-    if (!hasServed) child.kill('SIGTERM'); // it may be far from hearing
+    if (!hasServed) child.kill('SIGTERM'); // a child in start-up may not react to SIGTERM yet
     using _limit = clock.after(END_MS, () => {
       log.warn('child_killed', { pid: child.pid, after_ms: END_MS });
       child.kill('SIGKILL');
@@ -228,11 +228,15 @@ class Reloader {
   }
 }
 
-/** Runs this very program as a child, and another one for every change. @throws SvcError `E_LISTEN`, `E_WORKERS` */
+/**
+ * Runs this program as a child, and starts another child after every change.
+ * @throws SvcError `E_LISTEN`, `E_WORKERS`
+ */
 export async function superviseReload(options: ReloadOptions): Promise<SupervisedServer> {
   const { log, handleSignals, envFile } = options;
   const script = process.argv[1];
-  if (script === undefined) throw new SvcError('E_WORKERS', ['there is no script that they could run']);
+  if (script === undefined)
+    throw new SvcError('E_WORKERS', ['there is no script that a child process could run']);
   const env = { ...environmentWithout(envFile), ...roleEnvironment('reload') };
   const reloader = new Reloader(
     options,
@@ -251,14 +255,14 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   }
 }
 
-/** Variables of this process without those of the file, if both have equal values. */
+/** Returns the environment of this process without the variables that have the same value in the file. */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
 }
 
-/** The first SIGTERM, SIGINT or SIGHUP lets the child drain, the second ends both at once. */
+/** The first SIGTERM, SIGINT or SIGHUP lets the child drain; the second ends both at once. */
 function obeySignals(reloader: Reloader, log: Logger): Disposable {
   let isEnding = false;
   const onEnd = (signal: NodeJS.Signals): void => {

@@ -1,12 +1,13 @@
 /**
- * Socket hand-off of a supervised application. The parent accepts connections and sends each to a child that serves them.
+ * Socket hand-off of a supervised application: the parent accepts connections and sends each to a child that
+ * serves them.
  *
  *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
  *                     ^                                   |
  *                     \---- the child has died before ----/        a connection is unread until it is taken, so none is lost
  *
- * Without a child connections wait, as long as a client is likely to wait. After that, or if the reason is already known, they get a 503
- * here; TLS connections are closed.
+ * Without a child, connections wait at most 30 seconds. After that, or if the reason is already known, the
+ * parent answers with a 503 and closes TLS connections.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';
@@ -21,24 +22,24 @@ import type { HttpResponse } from '../http/response.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { Address, Child } from './supervision.ts';
 
-/** Connections that wait for a child. */
+/** Maximum number of connections that wait for a child. */
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
-/** Connections on their way to one child: a busy child gets no more while others are free. */
+/** Maximum number of connections sent to one child and not yet taken: a busy child gets no more. */
 const MOST_ON_THEIR_WAY = 4;
-/** Time for own responses when the hand-off closes. */
+/** Time for the parent's own responses when the hand-off closes. */
 const FAREWELL_MS = 1_000;
 
-/** An unread connection. */
+/** A connection that no process has read from yet. */
 interface Waiting {
   readonly socket: Socket;
   readonly limit: Disposable;
 }
 
-/** Reason why no child serves. */
+/** Returns the 503 response while no child serves. */
 type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
-/** One port, and the connections that come in. */
+/** One port and its incoming connections. */
 export class SocketHandoff {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -46,18 +47,18 @@ export class SocketHandoff {
   readonly #own: HttpServer;
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
-  /** In the order in which they were served last: the first is next among equals. */
+  /** Children in the order in which they last got a connection: the first is preferred among equals. */
   readonly #children = new Map<Child, Map<number, Socket>>();
-  /** Children that get nothing new, and have not yet taken all that was sent. */
+  /** Children that get no new connections, and have not yet taken all that were sent. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();
   readonly #waiting = new Set<Waiting>();
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether clients use TLS, which the parent does not. */
+  /** Whether clients use TLS. The parent cannot answer TLS connections. */
   #isSecure = false;
 
-  /** `apologise` makes the 503 for connections that waited too long. */
+  /** `unavailablePage` returns the 503 for connections that waited too long. */
   constructor({
     clock,
     log,
@@ -82,12 +83,15 @@ export class SocketHandoff {
     this.#own.keepsAlive = false;
   }
 
-  /** Connections that no child has taken. */
+  /** Number of connections that no child has taken. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** Listens there; a door that is open somewhere else moves, one that is open there stays. @throws SvcError `E_LISTEN` */
+  /**
+   * Listens at an address. Another address replaces the current one; the same address is kept.
+   * @throws SvcError `E_LISTEN`
+   */
   open(place: ListenOptions, isSecure = false): Promise<Address> {
     const key = JSON.stringify([place, isSecure]);
     if (this.#opened?.key === key) return this.#opened.address;
@@ -113,31 +117,31 @@ export class SocketHandoff {
     return address;
   }
 
-  /** Hands connections to the child from now on. */
+  /** Sends connections to the child from now on. */
   admit(child: Child): void {
     this.#children.set(child, new Map());
     this.#isUnavailable = false;
     this.#handOut();
   }
 
-  /** Stops sending connections to the child. It still takes those on their way. */
+  /** Stops sending connections to the child. It still takes connections that were sent. */
   dismiss(child: Child): void {
     const sent = this.#children.get(child);
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
-    if (this.#isShut) this.close(); // no child may be left for the waiting ones
+    if (this.#isShut) this.close(); // the waiting connections may have no child left
   }
 
-  /** The child has the connection, and will read it. */
+  /** The child has taken the connection and will read it. */
   onTaken(child: Child, id: number): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
-    sent?.get(id)?.destroy(); // our copy of the handle only
+    sent?.get(id)?.destroy(); // closes only the parent's copy of the handle
     sent?.delete(id);
     this.#handOut();
   }
 
-  /** The child is gone: connections that it had not taken go to others. */
+  /** The child has exited: connections that it had not taken wait for other children. */
   onGone(child: Child): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
     this.#children.delete(child);
@@ -146,25 +150,25 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** Responds to waiting and new connections, until a child is admitted. */
+  /** Answers waiting and new connections with 503 until a child is admitted. */
   answerUnavailable(): void {
     this.#isUnavailable = true;
     for (const waiting of this.#waiting) this.#answer(waiting);
   }
 
-  /** Lets connections wait again: a child is starting. */
+  /** Lets connections wait again, because a child is starting. */
   expect(): void {
     this.#isUnavailable = false;
   }
 
-  /** Stops listening. Waiting connections go to children, or get a 503 without one. */
+  /** Stops listening. Waiting connections go to children, or get a 503 if there are none. */
   close(): void {
     this.#isShut = true;
     this.#server?.close();
     if (this.#children.size === 0) this.answerUnavailable();
   }
 
-  /** Resolves when all own responses were sent. */
+  /** Resolves when the parent's own responses are sent. */
   async farewell(): Promise<void> {
     this.close();
     this.answerUnavailable();
@@ -172,7 +176,7 @@ export class SocketHandoff {
   }
 
   #onConnection(socket: Socket): void {
-    socket.on('error', () => socket.destroy()); // a client that has gone while it waited
+    socket.on('error', () => socket.destroy()); // a client may disconnect while it waits
     this.#wait(socket);
     this.#handOut();
   }
@@ -204,9 +208,9 @@ export class SocketHandoff {
       if (child === undefined) return;
       this.#remove(waiting);
       const id = ++this.#lastId;
-      const sent = this.#children.get(child)!; // it was found there
+      const sent = this.#children.get(child)!; // #freest() returns a key of #children
       sent.set(id, waiting.socket);
-      this.#children.delete(child); // and goes to the end of the queue
+      this.#children.delete(child); // Reinserts the child at the end of the order
       this.#children.set(child, sent);
       child.send({ svc: 'socket', id }, waiting.socket);
     }

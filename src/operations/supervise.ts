@@ -1,5 +1,5 @@
 /**
- * `run({ workers })` and `run({ reload })`: whether this process supervises or is supervised.
+ * `run({ workers })` and `run({ reload })`: finds out whether this process is the supervisor or a child.
  */
 import { SvcError } from '../base/errors.ts';
 import { superviseReload } from './reload.ts';
@@ -8,10 +8,10 @@ import { ownRole } from './supervision.ts';
 import { countOf, superviseWorkers } from './workers.ts';
 import type { SupervisedServeOptions, SupervisedApplication, SupervisedServer } from './supervised.ts';
 
-/** One of the two. */
+/** Options of one mode: workers or reload. */
 type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
 
-/** Serves as a child, or starts children that do. @throws SvcError `E_LISTEN`, `E_WORKERS` */
+/** Serves as a child, or starts child processes that serve. @throws SvcError `E_LISTEN`, `E_WORKERS` */
 export async function runSupervised(
   app: SupervisedApplication,
   supervision: Supervision,
@@ -24,5 +24,7 @@ export async function runSupervised(
   if (!('workers' in supervision)) return superviseReload({ ...options, clock, log });
   const outcome = await superviseWorkers({ count: countOf(supervision.workers), clock, log, handleSignals });
   if ('url' in outcome) return outcome;
-  throw new SvcError('E_WORKERS', [`the first one has ended with status ${outcome.status} before it served`]);
+  throw new SvcError('E_WORKERS', [
+    `the first process exited with status ${outcome.status} before it served`,
+  ]);
 }

@@ -1,6 +1,7 @@
 /**
- * First module of a supervised process, given to Node as `--import`: takes its role, and reports imported files to the parent. It has no effect
- * in any other process, and imports as little as possible, because its imports miss the compile cache.
+ * First module of a supervised process, given to Node as `--import`. It takes the process's role and reports
+ * imported files to the parent. It has no effect in other processes. It imports as little as possible,
+ * because its imports miss the compile cache.
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -53,6 +54,6 @@ function reportFiles(): void {
 
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { remedy } = error as { readonly remedy?: unknown }; // set by an SvcError, of any copy of the package
+  const { remedy } = error as { readonly remedy?: unknown }; // Set on an SvcError by any copy of the package
   return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

@@ -3,8 +3,8 @@
  *
  *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
  *
- * The parent decides when it ends: it sends SIGTERM. SIGINT and SIGHUP, which terminals send to all processes, are ignored. A child without
- * a parent drains and ends.
+ * The parent decides when the child ends: it sends SIGTERM. The child ignores SIGINT and SIGHUP, which
+ * terminals send to all processes. A child without a parent drains and exits.
  */
 import cluster from 'node:cluster';
 import { constants } from 'node:os';
@@ -25,13 +25,13 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
-/** A server that runs. */
+/** A running server. */
 export interface SupervisedServer extends Address {
-  /** Drains, shuts the application down, and resolves when all is done. */
+  /** Drains, shuts the application down, and resolves when both are done. */
   close(how?: Leave): Promise<void>;
 }
 
-/** The part of an application that is supervised: `Svc` has it. */
+/** The interface of an application that a supervisor needs; `Svc` implements it. */
 export interface SupervisedApplication {
   readonly clock: Clock;
   readonly log: Logger;
@@ -61,15 +61,15 @@ export interface SupervisedServeOptions {
   readonly place: ListenOptions;
   readonly drainMs: number;
   readonly handleSignals: boolean;
-  /** Undefined: no TLS. */
+  /** TLS options; undefined without TLS. */
   readonly tls: ServerTlsOptions | undefined;
 }
 
-/** Drain time of a child that is replaced after a change: its successor waits. */
+/** Drain time of a child that is replaced after a change, because its successor waits for it. */
 const RELOAD_DRAIN_MS = 2_000;
-/** Time for the parent to collect the metrics of all workers. It gives up sooner itself. */
+/** Time for the parent to collect the metrics of all workers. The parent's own limit is shorter. */
 const METRICS_WAIT_MS = 2_000;
-/** Time for the last messages to be sent. */
+/** Time for sending the last messages. */
 const LAST_WORDS_MS = 1_000;
 
 /** Serves as the child of a supervisor. */
@@ -91,7 +91,7 @@ class SupervisedChild {
   readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
   #lastId = 0;
   #running: SupervisedServer | undefined;
-  /** Resolves when all reported connections have closed. */
+  /** Resolves when every connection that was reported as taken has been adopted. */
   #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
 
@@ -108,12 +108,14 @@ class SupervisedChild {
     const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
       if (this.#ending === undefined) throw error;
-      return this.#ending; // that is why it failed
+      return this.#ending; // startup failed because the child is ending
     });
     if (this.#ending !== undefined) return this.#ending;
     const server = (this.#server = new HttpServer(this.#app.application(), secure));
-    server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
-    if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
+    // A connection that is kept alive to an exiting child would fail its next request
+    server.keepsAlive = this.#role === 'worker';
+    // node:cluster exits a worker without a parent at once, unless this flag is set
+    if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
     attend(() => this.#onParentGone());
     onParentMessage((message, socket) => this.#onMessage(message, socket));
     void sendToParent({ svc: 'wants', place, isSecure: server.isSecure, env: this.#app.env, drainMs });
@@ -127,7 +129,8 @@ class SupervisedChild {
     if (this.#role === 'worker' && !this.#app.rooms.isConnected)
       this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
-    if (this.#ending !== undefined) return this.#ending; // asked to end meanwhile: it takes no connection
+    // The child was asked to stop meanwhile: it takes no connection
+    if (this.#ending !== undefined) return this.#ending;
     void sendToParent({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
   }
@@ -139,7 +142,8 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        return void this.#taking.then(() => this.#end(message.how)); // otherwise connections that no other process serves are cut
+        // First adopts the connections reported as taken, which no other process would serve
+        return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
       case 'metrics':
@@ -147,15 +151,22 @@ class SupervisedChild {
     }
   }
 
-  /** A connection is unread until the parent can know that this child took it; otherwise it goes to another. */
+  /**
+   * Reads nothing of a connection before the parent knows that it was taken. The parent sends connections
+   * that were not taken to other children.
+   */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     this.#taking = sendToParent({ svc: 'took', id }).then(() => {
-      if (socket !== undefined) this.#server!.adopt(socket); // undefined: it was closed on its way
+      // undefined: the client closed the connection before it arrived
+      if (socket !== undefined) this.#server!.adopt(socket);
     });
   }
 
-  /** Metrics of all workers, added up by the parent; own metrics if it does not respond. */
+  /**
+   * Returns the metrics of all workers, summed by the parent, or this process's own metrics if the parent
+   * does not respond.
+   */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
     const { promise, resolve } = Promise.withResolvers<readonly MetricSnapshot[] | undefined>();
@@ -167,11 +178,11 @@ class SupervisedChild {
     return renderMetrics(all ?? this.#app.metrics.snapshot());
   }
 
-  /** Asks to leave: the parent stops sending connections first. */
+  /** Asks the parent for permission to leave: the parent first stops sending connections. */
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();
-    await Promise.withResolvers<never>().promise; // the end of the process
+    await Promise.withResolvers<never>().promise; // the process exits here
   }
 
   #leaveOnSignal(): void {
@@ -179,13 +190,14 @@ class SupervisedChild {
     process.on('SIGTERM', () => {
       if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
       isLeaving = true;
-      void (this.#running === undefined ? this.#end('stop') : this.#leave()); // until it serves there is nothing that others could take over
+      // A child that does not serve yet has no connections to hand over
+      void (this.#running === undefined ? this.#end('stop') : this.#leave());
     });
     process.on('SIGINT', () => {
-      /* from the terminal: the parent has it, too */
+      /* the terminal sends SIGINT to the parent as well */
     });
     process.on('SIGHUP', () => {
-      /* likewise */
+      /* the terminal sends SIGHUP to the parent as well */
     });
   }
 
@@ -195,7 +207,8 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how); // it was retiring: now it is in a hurry
+    // it was retiring, and now must stop
+    if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(
         () => 0,

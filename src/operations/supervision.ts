@@ -1,10 +1,11 @@
 /**
- * Supervision: a parent that owns the port, children that run the application, and their messages.
+ * Supervision: a parent that owns the port, children that run the application, and the messages between them.
  *
  *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
  *   parent -> child    address, socket*, room*, snapshot, metrics, drain
  *
- * Messages are JSON marked by the key `svc`: a program's own messages on the channel are passed through.
+ * Messages are JSON with the key `svc`. Other messages on the channel belong to the program and are passed
+ * through.
  */
 import { isMainThread } from 'node:worker_threads';
 import { programBeside } from '../base/package-root.ts';
@@ -14,7 +15,7 @@ import type { Env } from '../base/config.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { MetricSnapshot } from '../observability/metrics.ts';
 
-/** Where a server listens. */
+/** Address where a server listens. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -22,11 +23,12 @@ export interface Address {
 }
 
 /**
- * How a child ends: `stop` finishes requests, `retire` also lets idle connections close by themselves, because other children continue.
+ * Ways to end a child. `stop` finishes requests. `retire` also lets idle connections close by themselves,
+ * because other children still serve.
  */
 export type Leave = 'stop' | 'retire';
 
-/** Messages of a parent. A `socket` comes with its handle. */
+/** Messages of a parent. A `socket` message comes with its handle. */
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
@@ -54,7 +56,7 @@ export type ToParent =
   | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
-/** A message to a room of WebSockets, bytes in base64. From a child to all others. */
+/** A message to a room of WebSockets, with bytes in base64. The parent forwards it to all other children. */
 export interface RoomMessage {
   readonly svc: 'room';
   readonly room: string;
@@ -62,13 +64,13 @@ export interface RoomMessage {
   readonly isText: boolean;
 }
 
-/** How a process ended. */
+/** Exit status or signal of a process. */
 export interface ProcessEnd {
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A child, for its parent. */
+/** A child process, as the parent sees it. */
 export interface Child {
   readonly pid: number;
   /** Resolves when the process has exited and all its messages were received. */
@@ -76,26 +78,29 @@ export interface Child {
   /** Whether messages can be sent. */
   readonly isConnected: boolean;
   listen(onMessage: (message: ToParent) => void): void;
-  /** Sends a message; without effect after the child's exit, see `ended`. `onSent`: called when it is on its way. */
+  /**
+   * Sends a message. Without effect after the child's exit, which `ended` reports. Calls `onSent` when the
+   * message is written.
+   */
   send(message: ToChild, socket?: Socket, onSent?: () => void): void;
   kill(signal: NodeJS.Signals): void;
 }
 
-/** A process started with a channel, as a {@link Child}. */
+/** Returns a process started with a channel as a {@link Child}. */
 export class ChildLink implements Child {
   readonly #process: ChildProcess;
   readonly ended: Promise<ProcessEnd>;
 
   constructor(child: ChildProcess) {
     this.#process = child;
-    // 'exit' may come before the last messages were read, 'disconnect' after them
+    // 'exit' may be emitted before the last messages are read; 'disconnect' comes after them
     const isSilent = new Promise<void>((resolve) => {
       child.once('disconnect', resolve);
     });
     this.ended = new Promise((resolve) => {
       child.once('error', () => {
         if (child.pid === undefined) resolve({ status: null, signal: null });
-      }); // it could not be started
+      }); // The process could not be started
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));
@@ -114,11 +119,12 @@ export class ChildLink implements Child {
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
       if (isOurs(message)) onMessage(message as ToParent);
-    }); // the other end is this package
+    }); // This package is at the other end of the channel
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
-    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.()); // 'exit' reports a child that is gone
+    // 'exit' reports a child that has exited
+    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.());
   }
 
   kill(signal: NodeJS.Signals): void {
@@ -126,27 +132,33 @@ export class ChildLink implements Child {
   }
 }
 
-/** Role of a child: one of several workers, or the one that is restarted when a file changes. */
+/** Role of a child: one of several workers, or the one child that restarts when a file changes. */
 export type Role = 'worker' | 'reload';
 
 const ROLE_VARIABLE = 'SVC_SUPERVISED';
-/** The parent's own word for its children; {@link takeRole} removes it, so that nothing they start believes itself supervised. */
+/**
+ * Environment variable that marks children. {@link takeRole} removes it, so that their own child processes do
+ * not inherit it.
+ */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** Role of this process as a child. */
+/** State of this process as a child. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
 }
 
-/** Stored on `process`, for all copies of this package: a bundled program has one beside the command's. */
+/**
+ * Stored on `process`, for all copies of this package: a bundled program contains another copy than the
+ * command.
+ */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
 const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
   role: undefined,
   onOrphaned: () => process.exit(0),
 });
 
-/** Detects, before anything else runs, whether a parent supervises this process. */
+/** Finds out whether a parent supervises this process. Call it before any other module runs. */
 export function takeRole(): Role | undefined {
   const word = process.env[ROLE_VARIABLE];
   if (!isMainThread || word === undefined) return own.role;
@@ -154,25 +166,34 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  process.channel!.unref(); // until it serves, an event loop without work is a hanging program: see settling() in cli/command.ts
+  // Until the child serves, an idle event loop means a hanging program: see settling() in cli/command.ts
+  process.channel!.unref();
   return word;
 }
 
-/** Called when the parent is gone; without it the process exits at once. It keeps the process alive. */
+/**
+ * Called when the parent has exited; without it the process exits at once. Setting it keeps the process
+ * alive.
+ */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;
   if (process.connected) process.channel!.ref();
   else onParentGone();
 }
 
-/** Role of this process; undefined if unsupervised. */
+/** Role of this process; undefined if it has no supervisor. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    void sendToParent({ svc: 'file', path: process.argv[1]! }); // it was forked, so it is a script; nothing was loaded before it that tells of files: see preload()
+    // A forked script without --import: no module loaded before this one reports imported files, see
+    // preload()
+    void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }
 
-/** Sends a message to the supervising parent, if there is one. Resolves when it is on its way, or failed. */
+/**
+ * Sends a message to the supervising parent, if there is one. Resolves when the message is written or has
+ * failed.
+ */
 export function sendToParent(message: ToParent): Promise<void> {
   return new Promise((resolve) => {
     if (own.role === undefined || !process.connected) resolve();
@@ -180,18 +201,21 @@ export function sendToParent(message: ToParent): Promise<void> {
   });
 }
 
-/** Receives the parent's messages. */
+/** Listens to the parent's messages. */
 export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
-  }); // as in ChildLink; sockets are the only handles sent
+  }); // The types match ChildLink; sockets are the only handles that a parent sends
 }
 
 function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null && 'svc' in message;
 }
 
-/** Node arguments that give a child its role before it loads anything. Children of a bundle request their role when they run. */
+/**
+ * Arguments for Node that give a child its role before it loads other modules. Children of a bundle take
+ * their role when they run.
+ */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');
   return [...process.execArgv, ...(program === undefined ? [] : ['--import', program.href])];

@@ -1,5 +1,5 @@
 /**
- * 503 responses of a supervisor without a serving child.
+ * 503 responses of a supervisor while no child serves.
  *
  *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
  */
@@ -10,16 +10,16 @@ import type { HttpRequest } from '../http/contracts.ts';
 /** Seconds after which a client may try again. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Reason of the 503. */
+/** Reason for the 503. */
 interface Reason {
   readonly title: string;
-  /** Several lines; shown only where the reader is the developer. */
+  /** Details, which may have several lines. Only set during development. */
   readonly text: string;
-  /** Next step. */
+  /** Advice for the reader. */
   readonly hint: string;
 }
 
-/** Response to a request that no child serves. */
+/** Returns the response to a request that no child serves. */
 export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
   const response = wantsJson(req.headers['accept'] ?? '')
     ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
@@ -33,7 +33,7 @@ export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason)
   return response;
 }
 
-/** JSON is named, and HTML is not: browsers name both, HTML first. */
+/** Whether a client accepts JSON and not HTML. Browsers accept both. */
 function wantsJson(accept: string): boolean {
   return /\bapplication\/(?:[\w.-]+\+)?json\b/i.test(accept) && !/\btext\/html\b/i.test(accept);
 }

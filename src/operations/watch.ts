@@ -9,17 +9,17 @@ import type { FSWatcher } from 'node:fs';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/** Editors write in several steps. */
+/** Time without further events: editors save a file in several steps. */
 const SILENCE_MS = 50;
 
 interface Directory {
   readonly watcher: FSWatcher;
-  /** Inode of the watched directory: another one may have replaced it. */
+  /** Inode of the watched directory, because another directory may replace it. */
   readonly inode: number;
   readonly names: Set<string>;
 }
 
-/** The files that a program is made of. */
+/** Watches the files of a program. */
 export class FileWatch {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -41,7 +41,7 @@ export class FileWatch {
     this.#onChange = onChange;
   }
 
-  /** The directories that are watched, for tests. */
+  /** Watched directories, for tests. */
   get directories(): string[] {
     return [...this.#directories.keys()].sort();
   }
@@ -49,7 +49,8 @@ export class FileWatch {
   /**
    * Watches one more file. If its directory is missing, a new entry on the path to it counts as a change.
    *
-   * `sinceMs`: the file was read after this time. If it was modified since, the old content may have been read: it counts as changed.
+   * `sinceMs`: time at which the file was read. If the file was modified after that, it counts as changed,
+   * because the old content may have been read.
    */
   add(file: string, sinceMs: number): void {
     let path = file;
@@ -62,7 +63,7 @@ export class FileWatch {
       this.#onEvent(file);
   }
 
-  /** Watches nothing but these files from now on. */
+  /** Watches only these files from now on. */
   keepOnly(files: Iterable<string>): void {
     const names = new Map<string, Set<string>>();
     for (const file of files) {
@@ -78,7 +79,7 @@ export class FileWatch {
     }
   }
 
-  /** Watches nothing any more. */
+  /** Stops watching. */
   close(): void {
     this.#silence?.[Symbol.dispose]();
     this.keepOnly([]);

@@ -1,8 +1,8 @@
 /**
- * Metrics of several workers as one: of running workers, of ended ones, and their number.
+ * Sums the metrics of several workers: running workers, workers that have exited, and the number of workers.
  *
- * A counter that falls looks like a restart to Prometheus. So the counts of an ended worker stay, at least as last reported; its gauges are
- * dropped.
+ * A counter that falls looks like a restart to Prometheus. So the last reported counts of an exited worker
+ * are kept. Its gauges are dropped.
  */
 import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
 import type { Clock } from '../base/clock.ts';
@@ -12,17 +12,20 @@ import type { Child } from './supervision.ts';
 
 /** Time for a worker to report its metrics. */
 const ANSWER_MS = 1_000;
-/** Limit of label sets of a metric kept of ended workers; the others are added up under `other`. */
+/**
+ * Maximum number of label sets per metric that are kept for exited workers; others are added to the label set
+ * `other`.
+ */
 const MOST_SERIES = 1_000;
 
 type Snapshots = readonly MetricSnapshot[];
 
-/** Collects over workers. */
+/** Metrics about the workers themselves. */
 export class WorkerMetrics {
   readonly #clock: Clock;
   readonly #own: MetricsRegistry;
   readonly #missed: Counter;
-  /** How often a worker was started in the place of one that had ended by itself. */
+  /** Number of workers started to replace one that had died. */
   readonly restarts: Counter;
   readonly #last = new Map<Child, Snapshots>();
   #ended: Snapshots = [];
@@ -55,7 +58,7 @@ export class WorkerMetrics {
     );
   }
 
-  /** All metrics, collected once for concurrent callers. */
+  /** Returns all metrics. Concurrent callers share one collection. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
     return (this.#round ??= this.#collect([...children]).finally(() => {
       this.#round = undefined;
@@ -63,7 +66,7 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    const ended = this.#ended; // now: one that ends meanwhile is in the lists
+    const ended = this.#ended; // Read now: a worker that exits during the collection is then counted once
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);
   }
@@ -81,18 +84,18 @@ export class WorkerMetrics {
     return countsOf(this.#last.get(child) ?? []);
   }
 
-  /** Current metrics of a worker. */
+  /** Stores the current metrics of a worker. */
   onSnapshot(child: Child, id: number, metrics: Snapshots): void {
     this.#last.set(child, metrics);
     this.#waiting.get(id)?.answer(metrics);
   }
 
-  /** Last metrics of an ended worker. */
+  /** Stores the last metrics of a worker that is about to exit. */
   onFinal(child: Child, metrics: Snapshots): void {
     this.#last.set(child, metrics);
   }
 
-  /** The worker has ended. */
+  /** Adds the last metrics of an exited worker to the kept counts. */
   onGone(child: Child): void {
     const last = this.#last.get(child);
     this.#last.delete(child);
@@ -102,12 +105,12 @@ export class WorkerMetrics {
   }
 }
 
-/** Without gauges: they are true of a process that runs. */
+/** Without gauges: a gauge only describes a running process. */
 function countsOf(metrics: Snapshots): MetricSnapshot[] {
   return metrics.filter(({ kind }) => kind !== 'gauge');
 }
 
-/** Workers with ever new labels must not fill the memory of the parent. */
+/** Workers that keep adding new labels must not fill the memory of the parent. */
 function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
   if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;
   return mergeMetrics(

@@ -1,19 +1,20 @@
 /**
- * Rooms across several workers: the parent forwards messages of one to all others.
+ * WebSocket rooms across several workers: the parent forwards each message of a worker to all others.
  *
- * A message is delivered at most once, and dropped if a process does not keep up: a slow child must not fill the parent's memory.
+ * A message is delivered at most once. It is dropped for a process that does not keep up: a slow child must
+ * not fill the parent's memory.
  */
 import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';
 import type { Logger } from '../observability/log.ts';
 import type { RoomBus, RoomSubscriber } from '../cache/stores.ts';
 
-/** Limit of messages on their way between two processes. */
+/** Maximum number of unsent messages between two processes. */
 export const MOST_ON_THE_WAY = 10_000;
-/** Limit of their bytes. */
+/** Maximum number of their bytes. */
 const MOST_BYTES = 16_777_216;
 
-/** The bus of a worker. */
+/** Message bus of a worker. */
 export class WorkerRoomBus implements RoomBus {
   readonly #local = new MemoryRoomBus();
   readonly #log: Logger;
@@ -53,8 +54,8 @@ export class WorkerRoomBus implements RoomBus {
     if (this.#isReported) return;
     this.#isReported = true;
     this.#log.warn('room_bus_overloaded', {
-      problem: 'what is sent to rooms reaches the sockets of this worker only: the others do not keep up',
-      remedy: 'Send less, or in larger messages',
+      problem: 'messages to rooms only reach sockets of this worker: other workers do not keep up',
+      remedy: 'Send fewer or larger messages',
     });
   }
 }

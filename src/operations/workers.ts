@@ -1,7 +1,7 @@
 /**
  * Several processes of one application: started, replaced when they die, renewed one by one, stopped together.
  *
- *   starting -> ready -> draining -> gone          the first starts alone: an error that stops all of them is reported once
+ *   starting -> ready -> draining -> gone          the first worker starts alone: an error in all of them is reported once
  *
  *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
  *   SIGHUP      for each in turn: a new one becomes ready, then the old one retires. If the new one is not ready within 60 s, the old ones
@@ -26,28 +26,31 @@ import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from '.
 
 /** Options of worker supervision. */
 interface WorkersOptions {
-  /** 1 ... 1024. */
+  /** Number of workers: 1 to 1024. */
   readonly count: number;
   readonly clock: Clock;
   readonly log: Logger;
   /** Starts a process of the application. */
   readonly fork: () => Child;
-  /** 0 ... 1: how a delay is spread. */
+  /** Random number from 0 to 1 that spreads delays. */
   readonly random?: (() => number) | undefined;
 }
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
-/** A worker that has served this long did not fail at start-up. */
+/** A worker that has served this long did not fail because of its start-up. */
 const STEADY_MS = 10_000;
-/** Deaths in a row after which supervision gives up, if no worker serves. */
+/** Deaths in a row after which the supervisor gives up, if no worker serves. */
 const MOST_DEATHS = 5;
-/** Time for the application's shutdown beyond the drain time. */
+/** Time for the application's shutdown after the drain time. */
 const SHUTDOWN_MS = 10_000;
 const DEFAULT_DRAIN_MS = 30_000;
-/** How long a worker that has not started yet may take to end. */
+/** Time for a worker that is still starting to end. */
 const START_END_MS = 3_000;
-/** Time for a new worker to serve during a renewal, twice the time limit of loading a module: a hanging one must not block later renewals. */
+/**
+ * Time for a new worker to become ready during a renewal: twice the limit for loading a module. A hanging
+ * worker must not block later renewals.
+ */
 const RENEWAL_START_MS = 60_000;
 
 interface Worker {
@@ -56,9 +59,9 @@ interface Worker {
   state: 'starting' | 'ready' | 'draining';
   drainMs: number;
   readyAtMs: number;
-  /** True when it serves; false when it ended before. */
+  /** Resolves to true when the worker serves; to false when it exited before. */
   readonly settled: PromiseWithResolvers<boolean>;
-  /** Messages to rooms that are on their way to it. */
+  /** Number of room messages sent to the worker and not yet written. */
   onTheWay: number;
 }
 
@@ -91,13 +94,14 @@ export class Workers {
     this.#metrics = new WorkerMetrics({ clock, log, workers: () => this.#serving().length });
   }
 
-  /** Exit status, when the last worker is gone for good. */
+  /** Exit status; resolves when the last worker has exited for good. */
   get over(): Promise<number> {
     return this.#over.promise;
   }
 
   /**
-   * Starts the first worker, and then the others. Returns the address, or how the first one ended.
+   * Starts the first worker, and the others when it serves. Returns the address, or how the first worker
+   * ended.
    *
    * @throws SvcError `E_LISTEN`
    */
@@ -180,7 +184,7 @@ export class Workers {
     }
   }
 
-  /** Forwards a room message to all other workers with sockets that keep up. */
+  /** Forwards a room message to all other workers that have sockets and keep up. */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
@@ -214,7 +218,7 @@ export class Workers {
     const { clock, log, count } = this.#options;
     worker.state = 'ready';
     worker.readyAtMs = clock.monotonicMs();
-    const { address, env } = this.#place!; // it would have had no address
+    const { address, env } = this.#place!; // a worker becomes ready only after it has got an address
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
     this.#handoff.admit(worker.child);
@@ -263,11 +267,12 @@ export class Workers {
     return most * (0.5 + 0.5 * (this.#options.random ?? Math.random)());
   }
 
-  /** Brings the workers back to their number. */
+  /** Starts workers until their number is complete. */
   async #fill(delayMs: number): Promise<void> {
     if (this.#isFilling) return;
     this.#isFilling = true;
-    if (delayMs > 0) await this.#options.clock.sleep(delayMs, this.#stop.signal).catch(() => undefined); // stopped meanwhile
+    // the supervisor was stopped during the delay
+    if (delayMs > 0) await this.#options.clock.sleep(delayMs, this.#stop.signal).catch(() => undefined);
     this.#isFilling = false;
     if (this.#stop.signal.aborted) return;
     const present = [...this.#workers.values()].filter(({ state }) => state !== 'draining').length;
@@ -279,7 +284,7 @@ export class Workers {
 
   #giveUp(): void {
     const error = new SvcError('E_WORKERS', [
-      `${this.#deaths} workers in a row have ended soon after they were started, and none serves`,
+      `${this.#deaths} workers in a row ended soon after their start, and no worker serves: see the errors above`,
     ]);
     this.#options.log.error('workers_gave_up', error);
     this.#status = 1;
@@ -295,15 +300,20 @@ export class Workers {
       const problem = await this.#replaceAll();
       if (this.#stop.signal.aborted) return;
       if (problem === undefined) log.info('rolling_restart_done');
-      else log.error('rolling_restart_failed', new SvcError('E_WORKERS', [`${problem}; the old ones go on`]));
+      else
+        log.error(
+          'rolling_restart_failed',
+          new SvcError('E_WORKERS', [`${problem}; the old workers continue`]),
+        );
     }
   }
 
-  /** Replaces the serving workers, or returns why it stopped. */
+  /** Replaces the serving workers. Returns why it stopped early, or undefined. */
   async #replaceAll(): Promise<string | undefined> {
     for (const old of this.#serving()) {
       if (this.#stop.signal.aborted) return undefined;
-      if (old.state !== 'ready' || !this.#workers.has(old.id)) continue; // it died, and what came in its place is new
+      // this worker died, and its replacement is already new
+      if (old.state !== 'ready' || !this.#workers.has(old.id)) continue;
       const problem = await this.#startOne();
       if (problem !== undefined) return problem;
       await this.#end(old, 'retire');
@@ -311,7 +321,7 @@ export class Workers {
     return undefined;
   }
 
-  /** Starts a worker and waits until it serves, or returns why it does not. */
+  /** Starts a worker and waits until it serves. Returns why it does not, or undefined. */
   async #startOne(): Promise<string | undefined> {
     const fresh = this.#fork();
     let isLate = false;
@@ -325,14 +335,14 @@ export class Workers {
     return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
   }
 
-  /** Ends a worker: nothing new for it, then its time to drain, then without mercy. */
+  /** Ends a worker: it gets no new connections, then its drain time, then SIGKILL. */
   async #end(worker: Worker, how: Leave): Promise<void> {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(worker.child);
     const hasServed = worker.state !== 'starting';
     worker.state = 'draining';
     worker.child.send({ svc: 'drain', how });
-    if (!hasServed) worker.child.kill('SIGTERM'); // it may be far from hearing
+    if (!hasServed) worker.child.kill('SIGTERM'); // a worker in start-up may not react to SIGTERM yet
     using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
       if (hasServed) this.#status = 1;
@@ -355,7 +365,7 @@ const UNAVAILABLE = {
 let isTaken = false;
 
 /**
- * Runs this very program in several processes.
+ * Runs this program in several processes.
  *
  * @throws SvcError `E_LISTEN`, `E_WORKERS`
  */
@@ -364,10 +374,11 @@ export async function superviseWorkers(
 ): Promise<SupervisedServer | ProcessEnd> {
   const { log, handleSignals } = options;
   const script = process.argv[1];
-  if (isTaken) throw new SvcError('E_WORKERS', ['this process has those of another application already']);
+  if (isTaken) throw new SvcError('E_WORKERS', ['this process already supervises another application']);
   if (!cluster.isPrimary)
-    throw new SvcError('E_WORKERS', ['this process is a worker of node:cluster itself']);
-  if (script === undefined) throw new SvcError('E_WORKERS', ['there is no script that they could run']);
+    throw new SvcError('E_WORKERS', ['this process is itself a worker of node:cluster']);
+  if (script === undefined)
+    throw new SvcError('E_WORKERS', ['there is no script that a worker process could run']);
   isTaken = true;
   cluster.setupPrimary({ exec: script, args: process.argv.slice(2), execArgv: preload() });
   const workers = new Workers({
@@ -401,7 +412,10 @@ export async function superviseWorkers(
   };
 }
 
-/** The first SIGTERM or SIGINT drains, the second ends everything at once. SIGHUP renews, unless the terminal is gone. */
+/**
+ * The first SIGTERM or SIGINT drains; the second ends everything at once. SIGHUP renews the workers, unless
+ * it means a closed terminal.
+ */
 function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
   const hadTerminal = isatty(0);
   let isEnding = false;
@@ -413,7 +427,8 @@ function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): D
     isEnding = true;
     log.info('signal', { signal });
     void workers.stop().then((status) => {
-      if (isServing()) return; // the caller that awaits `over` ends the process, unless the program closes by itself
+      // A caller that awaits `over` exits the process, unless the program closes by itself
+      if (isServing()) return;
       flush();
       process.exit(status);
     });
@@ -429,7 +444,7 @@ function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): D
   };
 }
 
-/** `auto`: one for each core that this process may use. */
+/** `auto`: one worker for each available core. */
 export function countOf(workers: number | 'auto'): number {
   return workers === 'auto' ? availableParallelism() : workers;
 }

@@ -15,13 +15,13 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
-import { scopeOfSource, type Scope } from '../http/dependency-scope.ts';
+import { scopeOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, planOf } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
 import type { Context, HttpRequest, SecurityRequirement } from '../http/contracts.ts';
 import type { Result, SchemaClass, SchemaPlan } from '../schema/schema.ts';
 
-export type { Scope } from '../http/dependency-scope.ts';
+export type { Scope } from '../http/state.ts';
 
 /** A dependency source: a function of the request's context, or a class. */
 export type DependencySource =

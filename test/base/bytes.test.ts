@@ -5,7 +5,7 @@ import { seeded } from '../support/random.ts';
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
-test('ByteQueue answers undefined while there are fewer bytes than asked for, and keeps what it has', () => {
+test('ByteQueue returns undefined while it has fewer bytes than requested, and keeps them', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(1), undefined);
   assert.equal(queue.peek(1), undefined);
@@ -19,7 +19,7 @@ test('ByteQueue answers undefined while there are fewer bytes than asked for, an
   assert.equal(queue.length, 0);
 });
 
-test('ByteQueue takes no bytes at any time', () => {
+test('ByteQueue returns zero bytes at any time', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(0)!.length, 0);
   assert.equal(queue.peek(0)!.length, 0);
@@ -28,7 +28,7 @@ test('ByteQueue takes no bytes at any time', () => {
   assert.equal(queue.length, 0);
 });
 
-test('ByteQueue.take() does not copy what lies inside one chunk', () => {
+test('ByteQueue.take() does not copy bytes inside one chunk', () => {
   const queue = new ByteQueue();
   const chunk = bytes(1, 2, 3, 4);
   queue.push(chunk);
@@ -49,7 +49,7 @@ test('ByteQueue.take() joins bytes of several chunks, large and small', () => {
   assert.deepEqual([...queue.take(1_001)!], [...new Uint8Array(999).fill(7), 4, 5]);
 });
 
-test('ByteQueue.takeChunk() hands out what lies together, as it is', () => {
+test('ByteQueue.takeChunk() returns contiguous bytes without a copy', () => {
   const queue = new ByteQueue();
   const chunks = [Buffer.alloc(600, 'a'), Buffer.alloc(700, 'b')];
   for (const chunk of chunks) queue.push(chunk);
@@ -60,7 +60,7 @@ test('ByteQueue.takeChunk() hands out what lies together, as it is', () => {
   assert.deepEqual([queue.takeChunk(), queue.length], [undefined, 0]);
 });
 
-test('ByteQueue does not change what it has handed out, when more arrives', () => {
+test('ByteQueue does not change returned bytes when more arrive', () => {
   const queue = new ByteQueue();
   queue.push(bytes(0));
   queue.push(bytes(1, 2));
@@ -72,7 +72,7 @@ test('ByteQueue does not change what it has handed out, when more arrives', () =
   assert.deepEqual([[...taken], [...seen], [...queue.take(3)!]], [[1], [2, 3], [2, 3, 4]]);
 });
 
-test("ByteQueue.push() leaves the caller's chunks as they are", () => {
+test("ByteQueue.push() does not change the caller's chunks", () => {
   const queue = new ByteQueue();
   const chunks = Array.from({ length: 50 }, (_, index) => new Uint8Array(20).fill(index));
   for (const chunk of chunks) {
@@ -82,7 +82,7 @@ test("ByteQueue.push() leaves the caller's chunks as they are", () => {
   assert.ok(chunks.every((chunk, index) => chunk.every((byte) => byte === index)));
 });
 
-test('ByteQueue.pushCopy() keeps the bytes of a chunk that is written to afterwards, alone or behind others', () => {
+test('ByteQueue.pushCopy() keeps the bytes of a chunk that is changed afterwards, alone or behind others', () => {
   for (const size of [1, 300, 600, 5_000]) {
     const queue = new ByteQueue();
     const expected: number[] = [];
@@ -97,7 +97,7 @@ test('ByteQueue.pushCopy() keeps the bytes of a chunk that is written to afterwa
   }
 });
 
-test('ByteQueue.indexOf() counts from the next byte, begins at "from", and looks no further than "max"', () => {
+test('ByteQueue.indexOf() counts from the next byte, starts at "from", and stops at "max"', () => {
   const queue = new ByteQueue();
   queue.push(bytes(9, 1, 2));
   queue.push(new Uint8Array(600).fill(3));
@@ -126,7 +126,7 @@ test('ByteQueue.clear() drops everything', () => {
   assert.deepEqual([...queue.take(1)!], [3]);
 });
 
-test('ByteQueue behaves as one Buffer does, on generated operations', () => {
+test('ByteQueue behaves like one Buffer, on generated operations', () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = seeded(seed);
     const queue = new ByteQueue();
@@ -177,8 +177,9 @@ test('ByteQueue behaves as one Buffer does, on generated operations', () => {
   }
 });
 
-test('ByteQueue takes a message that comes byte by byte without looking at each byte again and again', () => {
-  // quadratic behaviour would copy 10^10 bytes here, which takes seconds; cpu time says so however busy the machine is
+test('ByteQueue takes a message that comes byte by byte in time proportional to its length', () => {
+  // quadratic behaviour would copy 10^10 bytes here, which takes seconds; CPU time is independent of other
+  // processes
   const before = process.cpuUsage().user;
   const queue = new ByteQueue();
   const one = bytes(1);

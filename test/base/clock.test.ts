@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('systemClock tells one time in milliseconds and microseconds, and one that never runs backwards', () => {
+test('systemClock returns one time in milliseconds and microseconds, and a monotonic time', () => {
   assert.ok(Math.abs(systemClock.nowMs() - Date.now()) < 1_000);
   assert.ok(Number.isInteger(systemClock.nowMicros()));
   assert.ok(Math.abs(systemClock.nowMicros() / 1_000 - systemClock.nowMs()) < 1_000);
@@ -30,7 +30,7 @@ test('systemClock.sleep() rejects with the reason of its signal, at once or whil
   await systemClock.sleep(0, new AbortController().signal);
 });
 
-test('ManualClock stands still until it is moved', async () => {
+test('ManualClock stands still until a test moves it', async () => {
   const clock = new ManualClock(5_000);
   assert.deepEqual([clock.nowMs(), clock.nowMicros(), clock.monotonicMs()], [5_000, 5_000_000, 0]);
   await clock.advance(10);
@@ -38,7 +38,7 @@ test('ManualClock stands still until it is moved', async () => {
   assert.equal(new ManualClock().nowMs(), Date.UTC(2024, 0, 1));
 });
 
-test('ManualClock.advance() runs due timers in order, each at its own time, also those set meanwhile', async () => {
+test('ManualClock.advance() runs due timers in order, each at its own time, including timers set meanwhile', async () => {
   const clock = new ManualClock();
   const calls: string[] = [];
   const note = (name: string) => (): void => {
@@ -60,7 +60,7 @@ test('ManualClock.advance() runs due timers in order, each at its own time, also
   assert.deepEqual(calls.slice(4), ['past 30']);
 });
 
-test('ManualClock.advance() lets what was waiting run, before the next timer', async () => {
+test('ManualClock.advance() runs waiting code before the next timer', async () => {
   const clock = new ManualClock();
   const calls: string[] = [];
   const worker = async (): Promise<void> => {

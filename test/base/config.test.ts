@@ -8,7 +8,7 @@ const cast =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
-test('Config prefers the environment to loadDict(), that to arguments, those to defaults, and all to the fallback', () => {
+test('Config prefers the environment to loadDict(), that to arguments, those to defaults, and the fallback comes last', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
   assert.deepEqual(
@@ -27,7 +27,7 @@ test('Config lets a later loadDict() win over an earlier one, and the environmen
   assert.deepEqual([config.get('a', ''), config.get('b', '')], ['two', 'env']);
 });
 
-test('Config takes a snapshot of everything it is made from', () => {
+test('Config copies all its sources', () => {
   const [values, environment, dict] = [{ a: 1 }, { SVC_B: '1' }, { c: 1 }];
   const config = new Config({ values, environment }).loadDict(dict);
   values.a = 2;
@@ -39,7 +39,7 @@ test('Config takes a snapshot of everything it is made from', () => {
   );
 });
 
-test('Config reads process.env, when it is given no environment', (t) => {
+test('Config reads process.env when no environment is given', (t) => {
   process.env['SVC_CONFIG_TEST_ONLY'] = '5';
   t.after(() => {
     delete process.env['SVC_CONFIG_TEST_ONLY'];
@@ -47,7 +47,7 @@ test('Config reads process.env, when it is given no environment', (t) => {
   assert.equal(new Config().get('configTestOnly', 0), 5);
 });
 
-test('Config takes undefined as not given, and null and empty text as values', () => {
+test('Config treats undefined as absent, and null and empty text as values', () => {
   const config = new Config({
     defaults: { a: 1, b: 1 },
     values: { a: undefined, b: null },
@@ -75,7 +75,7 @@ for (const [key, variable] of [
   });
 }
 
-test('variableOf() brings every spelling of a key together', () => {
+test('variableOf() returns one variable for every spelling of a key', () => {
   for (const key of ['pageSize', 'page_size', 'PAGE_SIZE', 'SVC_PAGE_SIZE', 'PageSize', 'page-size'])
     assert.equal(variableOf(key), 'SVC_PAGE_SIZE', key);
   assert.equal(variableOf('baseURL'), 'SVC_BASE_URL');
@@ -84,12 +84,12 @@ test('variableOf() brings every spelling of a key together', () => {
   assert.deepEqual([config.get('pageSize', 0), config.get('base_url', '')], [20, 'x']);
 });
 
-test('variableOf() answers as before, when it has met more keys than it remembers', () => {
+test('variableOf() returns the same names after it has met more keys than it caches', () => {
   for (let index = 0; index < 1_100; index++) variableOf(`key${index}Of`);
   assert.equal(variableOf('key1099Of'), 'SVC_KEY1099_OF');
 });
 
-test('Config reads numbers as finite decimals, and nothing else', () => {
+test('Config parses numbers as finite decimals only', () => {
   for (const [text, value] of [
     ['20', 20],
     ['-1', -1],
@@ -124,7 +124,7 @@ test('Config reads numbers as finite decimals, and nothing else', () => {
   }
 });
 
-test('Config reads booleans by their words in any case, and nothing else', () => {
+test('Config parses booleans by their words in any case only', () => {
   for (const [value, words] of [
     [true, ['true', '1', 'yes', 'on', 'TRUE', 'Yes', ' on ']],
     [false, ['false', '0', 'no', 'off', 'Off']],
@@ -142,7 +142,7 @@ test('Config reads booleans by their words in any case, and nothing else', () =>
     assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
 });
 
-test('Config leaves text as it is for a string, or when nothing says what it is', () => {
+test('Config keeps text unchanged for a string, or without fallback and cast', () => {
   const config = new Config({ environment: { SVC_S: ' 20 ' } });
   assert.deepEqual(
     [config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })],
@@ -150,7 +150,7 @@ test('Config leaves text as it is for a string, or when nothing says what it is'
   );
 });
 
-test('Config casts text, and passes on what is not text', () => {
+test('Config casts text, and returns other values unchanged', () => {
   const list = (text: string): string[] => text.split(',');
   assert.deepEqual(new Config({ environment: { SVC_HOSTS: 'a,b' } }).get('hosts', [], { cast: list }), [
     'a',
@@ -163,7 +163,7 @@ test('Config casts text, and passes on what is not text', () => {
   assert.deepEqual(new Config({ environment: {} }).get('hosts', ['d'], { cast: list }), ['d']);
 });
 
-test('Config refuses text that a cast throws at, and never shows it', () => {
+test('Config refuses text for which a cast throws, and never shows it', () => {
   const config = new Config({ environment: { SVC_URL: 'hunter2', SVC_NAN: 'hunter2', SVC_NONE: 'hunter2' } });
   for (const read of [
     () => config.get('url', undefined, { cast: (text) => new URL(text), needs: 'a URL' }),
@@ -187,7 +187,7 @@ test('Config refuses text that a cast throws at, and never shows it', () => {
   );
 });
 
-test('Config refuses a value of another type than the fallback, wherever it comes from', () => {
+test('Config refuses a value of another type than the fallback, in every layer', () => {
   const config = new Config({ values: { n: true, s: 1234, b: 'maybe', nan: Number.NaN }, environment: {} });
   assert.throws(
     () => config.get('n', 0),
@@ -218,7 +218,7 @@ test('Config.get() has the type of its fallback or cast, never a literal type', 
   );
 });
 
-test('Config.env is one of three words, production unless set', () => {
+test('Config.env is one of three words, production by default', () => {
   assert.equal(new Config({ environment: {} }).env, 'production');
   for (const env of ['production', 'development', 'test'] satisfies Env[])
     assert.equal(new Config({ environment: { SVC_ENV: env } }).env, env);
@@ -244,7 +244,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() tells what each key was read as, completed by later reads', () => {
+test('Config.reads() lists each read key with its type, completed by later reads', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);

@@ -19,7 +19,7 @@ import {
 } from '../../src/base/errors.ts';
 import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
 
-test('SvcError carries code, message and remedy of its fault, and what caused it', () => {
+test('SvcError has the code, message and remedy of its fault, and its cause', () => {
   const cause = new Error('why');
   const error = new SvcError('E_LISTEN', ['127.0.0.1:80', 'it is taken'], { cause });
   assert.equal(error.name, 'SvcError');
@@ -52,13 +52,13 @@ test('SvcError of a compilation lists every finding with its place', () => {
   assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
 });
 
-test('the codes of faults are in order, so that two people find the same place', () => {
+test('the codes of faults are in alphabetical order, so that equal entries are added in one place', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) assert.match(code, /^E_[A-Z0-9_]+$/);
 });
 
-test('every fault says what could not be done and what to do, without a full stop', () => {
+test('every fault says what failed and what to do, without a full stop', () => {
   for (const code of Object.keys(FAULTS) as FaultCode[]) {
     const { message, remedy } = anyOf(code);
     assert.match(message, /^(?:Cannot|Unknown) /, code);
@@ -67,7 +67,7 @@ test('every fault says what could not be done and what to do, without a full sto
   }
 });
 
-/** A fault about some thing: text, or for those that describe lists, lists. */
+/** Returns values for the texts of a fault: texts, or lists for faults that describe lists. */
 function anyOf(code: FaultCode): SvcError {
   const { length } = FAULTS[code].describe;
   try {
@@ -77,7 +77,7 @@ function anyOf(code: FaultCode): SvcError {
   }
 }
 
-test('the faults that suggest a name do so only when there is one', () => {
+test('faults that suggest a name omit the suggestion when there is none', () => {
   assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b', ['b']]).message, /did you mean "b"\?$/);
   assert.match(new SvcError('E_URL_NAME', ['a', 'b']).message, /did you mean "b"\?$/);
   assert.match(
@@ -117,7 +117,7 @@ for (const [Class, status] of [
   });
 }
 
-test('HTTPException takes the statuses of errors only', () => {
+test('HTTPException only accepts error statuses', () => {
   for (const status of [200, 399, 600, 404.5, Number.NaN])
     assert.throws(() => new HTTPException(status), RangeError);
   assert.equal(new HTTPException(599).status, 599);
@@ -125,7 +125,7 @@ test('HTTPException takes the statuses of errors only', () => {
   assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
 });
 
-test('TooManyRequests says as Retry-After in how many whole seconds the client may try again', () => {
+test('TooManyRequests sends the waiting time as Retry-After in whole seconds', () => {
   const headers = { 'X-Why': 'yes' };
   assert.deepEqual(new TooManyRequests('often', { retryAfterSeconds: 1.2, headers }).headers, {
     'X-Why': 'yes',
@@ -149,7 +149,7 @@ test('statusTitle() names registered statuses, and the class of others', () => {
   ]);
 });
 
-test('ClientDisconnected is an Error and no answer', () => {
+test('ClientDisconnected is an Error and not an HTTPException', () => {
   const error = new ClientDisconnected();
   assert.equal(error.name, 'ClientDisconnected');
   assert.equal((error as Error) instanceof errors.HTTPException, false);

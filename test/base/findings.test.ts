@@ -4,7 +4,7 @@ import { declaredHere, placeOf } from '../../src/base/findings.ts';
 
 const PACKAGE = new URL('../../src/', import.meta.url);
 
-test('declaredHere() answers where the caller stands, however often it is asked', () => {
+test("declaredHere() returns the caller's place, also when it is called repeatedly", () => {
   const here = line() + 1;
   const declared = declaredHere();
   const { place } = declared;
@@ -15,7 +15,7 @@ test('declaredHere() answers where the caller stands, however often it is asked'
   assert.ok(Object.isFrozen(place));
 });
 
-test('placeOf() passes over frames of this package and of Node', () => {
+test('placeOf() skips frames of this package and of Node', () => {
   const stack = [
     'Error: place',
     `    at new CapturedPlace (${new URL('findings.ts', PACKAGE).href}:1:2)`,
@@ -34,7 +34,7 @@ test('placeOf() reads frames with and without a function, of URLs and of paths',
   assert.deepEqual(placeOf('    at f (C:\\a\\b.js:5:6)'), { file: 'C:\\a\\b.js', line: 5, column: 6 });
 });
 
-test('placeOf() answers <unknown> 0:0, when no frame is of the program', () => {
+test('placeOf() returns <unknown> 0:0 when no frame belongs to the program', () => {
   assert.deepEqual(placeOf(''), { file: '<unknown>', line: 0, column: 0 });
   assert.deepEqual(placeOf('Error: x\n    at node:internal/a:1:2'), {
     file: '<unknown>',
@@ -49,7 +49,7 @@ function declare(): ReturnType<typeof declaredHere> {
 }
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('declaredHere(by) answers who calls that function, through functions of Node too, and leaves Error as it was', () => {
+test('declaredHere(by) returns the caller of that function, also through functions of Node, and does not change Error', () => {
   const { stackTraceLimit } = Error;
   try {
     for (const limit of [10, 1]) {

@@ -1,11 +1,11 @@
 /**
- * Text in HTML.
+ * HTML escaping of text.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { escapeHtml } from 'svc';
 
-test('escapeHtml() escapes what ends text, attributes and references, and nothing else', () => {
+test('escapeHtml() escapes the characters that end text, attributes and references, and no others', () => {
   assert.equal(
     escapeHtml(`<a href="x" title='y'>é & 1</a>`),
     '&#60;a href=&#34;x&#34; title=&#39;y&#39;&#62;é &#38; 1&#60;/a&#62;',

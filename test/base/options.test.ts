@@ -31,7 +31,7 @@ function fault(code: FaultCode, pattern: RegExp) {
     error instanceof SvcError && error.code === code && pattern.test(error.message);
 }
 
-test('readOptions() gives every fallback, when nothing is given', () => {
+test('readOptions() returns every fallback when no option is given', () => {
   const expected = {
     max: 5,
     ratio: 0.5,
@@ -46,7 +46,7 @@ test('readOptions() gives every fallback, when nothing is given', () => {
   assert.deepEqual(readOptions('Thing', { max: undefined, mode: undefined }, KINDS), expected);
 });
 
-test('readOptions() takes what is given, and neither keeps nor writes to the object', () => {
+test('readOptions() returns the given values, and neither keeps nor changes the object', () => {
   const fn = (): void => {};
   const options = Object.freeze({
     max: 10,
@@ -63,7 +63,7 @@ test('readOptions() takes what is given, and neither keeps nor writes to the obj
   assert.notEqual(values, options);
 });
 
-test('readOptions() refuses an unknown option, and suggests the one that was meant', () => {
+test('readOptions() refuses an unknown option, and suggests the most similar name', () => {
   assert.throws(
     () => readOptions('Thing', { maxx: 1 }, KINDS),
     fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/),
@@ -96,7 +96,7 @@ for (const [option, value, needs] of [
   });
 }
 
-test('shown() tells the kind of a value, never the content of a string', () => {
+test('shown() describes the kind of a value, never the content of a string', () => {
   const values = ['secret', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
   assert.deepEqual(values.map(shown), [
     'a string of 6 characters',
@@ -112,17 +112,17 @@ test('shown() tells the kind of a value, never the content of a string', () => {
   ]);
 });
 
-test('closest() finds the nearest candidate, and none when all are far', () => {
+test('closest() finds the nearest candidate, and none when all differ too much', () => {
   assert.equal(closest('perSecond', ['perMinute', 'max']), undefined);
   assert.equal(closest('perMinut', ['max', 'perMinute']), 'perMinute');
-  assert.equal(closest('mxa', ['max']), 'max'); // two neighbours swapped are one mistake
+  assert.equal(closest('mxa', ['max']), 'max'); // two swapped neighbours count as one mistake
   assert.equal(closest('Timeout', ['timeout', 'timeouts']), 'timeout');
   assert.equal(closest('a', ['b']), 'b');
   assert.equal(closest('abc', ['xyz']), undefined);
   assert.equal(closest('abc', []), undefined);
 });
 
-test('readGiven() has what is given and nothing else, and refuses what readOptions() does', () => {
+test('readGiven() returns only the given options, and refuses the same ones as readOptions()', () => {
   const values = readGiven('Thing', { max: 3, note: undefined, fn: undefined, name: '' }, KINDS);
   assert.deepEqual(Object.keys(values), ['max', 'name']);
   assert.deepEqual(values, { max: 3, name: '' });

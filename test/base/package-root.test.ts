@@ -16,14 +16,14 @@ test('packageRoot() is undefined in a bundle, of ES modules or CommonJS', () => 
     assert.equal(packageRoot(own ?? ''), undefined, own);
 });
 
-test('programBeside() is a file in the folder of a module, and undefined in a bundle or when it is absent', () => {
+test('programBeside() returns a file in the folder of a module, and undefined in a bundle or when the file is absent', () => {
   const module = new URL('../../src/db/sqlite/reader.ts', import.meta.url).href;
   assert.equal(programBeside(module, 'reader-process')?.href, new URL('./reader-process.ts', module).href);
   assert.equal(programBeside(module, 'absent'), undefined);
   assert.equal(programBeside(undefined, 'reader-process'), undefined);
 });
 
-test('ownFolders() names dist and src by address and by path', () => {
+test('ownFolders() returns dist and src as URLs and as paths', () => {
   assert.deepEqual(ownFolders('', DIST, false), [
     'file:///a%20b/svc/dist/',
     '/a b/svc/dist/',
@@ -38,7 +38,7 @@ test('ownFolders() names dist and src by address and by path', () => {
   ]);
 });
 
-test('ownFolders() writes Windows paths with drive letter and backslashes', () => {
+test('ownFolders() returns Windows paths with drive letter and backslashes', () => {
   assert.deepEqual(ownFolders('', 'file:///C:/a%20b/svc/dist/base/package-root.js', true), [
     'file:///C:/a%20b/svc/dist/',
     'C:\\a b\\svc\\dist\\',
@@ -47,6 +47,6 @@ test('ownFolders() writes Windows paths with drive letter and backslashes', () =
   ]);
 });
 
-test('ownFolders() is the folder of the bundle when a bundler joined the package with an application', () => {
+test('ownFolders() returns the folder of the bundle when a bundler joined the package with an application', () => {
   assert.deepEqual(ownFolders('', 'file:///app/out/program.mjs', false), ['file:///app/out/', '/app/out/']);
 });

@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { ignore, within } from '../../src/base/promises.ts';
 
-test('within() settles as its promise does, and leaves no timer', async () => {
+test('within() settles like its promise, and leaves no timer', async () => {
   const clock = new ManualClock();
   assert.equal(await within(clock, 10, Promise.resolve('value'), ignore), 'value');
   await assert.rejects(within(clock, 10, Promise.reject(new Error('failed')), ignore), /failed/);
   assert.equal(clock.pending, 0);
 });
 
-test('within() settles with the result of onLate when the time has passed, also with its error', async () => {
+test('within() settles with the result of onLate after the time limit, also with its error', async () => {
   const clock = new ManualClock();
   const never = new Promise<string>(ignore);
   const late = within(clock, 10, never, () => 'late');
@@ -19,7 +19,7 @@ test('within() settles with the result of onLate when the time has passed, also 
   const failed = within(clock, 10, never, () => {
     throw new Error('no answer');
   });
-  failed.catch(ignore); // it rejects while the clock moves
+  failed.catch(ignore); // the promise rejects while the clock moves
   await clock.advance(10);
   await assert.rejects(failed, /no answer/);
   assert.equal(clock.pending, 0);

@@ -11,7 +11,7 @@ cacheBackendContract('MemoryCache', () => {
   return { cache: new MemoryCache({ clock }), pass: (ms) => clock.advance(ms) };
 });
 
-test('MemoryCache forgets the least recently used entry, when it has as many as it may', () => {
+test('MemoryCache evicts the least recently used entry at its maximum number of entries', () => {
   const cache = new MemoryCache({ maxEntries: 3, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c']) cache.set(key, key, 1_000);
   cache.get('a');
@@ -24,7 +24,7 @@ test('MemoryCache forgets the least recently used entry, when it has as many as 
   assert.equal(cache.size, 3);
 });
 
-test('MemoryCache forgets the least recently used entries, when it has as many bytes as it may', () => {
+test('MemoryCache evicts the least recently used entries at its maximum number of bytes', () => {
   const cache = new MemoryCache({ maxBytes: 4_096, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c', 'd']) cache.set(key, 'x'.repeat(400), 1_000);
   assert.equal(cache.size, 4);
@@ -34,7 +34,8 @@ test('MemoryCache forgets the least recently used entries, when it has as many b
     [false, false, true, true, true],
   );
   assert.ok(cache.bytes <= 4_096);
-  cache.set('c', 'x'.repeat(5_000), 1_000); // larger than the whole cache: not kept, and the old value neither
+  // larger than the whole cache: the value is not stored, and the old value is removed
+  cache.set('c', 'x'.repeat(5_000), 1_000);
   assert.equal(cache.get('c'), undefined);
   assert.equal(cache.get('e'), 'x'.repeat(700));
   cache.set('huge', new Uint8Array(5_000), 1_000);
@@ -43,7 +44,7 @@ test('MemoryCache forgets the least recently used entries, when it has as many b
   assert.equal(cache.bytes, 0);
 });
 
-test('MemoryCache copies what a structured clone can hold', () => {
+test('MemoryCache copies values that have a structured clone', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   const cycle: { self?: unknown } = {};
   cycle.self = cycle;
@@ -61,7 +62,7 @@ test('MemoryCache copies what a structured clone can hold', () => {
   }
 });
 
-test('MemoryCache shares no bytes between callers, nor what was kept beside them', () => {
+test('MemoryCache shares no bytes between callers, and exposes no bytes of other values', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   cache.set(
     'value',
@@ -92,7 +93,7 @@ test('MemoryCache shares no bytes between callers, nor what was kept beside them
   }
 });
 
-test('MemoryCache refuses what cannot be copied, and names the way out', () => {
+test('MemoryCache refuses values that cannot be copied, and suggests shareReferences', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   for (const value of [() => 1, { f: () => 1 }, Symbol('s')]) {
     assert.throws(
@@ -105,7 +106,7 @@ test('MemoryCache refuses what cannot be copied, and names the way out', () => {
   }
 });
 
-test('MemoryCache hands out the very object, when references are shared', () => {
+test('MemoryCache returns the stored object itself when references are shared', () => {
   const cache = new MemoryCache({ shareReferences: true, clock: new ManualClock() });
   const [plain, handle] = [{ list: [1] }, { f: () => 1 }];
   cache.set('plain', plain, 1_000);
@@ -115,7 +116,7 @@ test('MemoryCache hands out the very object, when references are shared', () => 
   assert.ok(cache.bytes > 1_024);
 });
 
-test('MemoryCache keeps an entry for ever, when its time is Infinity', async () => {
+test('MemoryCache keeps an entry without limit when its lifetime is Infinity', async () => {
   const clock = new ManualClock();
   const cache = new MemoryCache({ clock });
   cache.set('a', 1, Infinity);
@@ -123,7 +124,7 @@ test('MemoryCache keeps an entry for ever, when its time is Infinity', async () 
   assert.equal(cache.get('a'), 1);
 });
 
-test('MemoryCache reads the clock once a millisecond, however often it is asked', async () => {
+test('MemoryCache reads the clock at most once a millisecond', async () => {
   const clock = new ManualClock();
   let reads = 0;
   const cache = new MemoryCache({
@@ -143,13 +144,13 @@ test('MemoryCache reads the clock once a millisecond, however often it is asked'
   assert.equal(reads, 2);
 });
 
-test('MemoryCache takes the time of the machine, when no clock is given', () => {
+test("MemoryCache uses the machine's time when no clock is given", () => {
   const cache = new MemoryCache();
   cache.set('a', 1, 60_000);
   assert.equal(cache.get('a'), 1);
 });
 
-test('MemoryCache behaves as a plain Map in order of use does, on generated operations', async () => {
+test('MemoryCache behaves like a plain Map in order of use, on generated operations', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

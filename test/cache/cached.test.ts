@@ -17,7 +17,7 @@ interface User {
   tags: string[];
 }
 
-/** A function that is answered by hand. */
+/** A function whose calls the test settles by hand. */
 function manual<A extends readonly unknown[], R>() {
   const calls: { args: A; resolve(value: R): void; reject(error: unknown): void }[] = [];
   const fn = (...args: A): Promise<R> => {
@@ -28,11 +28,11 @@ function manual<A extends readonly unknown[], R>() {
   return { fn, calls };
 }
 
-/** A cache behind a network: every answer is a promise. Values go through JSON. */
+/** A cache across a network: every result is a promise, and values are sent as JSON. */
 class RemoteCache implements CacheBackend {
   readonly values: MemoryCache;
   failing: Error | undefined;
-  /** Each operation waits for it. */
+  /** Each operation waits for this promise. */
   gate: Promise<unknown> = Promise.resolve();
   readonly seen: string[] = [];
   constructor(clock: ManualClock) {
@@ -102,7 +102,7 @@ test('cached() calls the function once for a key, then keeps the result for ttlS
   });
 });
 
-test('cached() keeps results for 60 seconds and 10,000 of them, when nothing else is said', async () => {
+test('cached() keeps up to 10,000 results for 60 seconds by default', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const count = cached(
@@ -123,7 +123,7 @@ test('cached() keeps results for 60 seconds and 10,000 of them, when nothing els
   calls = 0;
   await count(-1);
   assert.equal(calls, 0);
-  await count(10_000); // one too many: the one longest unused goes, which is 0
+  await count(10_000); // one too many: key 0, the least recently used, is evicted
   calls = 0;
   await count(-1);
   assert.equal(calls, 0);
@@ -131,7 +131,7 @@ test('cached() keeps results for 60 seconds and 10,000 of them, when nothing els
   assert.equal(calls, 1);
 });
 
-test('cached() takes maxEntries, and the time of the machine', async () => {
+test("cached() evicts results beyond maxEntries, and uses the machine's time by default", async () => {
   let calls = 0;
   const count = cached(
     (n: number) => {
@@ -144,7 +144,7 @@ test('cached() takes maxEntries, and the time of the machine', async () => {
   assert.equal(calls, 3);
 });
 
-test('cached() makes one call for all who ask at once, and gives each its own object', async () => {
+test('cached() makes one call for all concurrent callers, and gives each its own object', async () => {
   const { fn, calls } = manual<[number], User>();
   const getUser = cached(fn, { clock: new ManualClock() });
   const waiting = [getUser(7), getUser(7), getUser(7), getUser(8)];
@@ -177,7 +177,7 @@ test('cached() makes one call for all who ask at once, and gives each its own ob
   assert.equal(getUser.stats().joined, 2);
 });
 
-test('cached() copies bytes too: no caller sees what another writes into them', async () => {
+test('cached() copies bytes too: no caller sees changes of another', async () => {
   const load = cached(
     () => ({
       bytes: new Uint8Array([1, 2]),
@@ -194,7 +194,7 @@ test('cached() copies bytes too: no caller sees what another writes into them', 
   }
 });
 
-test('cached() with shareReferences gives everybody the very object', async () => {
+test('cached() with shareReferences gives all callers the same object', async () => {
   class Handle {
     call(): string {
       return 'here';
@@ -209,7 +209,7 @@ test('cached() with shareReferences gives everybody the very object', async () =
   assert.equal((await get()).call(), 'here');
 });
 
-test('cached() keeps every kind of result, undefined, null and lists too', async () => {
+test('cached() caches every kind of result, including undefined, null and lists', async () => {
   for (const staleSeconds of [0, 10]) {
     for (const value of [
       undefined,
@@ -242,13 +242,13 @@ test('cached() keeps every kind of result, undefined, null and lists too', async
   }
 });
 
-test('cached() refuses a result that cannot be copied, at the first call already', async () => {
+test('cached() refuses a result that cannot be copied at the first call', async () => {
   for (const value of [{ f: () => 1 }, () => 1, Symbol('s')]) {
     await assert.rejects(cached(() => value, { clock: new ManualClock() })(), { code: 'E_CACHE_VALUE' });
   }
 });
 
-test('cached() tells all who wait of a failure, sync or async, and calls again for the next', async () => {
+test('cached() rejects all waiting callers after a sync or async error, and calls again for the next caller', async () => {
   const failure = new Error('down');
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { clock: new ManualClock() });
@@ -268,7 +268,7 @@ test('cached() tells all who wait of a failure, sync or async, and calls again f
   await assert.rejects(thrower(), failure);
 });
 
-test('cached() with negativeTtlSeconds throws the same failure again, without a call, until its time is over', async () => {
+test('cached() with negativeTtlSeconds throws the same error again without a call until that time is over', async () => {
   const clock = new ManualClock();
   class Missing extends Error {}
   let calls = 0;
@@ -289,7 +289,7 @@ test('cached() with negativeTtlSeconds throws the same failure again, without a 
   assert.equal(calls, 2);
 });
 
-test('cached.delete() and clear() forget a failure that was kept', async () => {
+test('cached.delete() and clear() delete a cached error', async () => {
   for (const forget of ['delete', 'clear'] as const) {
     let calls = 0;
     const load = cached(
@@ -307,7 +307,7 @@ test('cached.delete() and clear() forget a failure that was kept', async () => {
 
 // ── stale results ──
 
-test('cached() with staleSeconds gives the stale result at once, and refreshes it once behind', async () => {
+test('cached() with staleSeconds returns the stale result at once, and refreshes it once in the background', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -334,7 +334,7 @@ test('cached() with staleSeconds gives the stale result at once, and refreshes i
   });
 });
 
-test('cached() calls again and waits, when a result is older than ttlSeconds and staleSeconds together', async () => {
+test('cached() calls again and waits when a result is older than ttlSeconds plus staleSeconds', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const load = cached(() => ++calls, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -343,7 +343,7 @@ test('cached() calls again and waits, when a result is older than ttlSeconds and
   assert.equal(await load(), 2);
 });
 
-test('cached() waits for a refresh that is under way, when the stale result has come to its end', async () => {
+test('cached() waits for a running refresh when staleSeconds are over', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -359,7 +359,7 @@ test('cached() waits for a refresh that is under way, when the stale result has 
   assert.deepEqual(await waiting, ['two', 'two']);
 });
 
-test('cached() logs a refresh that fails, goes on with the stale result, and tries again a second later', async () => {
+test('cached() logs a failed refresh, keeps returning the stale result, and tries again a second later', async () => {
   const clock = new ManualClock();
   const { log, lines } = collected();
   let calls = 0;
@@ -386,7 +386,7 @@ test('cached() logs a refresh that fails, goes on with the stale result, and tri
   assert.deepEqual([await load(), calls], [3, 3]);
 });
 
-test('cached() with a refresh that goes on gives a caller with a signal the stale result, and the refresh a signal of its own', async () => {
+test('cached() returns the stale result to a caller with a signal, and gives the refresh a signal of its own', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -403,9 +403,9 @@ test('cached() with a refresh that goes on gives a caller with a signal the stal
   assert.equal(await load(new AbortController().signal), 'two');
 });
 
-// ── forgetting ──
+// ── deleting ──
 
-test('cached.delete() forgets the result for its arguments alone, and says whether there was one', async () => {
+test('cached.delete() deletes the result for its arguments only, and returns whether there was one', async () => {
   let calls = 0;
   const load = cached(
     (n: number) => {
@@ -422,7 +422,7 @@ test('cached.delete() forgets the result for its arguments alone, and says wheth
   assert.equal(calls, 3);
 });
 
-test('cached.delete() and clear() keep out the result of a call that had begun before', async () => {
+test('cached.delete() and clear() discard the result of a call that was running', async () => {
   for (const forget of ['delete', 'clear'] as const) {
     const { fn, calls } = manual<[], string>();
     const load = cached(fn, { clock: new ManualClock() });
@@ -439,7 +439,7 @@ test('cached.delete() and clear() keep out the result of a call that had begun b
   }
 });
 
-test('cached.delete() keeps out the failure, too, of a call that had begun before', async () => {
+test('cached.delete() also discards the error of a call that was running', async () => {
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { negativeTtlSeconds: 60, clock: new ManualClock() });
   const before = load();
@@ -451,7 +451,7 @@ test('cached.delete() keeps out the failure, too, of a call that had begun befor
   assert.equal(await after, 'new');
 });
 
-test("cached.clear() forgets only what is the function's own, of a backend that it shares", async () => {
+test("cached.clear() deletes only the function's own results in a shared backend", async () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   let calls = 0;
   const one = cached(() => ++calls, { backend, name: 'one' });
@@ -463,7 +463,7 @@ test("cached.clear() forgets only what is the function's own, of a backend that 
 
 // ── backends ──
 
-test('cached() makes one call through a backend that takes its time, however long the lookup and the writing', async () => {
+test('cached() makes one call while an asynchronous backend reads and writes', async () => {
   const clock = new ManualClock();
   const backend = new RemoteCache(clock);
   const { fn, calls } = manual<[number], User>();
@@ -480,7 +480,7 @@ test('cached() makes one call through a backend that takes its time, however lon
   calls[0]!.resolve({ id: 1, tags: [] });
   const users = await Promise.all(early);
   await turn();
-  const late = await getUser(1); // it is not written yet
+  const late = await getUser(1); // the result is not written yet
   assert.equal(calls.length, 1);
   writing.resolve();
   await turn();
@@ -500,7 +500,7 @@ test('cached() makes one call through a backend that takes its time, however lon
   });
 });
 
-test('cached() keeps undefined and lists in a backend that knows JSON only', async () => {
+test('cached() stores undefined and lists in a backend that only supports JSON', async () => {
   for (const value of [undefined, [1, 'a'], []]) {
     const clock = new ManualClock();
     let calls = 0;
@@ -518,7 +518,7 @@ test('cached() keeps undefined and lists in a backend that knows JSON only', asy
   }
 });
 
-test('cached.delete() waits for the writing of a result, so that nothing is written after it', async () => {
+test('cached.delete() waits for a running write, so that no result is written afterwards', async () => {
   const clock = new ManualClock();
   const backend = new RemoteCache(clock);
   const load = cached(() => 'old', { backend, name: 'n', clock });
@@ -540,7 +540,7 @@ test('cached.delete() waits for the writing of a result, so that nothing is writ
   assert.deepEqual(backend.seen, ['get n:', 'set n:', 'delete n:']);
 });
 
-test('cached() takes a backend that fails for one that has nothing, counts it, and logs it once a minute', async () => {
+test('cached() treats a failing backend as empty, counts the failures, and logs one per minute', async () => {
   const clock = new ManualClock();
   const { log, lines } = collected();
   const backend = new RemoteCache(clock);
@@ -561,11 +561,12 @@ test('cached() takes a backend that fails for one that has nothing, counts it, a
   await load();
   assert.equal(lines.length, 2);
   assert.equal(lines[1]!['failures'], 5);
-  await assert.rejects(load.delete(), /connection refused/); // the caller must know
+  // the caller of delete() must know about the failure
+  await assert.rejects(load.delete(), /connection refused/);
   await assert.rejects(load.clear(), /connection refused/);
 });
 
-test('cached() takes a backend that throws at once for one that has nothing', async () => {
+test('cached() treats a backend that throws synchronously as empty', async () => {
   const { log } = collected();
   const refuse = (): never => {
     throw new Error('broken');
@@ -580,12 +581,12 @@ test('cached() takes a backend that throws at once for one that has nothing', as
   assert.equal(load.stats().backendFailures, 4);
 });
 
-test('cached() does not wait longer than backendTimeoutMs for a backend', async () => {
+test('cached() waits at most backendTimeoutMs for a backend', async () => {
   const clock = new ManualClock();
   const { log, lines } = collected();
   const backend = new RemoteCache(clock);
   backend.gate = new Promise(() => {
-    /* never */
+    /* never resolves */
   });
   let calls = 0;
   const load = cached(() => ++calls, { backend, name: 'n', backendTimeoutMs: 50, log, clock });
@@ -594,7 +595,7 @@ test('cached() does not wait longer than backendTimeoutMs for a backend', async 
   assert.equal(calls, 0);
   await clock.advance(1);
   assert.equal(await waiting, 1);
-  assert.equal(await load(), 1); // it is still being written
+  assert.equal(await load(), 1); // the write is still in progress
   await clock.advance(50);
   assert.equal(load.stats().backendFailures, 2);
   void load();
@@ -607,7 +608,7 @@ test('cached() does not wait longer than backendTimeoutMs for a backend', async 
   assert.equal(clock.pending, 0);
 });
 
-test('cached() takes what it has not written for nothing', async () => {
+test('cached() ignores values of the backend that it has not written', async () => {
   for (const stored of [['x', 1], [1, 2, 3], []]) {
     const backend = new MemoryCache({ clock: new ManualClock() });
     backend.set('n:', stored, 1_000);
@@ -617,7 +618,7 @@ test('cached() takes what it has not written for nothing', async () => {
 
 // ── signals ──
 
-test('cached() lets a caller leave by its AbortSignal, and the others go on', async () => {
+test('cached() lets a caller leave by its AbortSignal while the others continue', async () => {
   const { fn, calls } = manual<[number, AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -634,7 +635,7 @@ test('cached() lets a caller leave by its AbortSignal, and the others go on', as
   assert.equal(calls.length, 1);
 });
 
-test('cached() ends a call when the last who waits has left; the next begins another, and no failure is kept', async () => {
+test('cached() aborts a call when its last caller has left; the next caller starts another, and no error is cached', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { negativeTtlSeconds: 60, clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -653,7 +654,7 @@ test('cached() ends a call when the last who waits has left; the next begins ano
   assert.equal(await next, 'second');
 });
 
-test('cached() goes on for a caller without a signal, when those with one have left', async () => {
+test('cached() continues for a caller without a signal after callers with a signal have left', async () => {
   const { fn, calls } = manual<[AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const one = new AbortController();
@@ -667,7 +668,7 @@ test('cached() goes on for a caller without a signal, when those with one have l
   );
 });
 
-test('cached() refuses a caller whose signal has aborted already, and calls nothing', async () => {
+test('cached() rejects a caller whose signal is already aborted, without a call', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
   await assert.rejects(
     cached(fn, { clock: new ManualClock() })(AbortSignal.abort(new Error('gone'))),
@@ -676,7 +677,7 @@ test('cached() refuses a caller whose signal has aborted already, and calls noth
   assert.equal(calls.length, 0);
 });
 
-test('cached() tells a caller with a signal of a failure', async () => {
+test('cached() rejects a caller with a signal when the function fails', async () => {
   const load = cached(
     (_signal: AbortSignal): string => {
       throw new Error('down');
@@ -706,7 +707,7 @@ test('cached() beyond maxFlights starts unshared calls, refuses none, and refres
 
 // ── keys ──
 
-test('cached() takes what its key function says', async () => {
+test('cached() uses the key that its key function returns', async () => {
   let calls = 0;
   const load = cached(
     (user: { id: number; call(): void }) => {
@@ -734,7 +735,7 @@ test('cached() takes what its key function says', async () => {
   );
 });
 
-test('cached() refuses arguments that make no key, says which, and names the option key', async () => {
+test('cached() refuses arguments that make no key, and names the argument and the option key', async () => {
   const load = cached((..._args: unknown[]) => 1, { clock: new ManualClock() });
   class Point {
     x = 1;
@@ -745,9 +746,9 @@ test('cached() refuses arguments that make no key, says which, and names the opt
     [[() => 1], /argument 1 is a function/],
     [[1, Symbol('s')], /argument 2 is a symbol/],
     [[{ a: [0, new Point()] }], /argument 1\.a\[1\] is an instance of Point/],
-    [[cycle], /contains itself, or is nested deeper than 32 levels/],
+    [[cycle], /is cyclic, or is nested deeper than 32 levels/],
     [[new Map()], /an instance of Map/],
-    [[{ [Symbol('s')]: 1 }], /named by a symbol/],
+    [[{ [Symbol('s')]: 1 }], /whose key is a symbol/],
     [[Object.create({ inherited: 1 })], /an instance of Object/],
     [[Object.create(Object.create(null))], /a class without a name/],
   ] as const) {
@@ -763,7 +764,7 @@ test('cached() refuses arguments that make no key, says which, and names the opt
   );
 });
 
-test('cached() tells different arguments apart, and the same in another order of members not', async () => {
+test('cached() distinguishes different arguments, and ignores the order of members', async () => {
   let calls = 0;
   const load = cached((..._args: unknown[]) => ++calls, { clock: new ManualClock() });
   const different: unknown[][] = [
@@ -820,7 +821,7 @@ test('cached() tells different arguments apart, and the same in another order of
   assert.equal(await load(Object.assign(Object.create(null), { a: 1 })), await load({ a: 1 }));
 });
 
-test('cached() tells generated arguments apart exactly where they differ', async () => {
+test('cached() gives generated arguments equal keys only if they are equal', async () => {
   const load = cached((value: unknown) => JSON.stringify(value), {
     maxEntries: 100_000,
     clock: new ManualClock(),
@@ -883,7 +884,7 @@ test('cached() refuses options out of range, and a backend without a name', () =
   });
 });
 
-test('cached() logs to standard error, when no logger is given', async () => {
+test('cached() logs to standard error when no logger is given', async () => {
   const script = `
     import { cached } from './src/cache/cached.ts';
     const refuse = () => { throw new Error('broken'); };
@@ -904,7 +905,7 @@ test('cached() keeps the types of parameters and result', async () => {
   assert.deepEqual(user.tags, ['deep']);
   const flag: boolean = await getUser.delete(1, true);
   assert.equal(flag, true);
-  // @ts-expect-error a text is no number
+  // @ts-expect-error a text is not a number
   await getUser('1').catch(() => undefined);
   const plain: number = await cached((n: number) => n)(1);
   assert.equal(plain, 1);

@@ -1,5 +1,6 @@
 /**
- * Rate limits over records: the contract of every RateLimitStore, in memory and in a database, and several processes.
+ * Rate limits over records: the contract of every RateLimitStore in memory and in a database, and concurrent
+ * processes.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -29,7 +30,7 @@ rateLimitStoreContract('RecordRateLimitStore over SQLite', async () => {
   };
 });
 
-test('Attempts at one bucket that come at once are counted one by one', async () => {
+test('RecordRateLimitStore counts concurrent attempts at one bucket one by one', async () => {
   const clock = new ManualClock();
   await using database = await openDatabase('sqlite::memory:');
   const records = new DatabaseRecordStore(database, { clock });
@@ -41,7 +42,7 @@ test('Attempts at one bucket that come at once are counted one by one', async ()
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 20);
 });
 
-test('A clock that was set back locks a client out for one period at most', async () => {
+test('RecordRateLimitStore locks a client out for one period at most after the clock is set back', async () => {
   const clock = new ManualClock();
   const store = new RecordRateLimitStore(new MemoryRecordStore({ clock }), { clock });
   const rule = { limit: 1, periodMs: 1_000 };

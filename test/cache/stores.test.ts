@@ -21,7 +21,7 @@ roomBusContract('MemoryRoomBus', () => {
   return { here: bus, there: bus, settle: () => undefined };
 });
 
-test('StoreFull is an answer 503', () => {
+test('StoreFull is an HTTPException with status 503', () => {
   const error = new StoreFull();
   assert.ok(error instanceof HTTPException);
   assert.equal(error.status, 503);
@@ -31,7 +31,7 @@ test('StoreFull is an answer 503', () => {
   });
 });
 
-test('MemoryRecordStore refuses a record with StoreFull while all it holds are live, and loses none', () => {
+test('MemoryRecordStore throws StoreFull for a new record while all its records are live, and loses none', () => {
   const store = new MemoryRecordStore({ maxRecords: 3, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c']) store.set(key, key, 1_000);
   assert.throws(() => store.set('d', 'd', 1_000), StoreFull);
@@ -47,7 +47,7 @@ test('MemoryRecordStore refuses a record with StoreFull while all it holds are l
   assert.equal(store.get('d'), 'd');
 });
 
-test('MemoryRecordStore makes room of what has expired, wherever it stands', async () => {
+test('MemoryRecordStore removes expired records to make room, wherever they are in the heap', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ maxRecords: 4, clock });
   store.set('long', '', 10_000);
@@ -62,7 +62,7 @@ test('MemoryRecordStore makes room of what has expired, wherever it stands', asy
   );
 });
 
-test('MemoryRecordStore sweeps two expired records with each write, never all at once', async () => {
+test('MemoryRecordStore removes at most two expired records with each write', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ clock });
   for (let index = 0; index < 100; index++) store.set(`${index}`, '', 100);
@@ -72,7 +72,7 @@ test('MemoryRecordStore sweeps two expired records with each write, never all at
   assert.equal(store.size, 99);
 });
 
-test('MemoryRecordStore behaves as a plain Map with deadlines does, on generated operations', async () => {
+test('MemoryRecordStore behaves like a plain Map with deadlines, on generated operations', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -119,14 +119,14 @@ test('MemoryRecordStore behaves as a plain Map with deadlines does, on generated
   }
 });
 
-test('the memory stores refuse unknown options and bounds out of range', () => {
+test('the memory stores refuse unknown options and limits out of range', () => {
   const code = (expected: string) => (error: unknown) => error instanceof SvcError && error.code === expected;
   assert.throws(() => new MemoryRecordStore({ maxRecords: 0 }), code('E_OPTION_RANGE'));
   assert.throws(() => new MemoryRateLimitStore({ maxBuckets: 1.5 }), code('E_OPTION_RANGE'));
   assert.throws(() => new MemoryRateLimitStore({ buckets: 1 } as object), code('E_OPTION_UNKNOWN'));
 });
 
-test('MemoryRecordStore and MemoryRateLimitStore take the time of the machine, when no clock is given', () => {
+test("MemoryRecordStore and MemoryRateLimitStore use the machine's time when no clock is given", () => {
   const store = new MemoryRecordStore();
   store.set('a', 'b', 60_000);
   assert.equal(store.get('a'), 'b');
@@ -139,7 +139,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
     const clock = new ManualClock();
     const store = new MemoryRateLimitStore({ clock });
     const rule = { limit: 1 + random(1_000), periodMs: 1 + random(100_000) };
-    // all in units of 1 / limit ms: one interval is periodMs, one period is limit * periodMs
+    // all values in units of 1 / limit ms: one interval is periodMs, one period is limit * periodMs
     const [limit, interval] = [BigInt(rule.limit), BigInt(rule.periodMs)];
     const period = limit * interval;
     const arrival = new Map<string, bigint>();
@@ -168,30 +168,32 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('MemoryRateLimitStore gives up the bucket that is soonest as good as new', async () => {
+test('MemoryRateLimitStore evicts the bucket that is full again first', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
   for (let index = 0; index < 100; index++) store.take(`k${index}`, rule, index === 40 ? 1 : 50);
   store.take('new', rule);
   assert.equal(store.size, 100);
-  assert.equal(store.take('k0', rule, 0).remaining, 50); // the oldest, and still there
+  assert.equal(store.take('k0', rule, 0).remaining, 50); // the oldest bucket is still stored
   assert.equal(store.take('k41', rule, 0).remaining, 50);
   await clock.advance(100_000);
   assert.equal(store.take('k40', rule).remaining, 99);
-  assert.equal(store.take('fresh', rule).remaining, 99); // the replaceable ones are full: nothing to inherit
+  // the replaceable buckets are full, so the new one inherits nothing
+  assert.equal(store.take('fresh', rule).remaining, 99);
   assert.equal(store.size, 100);
 });
 
-test('A flood of other keys resets no bucket that is used up, as long as it has not used up all others', () => {
+test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys that has not used up all others', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
-  for (let index = 0; index < 400; index++) assert.equal(store.take(`other ${index}`, rule).isAllowed, true); // new ones are always let in
+  // new keys are always accepted
+  for (let index = 0; index < 400; index++) assert.equal(store.take(`other ${index}`, rule).isAllowed, true);
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('Two keys that take turns in a memory full of used buckets do not reset each other', async () => {
+test('MemoryRateLimitStore does not reset two alternating keys when it is full of used buckets', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -205,7 +207,7 @@ test('Two keys that take turns in a memory full of used buckets do not reset eac
   assert.equal(allowed, 1);
 });
 
-test('A flood that uses up every bucket wins one attempt for as many as there are buckets', async () => {
+test('MemoryRateLimitStore gives a flood that uses up every bucket one attempt for as many as there are buckets', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -223,7 +225,7 @@ test('A flood that uses up every bucket wins one attempt for as many as there ar
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('MemoryRateLimitStore with a bound is as one without while all fit, on generated attempts', async () => {
+test('MemoryRateLimitStore with a limit behaves like one without while all buckets fit, on generated attempts', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -242,14 +244,14 @@ test('MemoryRateLimitStore with a bound is as one without while all fit, on gene
   }
 });
 
-test('MemoryRateLimitStore stores no client for a refused or read-only attempt', () => {
+test('MemoryRateLimitStore stores no bucket for a refused or read-only attempt', () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   store.take('a', { limit: 1, periodMs: 1_000 }, 2);
   store.take('b', { limit: 1, periodMs: 1_000 }, 0);
   assert.equal(store.size, 0);
 });
 
-test('MemoryRoomBus serves every subscriber, and throws the first error afterwards', () => {
+test('MemoryRoomBus calls every subscriber, and throws the first error afterwards', () => {
   const bus = new MemoryRoomBus();
   const got: number[] = [];
   bus.subscribe(() => {
@@ -263,7 +265,7 @@ test('MemoryRoomBus serves every subscriber, and throws the first error afterwar
   assert.deepEqual(got, [3]);
 });
 
-test('MemoryRoomBus delivers no frame to subscribers that left or came during its delivery', () => {
+test('MemoryRoomBus delivers no frame to subscribers that left or joined during its delivery', () => {
   const bus = new MemoryRoomBus();
   const got: string[] = [];
   bus.subscribe(() => {

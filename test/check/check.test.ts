@@ -310,7 +310,7 @@ test('findings of a middleware have the place where it was put to use', () => {
   };
   assert.deepEqual(
     about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]),
-    [['middleware csrf', 'Register it: app.use(new SessionMiddleware())']],
+    [['middleware csrf', 'Register the middleware: app.use(new SessionMiddleware())']],
   );
 });
 

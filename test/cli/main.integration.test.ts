@@ -284,7 +284,7 @@ test('svc run prints every mistake between declarations with file and line, stat
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Mend what each finding names; "svc check" prints the same list with remedies\n$/,
+    /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Correct each finding; "svc check" prints the same list with remedies\n$/,
   );
 });
 
@@ -386,7 +386,7 @@ test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) 
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that as well;`;
+    `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that permission as well;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],

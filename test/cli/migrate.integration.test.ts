@@ -121,7 +121,7 @@ test('svc migrate tells with status 1 what fails, with its remedy, and which fil
   );
   const absent = await svc(['migrate', 'status', 'app.ts'], { cwd, env: { FOLDER: 'absent' } });
   assert.equal(absent.status, 1);
-  assert.match(absent.stderr, /Cannot read the migrations in "absent": there is no such folder/);
+  assert.match(absent.stderr, /Cannot read the migrations in "absent": the folder does not exist/);
 });
 
 test('svc migrate does not start an application that starts itself when it is imported', async (t) => {
@@ -289,7 +289,7 @@ test('svc check --live finds pending, changed and unfinished migrations, and a d
   assert.deepEqual(await live(), ['SVC402 database database: 0002_owner has changed since it was applied']);
   assert.match(
     (await live({ FOLDER: 'absent' }))[0]!,
-    /^SVC402 database database: its migrations cannot be read: .*there is no such folder/,
+    /^SVC402 database database: its migrations cannot be read: .*the folder does not exist/,
   );
   assert.match(
     (await live({ SECOND: 'no/such' })).join(),

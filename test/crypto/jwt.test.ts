@@ -23,10 +23,10 @@ const CLAIMS = `{"sub":"ada","exp":${now + 60}}`;
 
 const encode = (text: string | Uint8Array): string => Buffer.from(text).toString('base64url');
 const decode = (segment: string): unknown => JSON.parse(Buffer.from(segment, 'base64url').toString());
-/** A token of these very segments, with a right MAC. */
+/** Returns a token of these segments, with a valid MAC. */
 const signed = (header: string, claims: string, secret = SECRET, hash = 'sha256'): string =>
   `${header}.${claims}.${createHmac(hash, secret).update(`${header}.${claims}`).digest('base64url')}`;
-/** A token of these very texts, with a right MAC. */
+/** Returns a token of these header and claims texts, with a valid MAC. */
 const forge = (header: string, claims: string | Uint8Array = CLAIMS, secret = SECRET): string =>
   signed(encode(header), encode(claims), secret);
 const verify = (
@@ -34,10 +34,10 @@ const verify = (
   options: VerifyTokenOptions = {},
   secret: Secrets = SECRET,
 ): Record<string, unknown> => verifyToken(token, secret, { clock, ...options });
-/** Claims beside `sub` and `exp`. */
+/** Further claims after `sub` and `exp`. */
 const withClaims = (more: string): string => forge(HEADER, `{"sub":"ada","exp":${now + 60},${more}}`);
 
-/** Refused by verifyToken(), for this reason. */
+/** Asserts that verifyToken() refuses a token for this reason. */
 function refused(
   token: unknown,
   reason?: TokenRefusal,
@@ -55,7 +55,7 @@ function refused(
   );
 }
 
-test('the tokens of these tests are accepted when nothing is wrong with them', () => {
+test('the tokens of these tests are accepted without their defect', () => {
   assert.deepEqual(verify(forge(HEADER)), { sub: 'ada', exp: now + 60 });
   assert.deepEqual(verify(forge('{"alg":"HS256"}')), { sub: 'ada', exp: now + 60 });
   assert.deepEqual(verify(withClaims('"n":[1,{"a":null}]')), {
@@ -65,7 +65,7 @@ test('the tokens of these tests are accepted when nothing is wrong with them', (
   });
 });
 
-test('verifyToken() reads the token of RFC 7515 A.1, whose key is no text', () => {
+test('verifyToken() reads the token of RFC 7515 A.1, whose key is binary', () => {
   const token =
     'eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
   const key = Buffer.from(
@@ -74,7 +74,8 @@ test('verifyToken() reads the token of RFC 7515 A.1, whose key is no text', () =
   );
   const [header, claims, mac] = token.split('.') as [string, string, string];
   assert.equal(createHmac('sha256', key).update(`${header}.${claims}`).digest('base64url'), mac);
-  // equal header and claims with white space, under a text secret; without a subject, so the last check refuses it
+  // equal header and claims with white space, signed with a text secret; the missing subject makes the last
+  // check refuse it
   refused(signed(header, claims), 'subject');
   const withSubject = encode(
     Buffer.from(claims, 'base64url').toString().replace('"joe"', '"joe",\r\n "sub":"joe"'),
@@ -115,7 +116,7 @@ for (const [name, key, data, mac] of [
     '9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2',
   ],
 ] as const) {
-  test(`HMAC-SHA-256 is that of RFC 4231, case ${name}`, () =>
+  test(`HMAC-SHA-256 matches RFC 4231, case ${name}`, () =>
     assert.equal(createHmac('sha256', key).update(data).digest('hex'), mac));
 }
 
@@ -150,11 +151,11 @@ test('createToken() writes alg and typ, sub, iat and exp, and kid for a ring onl
     sub: 'ada',
     iat: now,
     exp: now + 900,
-  }); // whole seconds
+  }); // seconds without fractions
   clock.advance(-999);
 });
 
-test('createToken() writes issuer, audience, type, id and claims, and verifyToken() gives them back', () => {
+test('createToken() writes issuer, audience, type, id and claims, and verifyToken() returns them', () => {
   const token = createToken('ada', SECRET, {
     issuer: 'https://id.example',
     audience: ['a', 'b'],
@@ -181,10 +182,10 @@ test('createToken() writes issuer, audience, type, id and claims, and verifyToke
     type: 'at+jwt',
   });
   assert.deepEqual(claims, expected);
-  assert.equal(claims.scopes[0], 'read'); // typed
+  assert.equal(claims.scopes[0], 'read'); // the result has the type of the claims
 });
 
-test('createToken() makes ids of 128 random bits on demand only', () => {
+test('createToken() adds an id of 128 random bits only on request', () => {
   const ids = Array.from(
     { length: 50 },
     () => verifyToken(createToken('ada', SECRET, { id: true }), SECRET).jti!,
@@ -195,7 +196,7 @@ test('createToken() makes ids of 128 random bits on demand only', () => {
   assert.equal(verifyToken(createToken('ada', SECRET), SECRET).jti, undefined);
 });
 
-test('createToken() refuses a subject that is missing, empty, null or no text', () => {
+test('createToken() refuses a subject that is missing, empty, null or not a text', () => {
   for (const sub of [undefined, '', null, 1, {}, ['ada'], 'half \ud800 of a pair']) {
     assert.throws(() => createToken(sub as string, SECRET), {
       name: 'SvcError',
@@ -205,7 +206,7 @@ test('createToken() refuses a subject that is missing, empty, null or no text', 
   }
 });
 
-test('createToken() refuses a lifetime that is no number of seconds ahead', () => {
+test('createToken() refuses a lifetime that is not a positive number of seconds', () => {
   for (const expiresInSeconds of [0, -1, NaN, Infinity, 0.5, '60', null, 315_360_001]) {
     assert.throws(() => createToken('ada', SECRET, { expiresInSeconds: expiresInSeconds as number }), {
       code: 'E_OPTION_RANGE',
@@ -242,7 +243,7 @@ test('createToken() writes claims of any length and script', () => {
   }
 });
 
-test('createToken() refuses claims that JSON cannot write, and takes of an object its own members only', () => {
+test('createToken() refuses claims that JSON cannot represent, and only reads own members of an object', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   for (const claims of [
@@ -279,7 +280,7 @@ test('createToken() refuses claims that JSON cannot write, and takes of an objec
   );
 });
 
-test('createToken() and verifyToken() name the options that they do not know, and the values that do not fit', () => {
+test('createToken() and verifyToken() refuse unknown options and invalid values, and name them', () => {
   assert.throws(() => createToken('ada', SECRET, { expiresIn: 60 } as object), {
     code: 'E_OPTION_UNKNOWN',
     message: /"expiresIn": did you mean "expiresInSeconds"\?/,
@@ -312,7 +313,7 @@ test('createToken() and verifyToken() name the options that they do not know, an
     assert.throws(() => verify('', bad as object), { code: 'E_OPTION_RANGE' });
 });
 
-test('verifyToken() refuses anything that has not three segments, and anything that is no text', () => {
+test('verifyToken() refuses values that are not texts of three segments', () => {
   const token = forge(HEADER);
   const [header, claims, mac] = token.split('.') as [string, string, string];
   for (const wrong of [
@@ -356,18 +357,19 @@ test('verifyToken() refuses "alg":"none" in any case, with a MAC and without', (
   }
 });
 
-test('verifyToken() refuses HS384 and HS512 with a right MAC of the same secret', () => {
+test('verifyToken() refuses HS384 and HS512 with a valid MAC of the same secret', () => {
   for (const [alg, hash] of [
     ['HS384', 'sha384'],
     ['HS512', 'sha512'],
   ] as const) {
     refused(signed(encode(`{"alg":"${alg}"}`), encode(CLAIMS), SECRET, hash));
     refused(forge(`{"alg":"${alg}"}`), 'algorithm');
-    refused(signed(encode(HEADER), encode(CLAIMS), SECRET, hash), 'form'); // HS256 is said, the MAC is longer
+    // the header says HS256, but the MAC is longer
+    refused(signed(encode(HEADER), encode(CLAIMS), SECRET, hash), 'form');
   }
 });
 
-test('verifyToken() refuses asymmetric algorithms, signed with their key or with an HMAC keyed by the public one', () => {
+test('verifyToken() refuses asymmetric algorithms, signed with their key or with an HMAC keyed by the public key', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = publicKey.export({ type: 'spki', format: 'pem' }) as string;
   for (const alg of ['RS256', 'ES256', 'PS256', 'EdDSA']) {
@@ -395,7 +397,7 @@ test('verifyToken() refuses an algorithm that is missing or not exactly "HS256"'
   refused(forge('{}'), 'algorithm');
 });
 
-test('A polluted prototype lends a header no algorithm, and claims no subject', () => {
+test('verifyToken() ignores an algorithm and a subject in a polluted prototype', () => {
   Object.defineProperty(Object.prototype, 'alg', { value: 'HS256', enumerable: true, configurable: true });
   Object.defineProperty(Object.prototype, 'sub', { value: 'eve', enumerable: true, configurable: true });
   try {
@@ -455,15 +457,16 @@ test('verifyToken() refuses keys and addresses of keys in the header, and opens 
   const jwk = JSON.stringify(publicKey.export({ format: 'jwk' }));
   for (const member of [`"jwk":${jwk}`, `"jku":"${url}"`, `"x5u":"${url}"`, '"x5c":["MIIB"]']) {
     const text = `${encode(`{"alg":"RS256",${member}}`)}.${encode(CLAIMS)}`;
-    refused(`${text}.${createSign('sha256').update(text).sign(privateKey, 'base64url')}`, 'form'); // an RSA signature is longer than a MAC
+    // an RSA signature is longer than a MAC
+    refused(`${text}.${createSign('sha256').update(text).sign(privateKey, 'base64url')}`, 'form');
     refused(forge(`{"alg":"HS256","kid":"${url}",${member}}`));
   }
   await fetch(url);
-  assert.equal(connections.length, 1); // the one just made
+  assert.equal(connections.length, 1); // the token created above
   server.closeAllConnections();
 });
 
-test('verifyToken() refuses the same members beside a right MAC', () => {
+test('verifyToken() refuses keys and addresses of keys in the header even with a valid MAC', () => {
   for (const member of [
     '"jwk":{"kty":"oct","k":"AAAA"}',
     '"jku":"https://keys.example"',
@@ -473,7 +476,7 @@ test('verifyToken() refuses the same members beside a right MAC', () => {
     refused(forge(`{"alg":"HS256",${member}}`), 'header');
 });
 
-test('verifyToken() refuses a kid that it does not know, whatever it looks like', () => {
+test('verifyToken() refuses an unknown kid, whatever its form', () => {
   for (const kid of [
     '"unknown"',
     '""',
@@ -490,10 +493,11 @@ test('verifyToken() refuses a kid that it does not know, whatever it looks like'
     refused(forge(`{"alg":"HS256","kid":${kid}}`), 'key');
   refused(forge(`{"alg":"HS256","kid":"${'k'.repeat(700)}"}`), 'key');
   refused(forge(`{"alg":"HS256","kid":"${'k'.repeat(10_000)}"}`), 'length');
-  refused(forge(`{"alg":"HS256","kid":"${'k'.repeat(10_000)}"}`), 'header', { maxLength: 100_000 }); // before its JSON is read
+  // refused before its JSON is parsed
+  refused(forge(`{"alg":"HS256","kid":"${'k'.repeat(10_000)}"}`), 'header', { maxLength: 100_000 });
 });
 
-test('verifyToken() tries each key of a ring for a token that names none', () => {
+test('verifyToken() tries each key of a ring for a token without a kid', () => {
   for (const secret of [SECRET, OTHER])
     assert.equal(verify(forge(HEADER, CLAIMS, secret), {}, [SECRET, OTHER])['sub'], 'ada');
   refused(forge(HEADER, CLAIMS, 'a third secret that nobody has put into the ring'), 'signature', {}, [
@@ -502,7 +506,7 @@ test('verifyToken() tries each key of a ring for a token that names none', () =>
   ]);
 });
 
-test('A token that names a key is tried with that key only', () => {
+test('verifyToken() tries a token with a kid with that key only', () => {
   const [first, second] = Keyring.of([SECRET, OTHER]).keys;
   refused(forge(`{"alg":"HS256","kid":"${first!.id}"}`, CLAIMS, OTHER), 'signature', {}, [SECRET, OTHER]);
   assert.equal(
@@ -511,7 +515,7 @@ test('A token that names a key is tried with that key only', () => {
   );
 });
 
-test('A token of the previous key is accepted while that key is in the ring, and no longer', () => {
+test('verifyToken() accepts a token of the previous key only while that key is in the ring', () => {
   const ofRing = createToken('ada', [OTHER, 'the secret before that one, which is long enough'], { clock });
   const ofOne = createToken('ada', OTHER, { clock });
   for (const token of [ofRing, ofOne]) {
@@ -548,7 +552,7 @@ test('verifyToken() requires the given type, with or without application/, in an
   );
 });
 
-test('verifyToken() without a type takes JWT or none, and nothing that is a token of another kind', () => {
+test('verifyToken() without a required type accepts JWT or no type, and refuses tokens of other kinds', () => {
   for (const typ of [
     '"dpop+jwt"',
     '"logout+jwt"',
@@ -572,11 +576,11 @@ test('verifyToken() refuses nested, compressed and encrypted tokens', () => {
     refused(forge(`{"alg":"HS256",${member}}`), 'header');
 });
 
-test('a header member without meaning here is passed over (RFC 7515 §4)', () => {
+test('verifyToken() ignores unknown header members (RFC 7515 §4)', () => {
   assert.equal(verify(forge('{"alg":"HS256","x":{"y":[1]},"iss":"a"}'))['sub'], 'ada');
 });
 
-test('verifyToken() refuses a member that comes twice, at any depth and however it is written', () => {
+test('verifyToken() refuses a repeated member, at any depth and in any spelling', () => {
   for (const header of [
     '{"alg":"HS256","alg":"HS256"}',
     '{"alg":"none","alg":"HS256"}',
@@ -604,7 +608,7 @@ test('verifyToken() refuses a member that comes twice, at any depth and however 
     refused(withClaims(more), 'payload');
 });
 
-test('Equal names in different objects, and text that only looks like names, are no repetition', () => {
+test('verifyToken() accepts equal names in different objects, and values that look like names', () => {
   for (const more of [
     '"a":{"sub":1,"exp":{"sub":2}}',
     '"a":[{"b":1},{"b":2}]',
@@ -619,7 +623,7 @@ test('Equal names in different objects, and text that only looks like names, are
     assert.equal(verify(withClaims(more))['sub'], 'ada', more);
 });
 
-test('verifyToken() refuses header and payload that are not one JSON object', () => {
+test('verifyToken() refuses a header or payload that is not one JSON object', () => {
   const texts = [
     '[]',
     '"a"',
@@ -645,7 +649,8 @@ test('verifyToken() refuses header and payload that are not one JSON object', ()
     if (text !== '') refused(forge(text), 'header');
     if (text !== '') refused(forge(HEADER, text), 'payload');
   }
-  assert.equal(verify(forge(' {"alg":"HS256"}\n', ` ${CLAIMS}\r\n`))['sub'], 'ada'); // white space around is JSON
+  // white space around the object is valid JSON
+  assert.equal(verify(forge(' {"alg":"HS256"}\n', ` ${CLAIMS}\r\n`))['sub'], 'ada');
 });
 
 test('verifyToken() refuses bytes that are not UTF-8', () => {
@@ -667,11 +672,12 @@ test('verifyToken() refuses bytes that are not UTF-8', () => {
     refused(signed(encode(parts(bytes)), encode(CLAIMS)), 'header');
   }
   refused(forge(HEADER, Buffer.from(CLAIMS, 'utf16le')), 'payload');
-  assert.equal(verify(forge(HEADER, parts([0xef, 0xbf, 0xbd])))['sub'], 'a\ufffd'); // U+FFFD itself is a character
+  // U+FFFD itself is a valid character
+  assert.equal(verify(forge(HEADER, parts([0xef, 0xbf, 0xbd])))['sub'], 'a\ufffd');
   assert.equal(verify(forge(HEADER, parts([0xf0, 0x9f, 0x98, 0x80])))['sub'], 'a😀');
 });
 
-test('verifyToken() takes no claim from a prototype, and refuses the name __proto__', () => {
+test('verifyToken() reads no claim from a prototype, and refuses the name __proto__', () => {
   for (const payload of [
     '{"__proto__":{"sub":"admin"}}',
     `{"__proto__":{"sub":"admin"},"exp":${now + 60}}`,
@@ -684,7 +690,7 @@ test('verifyToken() takes no claim from a prototype, and refuses the name __prot
   assert.equal((Object.prototype as Record<string, unknown>)['sub'], undefined);
 });
 
-test('verifyToken() refuses every other spelling of base64url, though the MAC covers it', () => {
+test('verifyToken() refuses every other spelling of base64url, even with a valid MAC', () => {
   const claims = encode(`{"sub":"ada","exp":${now + 60},"x":"???>>>~~~"}`);
   assert.match(claims, /[-_]/);
   assert.equal(verify(signed(encode(HEADER), claims))['sub'], 'ada');
@@ -714,7 +720,7 @@ test('verifyToken() refuses every other spelling of base64url, though the MAC co
     character === '-' ? '+' : character === '_' ? '/' : character,
   ).join('');
   if (swapped !== token.slice(-43)) refused(token.slice(0, -43) + swapped, 'signature');
-  // the low byte of the code unit is that of the right character
+  // the low byte of this code unit equals the right character
   for (let at = 1; at <= 43; at++)
     refused(
       `${token.slice(0, -at)}${String.fromCharCode(token.charCodeAt(token.length - at) + 0x100)}${at === 1 ? '' : token.slice(1 - at)}`,
@@ -726,8 +732,8 @@ test('verifyToken() refuses unused bits that are not zero, in each segment', () 
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   const next = (segment: string): string =>
     segment.slice(0, -1) + alphabet[alphabet.indexOf(segment.at(-1)!) + 1]!;
-  const header = encode('{"alg":"HS256" }'); // 16 bytes: four unused bits
-  const claims = encode(`{"sub":"a","exp":${now + 60}}`.padEnd(32)); // 32 bytes: two
+  const header = encode('{"alg":"HS256" }'); // 16 bytes leave four unused bits
+  const claims = encode(`{"sub":"a","exp":${now + 60}}`.padEnd(32)); // 32 bytes leave two unused bits
   assert.ok(header.length % 4 === 2 && claims.length % 4 === 3);
   const token = signed(header, claims);
   assert.equal(verify(token)['sub'], 'a');
@@ -772,7 +778,7 @@ test('verifyToken() refuses a token that is too long before it decodes anything'
   assert.ok(cpuMs() - startedMs < 1_000, 'one takes less than a millisecond');
 });
 
-test('verifyToken() refuses nesting beyond 32 levels, however deep, without overflowing the stack', () => {
+test('verifyToken() refuses nesting beyond 32 levels without overflowing the stack', () => {
   const deep = (open: string, close: string, levels: number): string =>
     withClaims(`"a":${open.repeat(levels)}1${close.repeat(levels)}`);
   for (const levels of [20_000, 300_000]) {
@@ -794,7 +800,7 @@ test('verifyToken() refuses nesting beyond 32 levels, however deep, without over
   refused(deep('{"a":', '}', 32), 'payload');
 });
 
-test('Exp is the first second at which a token is refused, moved by the leeway', () => {
+test('exp is the first second at which verifyToken() refuses a token, moved by the leeway', () => {
   const at = (exp: number | string, leewaySeconds = 0): void => {
     verify(forge(HEADER, `{"sub":"ada","exp":${exp}}`), { leewaySeconds });
   };
@@ -807,7 +813,7 @@ test('Exp is the first second at which a token is refused, moved by the leeway',
   assert.throws(() => at(0), { reason: 'expired' });
 });
 
-test('A token expires when its time has come', () => {
+test('verifyToken() refuses a token after the clock has passed its exp', () => {
   const time = new ManualClock();
   const token = createToken('ada', SECRET, { expiresInSeconds: 60, clock: time });
   time.advance(59_999);
@@ -816,7 +822,7 @@ test('A token expires when its time has come', () => {
   refused(token, 'expired', { clock: time });
 });
 
-test('verifyToken() refuses an exp that is no time, and does not take it for absent', () => {
+test('verifyToken() refuses an exp that is not a time, and does not treat it as absent', () => {
   for (const exp of [
     '"9999999999"',
     'null',
@@ -830,7 +836,7 @@ test('verifyToken() refuses an exp that is no time, and does not take it for abs
     '-1',
     '"NaN"',
     '""',
-    '253402300800', // beyond the year 9999: milliseconds
+    '253402300800', // after the year 9999: probably milliseconds
     '1767225600000',
   ]) {
     const token = forge(HEADER, `{"sub":"ada","exp":${exp}}`);
@@ -846,7 +852,7 @@ test('verifyToken() refuses a token without exp by default', () => {
   refused(forge(HEADER, `{"sub":"ada","exp":${now}}`), 'expired', { requireExp: false });
 });
 
-test('Nbf is the first second at which a token is accepted, moved by the leeway', () => {
+test('nbf is the first second at which verifyToken() accepts a token, moved by the leeway', () => {
   const at = (nbf: number, leewaySeconds = 0): void => {
     verify(withClaims(`"nbf":${nbf}`), { leewaySeconds });
   };
@@ -856,7 +862,7 @@ test('Nbf is the first second at which a token is accepted, moved by the leeway'
   assert.throws(() => at(now + 61, 60), { reason: 'not yet valid' });
 });
 
-test('verifyToken() refuses nbf and iat of another type, and an iat that is ahead', () => {
+test('verifyToken() refuses nbf and iat of another type, and an iat in the future', () => {
   for (const name of ['nbf', 'iat']) {
     for (const value of ['"1"', 'null', 'true', '[1]', '{}', '1e400', '-1'])
       refused(withClaims(`"${name}":${value}`), 'claim type');
@@ -867,13 +873,13 @@ test('verifyToken() refuses nbf and iat of another type, and an iat that is ahea
   refused(withClaims(`"iat":${now + 61}`), 'not yet valid', { leewaySeconds: 60 });
 });
 
-test('A leeway of more than five minutes, or none, is a mistake of the configuration', () => {
+test('verifyToken() refuses a leeway that is not within 0 and 300 seconds', () => {
   for (const leewaySeconds of [301, -1, NaN, Infinity, '60', null])
     assert.throws(() => verify('', { leewaySeconds: leewaySeconds as number }), { code: 'E_OPTION_RANGE' });
   refused('', 'form', { leewaySeconds: 300 });
 });
 
-test('verifyToken() refuses a subject that is missing, empty or no text', () => {
+test('verifyToken() refuses a subject that is missing, empty or not a text', () => {
   for (const sub of [
     '',
     '"sub":"",',
@@ -888,7 +894,7 @@ test('verifyToken() refuses a subject that is missing, empty or no text', () => 
     refused(forge(HEADER, `{${sub}"exp":${now + 60}}`), 'subject');
 });
 
-test('An expected issuer is compared exactly', () => {
+test('verifyToken() compares an expected issuer exactly', () => {
   const issuer = 'https://id.example';
   assert.equal(verify(withClaims(`"iss":"${issuer}"`), { issuer })['iss'], issuer);
   assert.equal(verify(withClaims(`"iss":"${issuer}"`))['iss'], issuer);
@@ -899,11 +905,11 @@ test('An expected issuer is compared exactly', () => {
     refused(withClaims(`"iss":${iss}`), 'claim type', { issuer });
 });
 
-test('a jti that is no text is refused', () => {
+test('verifyToken() refuses a jti that is not a text', () => {
   for (const jti of ['5', 'null', '[]']) refused(withClaims(`"jti":${jti}`), 'claim type');
 });
 
-test('An expected audience must be named', () => {
+test('verifyToken() requires a matching aud when an audience is expected', () => {
   for (const aud of ['"api"', '["api"]', '["web","api"]'])
     assert.ok('aud' in verify(withClaims(`"aud":${aud}`), { audience: 'api' }));
   assert.ok('aud' in verify(withClaims('"aud":"web"'), { audience: ['api', 'web'] }));
@@ -914,11 +920,11 @@ test('An expected audience must be named', () => {
   refused(forge(HEADER), 'audience', { audience: 'api' });
 });
 
-test('An unexpected audience is refused', () => {
+test('verifyToken() refuses an aud when no audience is expected', () => {
   for (const aud of ['"api"', '["api"]', '[]', '""']) refused(withClaims(`"aud":${aud}`), 'audience');
 });
 
-test('A MAC is compared by timingSafeEqual(), each wrong one at every place', async () => {
+test('verifyToken() compares MACs with timingSafeEqual(), wherever they differ', async () => {
   const { readFile } = await import('node:fs/promises');
   assert.match(
     await readFile(new URL('../../src/crypto/jwt.ts', import.meta.url), 'utf8'),
@@ -929,7 +935,7 @@ test('A MAC is compared by timingSafeEqual(), each wrong one at every place', as
     refused(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`, 'signature');
 });
 
-test('A forged token is refused for its MAC, whatever it claims', () => {
+test('verifyToken() refuses a forged token for its MAC, whatever its claims are', () => {
   const mac = encode(randomBytes(32));
   const problems = new Set<string>();
   for (const claims of [
@@ -953,7 +959,7 @@ test('A forged token is refused for its MAC, whatever it claims', () => {
   assert.equal(problems.size, 1);
 });
 
-test('InvalidToken is a 401 that says invalid_token and nothing of the reason', async () => {
+test('InvalidToken is a 401 with the code invalid_token, without the reason', async () => {
   const bodies = new Set<string>();
   for (const token of [
     'nonsense',
@@ -994,14 +1000,14 @@ async function bodyOf(response: { readonly body: unknown }): Promise<string> {
     : Buffer.from(response.body as Uint8Array).toString();
 }
 
-test("InvalidToken leaves the length of other errors' stacks as it was", () => {
+test('InvalidToken does not change the stack length of other errors', () => {
   const before = Error.stackTraceLimit;
   new InvalidToken('form');
   assert.equal(Error.stackTraceLimit, before);
   assert.match(new Error('x').stack!, /jwt\.test/);
 });
 
-test('Claims are a fresh object for each verification', () => {
+test('verifyToken() returns a new object for each call', () => {
   const token = withClaims('"roles":["user"]');
   const first = verify(token);
   (first['roles'] as string[]).push('admin');
@@ -1009,7 +1015,7 @@ test('Claims are a fresh object for each verification', () => {
   assert.deepEqual(verify(token), { sub: 'ada', exp: now + 60, roles: ['user'] });
 });
 
-test('Ten thousand random texts are refused, each as an InvalidToken', () => {
+test('verifyToken() refuses ten thousand random texts with an InvalidToken', () => {
   const random = seeded(44);
   const alphabet = `${'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'}....{}":\u0000é\ud800`;
   for (let round = 0; round < 10_000; round++) {
@@ -1027,14 +1033,14 @@ test('Ten thousand random texts are refused, each as an InvalidToken', () => {
   }
 });
 
-test('Twenty thousand mutations of a valid token are refused, each as an InvalidToken', () => {
+test('verifyToken() refuses twenty thousand mutations of a valid token with an InvalidToken', () => {
   const random = seeded(4_400);
   const ring = [SECRET, OTHER];
   const tokens = [
     createToken('ada', SECRET, { claims: { scopes: ['read'] }, id: 'x', clock }),
     createToken('ada', ring, { issuer: 'a', clock }),
   ];
-  for (const token of tokens) verify(token, {}, ring); // its header is a known one from now on
+  for (const token of tokens) verify(token, {}, ring); // the token's header is cached from now on
   for (let round = 0; round < 20_000; round++) {
     const token = tokens[round & 1]!;
     const at = random(token.length);
@@ -1049,7 +1055,7 @@ test('Twenty thousand mutations of a valid token are refused, each as an Invalid
   }
 });
 
-test('Ten thousand random headers and payloads under a right MAC are accepted or refused as an InvalidToken, never anything else', () => {
+test('verifyToken() accepts ten thousand random headers and payloads with a valid MAC, or refuses them with an InvalidToken', () => {
   const random = seeded(444);
   const pieces = [
     '{',
@@ -1090,7 +1096,7 @@ test('Ten thousand random headers and payloads under a right MAC are accepted or
   assert.ok(accepted < 2_000);
 });
 
-test('verifyToken() knows headers by their text, more of them than it remembers', () => {
+test('verifyToken() recognises headers by their text, also when there are more than it caches', () => {
   for (let round = 0; round < 600; round++)
     assert.equal(verify(forge(`{"alg":"HS256","n":${round % 300}}`))['sub'], 'ada');
   for (let round = 0; round < 600; round++)
@@ -1102,10 +1108,11 @@ test('verifyToken() knows headers by their text, more of them than it remembers'
       )['sub'],
       'ada',
     );
-  refused(forge('{"alg":"HS256","n":1}', CLAIMS, OTHER), 'signature'); // a known header is no known token
+  // a cached header does not make the token valid
+  refused(forge('{"alg":"HS256","n":1}', CLAIMS, OTHER), 'signature');
 });
 
-test("verifyToken() compares with the system's time unless it is given a clock", () => {
+test("verifyToken() uses the system's time when it is given no clock", () => {
   assert.equal(verifyToken(createToken('ada', SECRET), SECRET).sub, 'ada');
   assert.throws(() => verifyToken(createToken('ada', SECRET, { clock }), SECRET), { reason: 'expired' });
 });

@@ -17,7 +17,7 @@ const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
 const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config =>
   new Config({ environment, values });
 
-test('A secret of fewer than 32 bytes is refused everywhere, with the length needed and without the secret', () => {
+test('a secret of fewer than 32 bytes is refused by every function; the message has the minimum and not the secret', () => {
   const secret = SECRET.slice(0, 31);
   for (const use of [
     () => Keyring.of(secret),
@@ -40,7 +40,7 @@ test('A secret of fewer than 32 bytes is refused everywhere, with the length nee
   assert.equal(Keyring.of(SECRET).keys.length, 1);
 });
 
-test('A list of no secrets, too many, or of anything else is refused', () => {
+test('Keyring.of() refuses an empty list, too many secrets, and other values', () => {
   for (const wrong of [
     [],
     Array.from({ length: 17 }, (_, index) => `${index} ${SECRET}`),
@@ -58,7 +58,7 @@ test('A list of no secrets, too many, or of anything else is refused', () => {
   assert.equal(Keyring.of(Array.from({ length: 16 }, (_, index) => `${index} ${SECRET}`)).keys.length, 16);
 });
 
-test('weaknessOf() knows repeated bytes, placeholders and what counts up, and never shows them', () => {
+test('weaknessOf() recognises repeated bytes, placeholders and counting characters, and never shows them', () => {
   for (const [secret, expected] of [
     ['a'.repeat(32), /one character, repeated/],
     ['\0'.repeat(64), /placeholder|repeated/],
@@ -88,7 +88,7 @@ test('weaknessOf() knows repeated bytes, placeholders and what counts up, and ne
   }
 });
 
-test('weaknessOf() finds nothing in random secrets, and Keyring takes a weak one that is long enough', () => {
+test('weaknessOf() finds nothing in random secrets, and Keyring.of() accepts a weak secret of sufficient length', () => {
   for (let round = 0; round < 300; round++) {
     for (const secret of [
       randomBytes(32).toString('hex'),
@@ -103,10 +103,10 @@ test('weaknessOf() finds nothing in random secrets, and Keyring takes a weak one
   }
   assert.equal(weaknessOf('correct horse battery staple, nine violins'), undefined);
   assert.equal(weaknessOf('a'.repeat(1_000_000)), 'is one character, repeated');
-  assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check refuses it
+  assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check reports this secret
 });
 
-test('A secret is its UTF-8 bytes: not cut, and not decoded', () => {
+test('a secret is its UTF-8 bytes, neither cut nor decoded', () => {
   const mac = (secret: string): string =>
     createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
   for (const secret of [
@@ -123,10 +123,11 @@ test('A secret is its UTF-8 bytes: not cut, and not decoded', () => {
     assert.equal(Keyring.of(secret).current.key.symmetricKeySize, Buffer.byteLength(secret));
   }
   assert.notEqual(mac('x'.repeat(10_000)), mac('x'.repeat(9_999)));
-  assert.throws(() => Keyring.of('\ud800'.repeat(32)), { code: 'E_SECRET_FORM', message: /surrogate/ }); // UTF-8 would make it U+FFFD
+  // UTF-8 would replace the lone surrogate by U+FFFD
+  assert.throws(() => Keyring.of('\ud800'.repeat(32)), { code: 'E_SECRET_FORM', message: /surrogate/ });
 });
 
-test('Public keys and certificates are refused, in each form', () => {
+test('Keyring.of() refuses public keys and certificates in each form', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey;
   const forms: [string, RegExp][] = [
@@ -164,10 +165,10 @@ test('Public keys and certificates are refused, in each form', () => {
     Keyring.of(Buffer.concat([Buffer.from([0x30, 0x88]), Buffer.alloc(94, 7)]).toString('base64')).keys
       .length,
     1,
-  ); // no length has eight bytes
+  ); // DER lengths never have eight bytes
 });
 
-test('The first key of a ring signs, and each is found by its id', () => {
+test('Keyring.of() signs with the first key, and finds each key by its id', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   assert.equal(ring.keys.length, 2);
   assert.equal(ring.current, ring.keys[0]);
@@ -184,13 +185,13 @@ test('The first key of a ring signs, and each is found by its id', () => {
   }, TypeError);
 });
 
-test('A secret that leaves the ring invalidates what it has signed', () => {
+test('a secret that is removed from the ring invalidates its signatures', () => {
   const token = createToken('ada', [OTHER, SECRET]);
   assert.equal(verifyToken(token, [SECRET, OTHER]).sub, 'ada');
   assert.throws(() => verifyToken(token, [SECRET]), { name: 'InvalidToken' });
 });
 
-test('Keyring.of() gives the same ring for the same secrets, one for a repeated secret, and remembers so many only', () => {
+test('Keyring.of() returns the same ring for equal secrets, ignores duplicates, and caches a limited number', () => {
   assert.equal(Keyring.of(SECRET), Keyring.of(`${SECRET.slice(0, 5)}${SECRET.slice(5)}`));
   assert.equal(Keyring.of([SECRET, OTHER]), Keyring.of([SECRET, OTHER]));
   assert.notEqual(Keyring.of([SECRET, OTHER]), Keyring.of([OTHER, SECRET]));
@@ -202,7 +203,7 @@ test('Keyring.of() gives the same ring for the same secrets, one for a repeated 
   assert.equal(Keyring.of(SECRET).current.id, before.current.id);
 });
 
-test('HKDF-SHA-256 is that of RFC 5869, test case 1', () => {
+test('HKDF-SHA-256 matches RFC 5869, test case 1', () => {
   const output = hkdfSync(
     'sha256',
     Buffer.alloc(22, 0x0b),
@@ -216,7 +217,7 @@ test('HKDF-SHA-256 is that of RFC 5869, test case 1', () => {
   );
 });
 
-test('Keys for other purposes are derived by HKDF-SHA-256, each from its label, under the same names', () => {
+test('Keyring.derive() derives keys by HKDF-SHA-256 from a label, with the same ids', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const [cookie, csrf] = [ring.derive('svc cookie'), ring.derive('svc csrf')];
   assert.deepEqual(
@@ -233,11 +234,11 @@ test('Keys for other purposes are derived by HKDF-SHA-256, each from its label, 
   assert.equal(new Set(keys).size, 6);
   assert.equal(ring.derive('svc cookie'), cookie);
   for (let index = 0; index < 100; index++) ring.derive(`label ${index}`);
-  assert.notEqual(ring.derive('svc cookie'), cookie); // forgotten, and made again
+  assert.notEqual(ring.derive('svc cookie'), cookie); // evicted from the cache, and derived again
   assert.deepEqual(ring.derive('svc cookie').current.key.export(), cookie.current.key.export());
 });
 
-test('A signature with a derived key is not a valid token, and the id of a key reveals nothing of a derived key', () => {
+test("a signature with a derived key is not a valid token, and a key's id reveals nothing about derived keys", () => {
   const ring = Keyring.of(SECRET);
   const [header, claims] = createToken('ada', SECRET).split('.') as [string, string];
   const mac = createHmac('sha256', ring.derive('svc cookie').current.key)
@@ -269,7 +270,7 @@ test('authSecrets() names the variable when there is no secret, and never a valu
   }
 });
 
-test('authSecrets() reads one secret or several, and the previous one after them', () => {
+test('authSecrets() reads one secret or several, and then the previous one', () => {
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({}, { authSecret: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET, SVC_AUTH_SECRET_PREVIOUS: '' })), SECRET);
@@ -287,7 +288,7 @@ test('authSecrets() reads one secret or several, and the previous one after them
     assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
-test('Secrets and random values come from randomBytes()', () => {
+test('secrets and random values come from randomBytes()', () => {
   const found = sources().flatMap(([file, text]) =>
     [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
   );
@@ -296,7 +297,7 @@ test('Secrets and random values come from randomBytes()', () => {
     assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
 });
 
-test('No secret comes from Math.random(), the time, or a UUID', () => {
+test('no secret comes from Math.random(), the time, or a UUID', () => {
   for (const [file, text] of sources()) {
     if (!SPREAD.has(file))
       assert.doesNotMatch(
@@ -309,7 +310,7 @@ test('No secret comes from Math.random(), the time, or a UUID', () => {
   }
 });
 
-/** Pauses between restarts and attempts to connect, and how long a connection lives. */
+/** Delays between restarts and connection attempts, and lifetimes of connections. */
 const SPREAD: ReadonlySet<string> = new Set([
   'db/wire/backoff.ts',
   'db/wire/pool-settings.ts',
@@ -318,7 +319,10 @@ const SPREAD: ReadonlySet<string> = new Set([
   'db/redis/link.ts',
   'operations/workers.ts',
 ]);
-/** Boundaries, request ids, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. */
+/**
+ * Boundaries, request ids, traces, leases, names of prepared statements, and the key that marks messages
+ * between processes.
+ */
 const NAMES_BY_UUID: ReadonlySet<string> = new Set([
   'cli/inspect.ts',
   'db/postgres/runner.ts',
@@ -327,18 +331,21 @@ const NAMES_BY_UUID: ReadonlySet<string> = new Set([
   'http/request-id.ts',
 ]);
 
-/** The sources without their comments. */
+/** Returns the sources without their comments. */
 function sources(): [file: string, text: string][] {
   const folder = join(ROOT, 'src');
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !/^(?:cli\/starter\/template|check)\//.test(name)) // files of other projects, and rules that name these functions
-    .map((name) => [
-      name.replaceAll('\\', '/'),
-      readFileSync(join(folder, name), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, ''),
-    ]);
+  return (
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      // Files of other projects, and rules that name these functions
+      .filter((name) => name.endsWith('.ts') && !/^(?:cli\/starter\/template|check)\//.test(name))
+      .map((name) => [
+        name.replaceAll('\\', '/'),
+        readFileSync(join(folder, name), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, ''),
+      ])
+  );
 }
 
-test('a printed ring shows no secret, and nothing that leads to it', () => {
+test('printing a ring shows neither secrets nor key material', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const bytes = [SECRET, OTHER].flatMap((secret) => [
     secret,
@@ -362,7 +369,7 @@ function structuredCloneable(value: object): object {
   return { ...value };
 }
 
-test('names of keys differ, whatever the secrets', () => {
+test('ids of keys differ for different secrets', () => {
   const random = seeded(7);
   const ids = Array.from(
     { length: 2_000 },

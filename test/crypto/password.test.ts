@@ -10,18 +10,18 @@ import { seeded } from '../support/random.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import type { CheckPasswordOptions, PasswordOptions } from '../../src/crypto/password.ts';
 
-/** Fast enough to hash by the hundred. */
+/** Few iterations, so that the tests can make hundreds of hashes. */
 const QUICK = { iterations: 10, unsafeForTests: true } as const;
 const PEPPER = 'a pepper of these tests, with more than 32 bytes';
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64').replace(/=+$/, '');
-/** A stored hash, made without the code that is tested. */
+/** Returns a stored hash, made without the tested code. */
 const stored = (
   password: string,
   { iterations = 10, salt = Buffer.from('0123456789abcdef'), algorithm = 'sha256', bytes = 32 } = {},
 ): string =>
   `$pbkdf2-${algorithm}$i=${iterations}$${base64(salt)}$${base64(pbkdf2Sync(password, salt, iterations, bytes, algorithm))}`;
 
-test('hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
+test('hashPassword() returns algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
   const hash = await hashPassword('correct horse');
   const [, salt, output] =
     /^\$pbkdf2-sha256\$i=600000\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/.exec(hash) ?? assert.fail(hash);
@@ -34,22 +34,22 @@ test('hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 bytes 
   assert.equal(needsRehash(hash), false);
 });
 
-test('hashPassword() uses SHA-512 and 220,000 iterations on demand', async () => {
+test('hashPassword() with algorithm sha512 uses 220,000 iterations', async () => {
   const hash = await hashPassword('p', { algorithm: 'sha512' });
   assert.match(hash, /^\$pbkdf2-sha512\$i=220000\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
-  assert.equal(await checkPassword('p', hash), true); // whatever is the default now
+  assert.equal(await checkPassword('p', hash), true); // verifiable whatever the default is
   assert.equal(needsRehash(hash), true);
   assert.equal(needsRehash(hash, { algorithm: 'sha512' }), false);
 });
 
-test('Two hashes of one password differ, and both check true', async () => {
+test('hashPassword() returns two different hashes of one password, and checkPassword() accepts both', async () => {
   const [first, second] = [await hashPassword('p', QUICK), await hashPassword('p', QUICK)];
   assert.notEqual(first, second);
   assert.notEqual(first.split('$')[3], second.split('$')[3]);
   for (const hash of [first, second]) assert.equal(await checkPassword('p', hash, QUICK), true);
 });
 
-test('The vectors of RFC 7914 §11 check true', async () => {
+test('checkPassword() accepts the vectors of RFC 7914 §11', async () => {
   for (const [password, salt, iterations, output] of [
     [
       'passwd',
@@ -84,11 +84,11 @@ for (const [password, salt, iterations, bytes, output] of [
   ],
   ['pass\0word', 'sa\0lt', 4_096, 16, '56fa6aa75548099dcc37d7f03425e0c3'],
 ] as const) {
-  test(`PBKDF2 is that of RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
+  test(`PBKDF2 matches RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
     assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 
-test('Fewer iterations than OWASP advises are a mistake of the configuration, unless it is a test', async () => {
+test('PasswordOptions refuses fewer iterations than OWASP recommends, unless the test option is set', async () => {
   for (const [options, least] of [
     [{ iterations: 599_999 }, 600_000],
     [{ iterations: 1 }, 600_000],
@@ -112,7 +112,7 @@ test('Fewer iterations than OWASP advises are a mistake of the configuration, un
   assert.match(await hashPassword('p', { iterations: 1, unsafeForTests: true }), /i=1\$/);
 });
 
-test('an option that is unknown or does not fit is a mistake of the configuration', async () => {
+test('hashPassword() refuses options that are unknown or out of range', async () => {
   await assert.rejects(hashPassword('p', { rounds: 5 } as object), { code: 'E_OPTION_UNKNOWN' });
   await assert.rejects(hashPassword('p', { rehash: () => undefined } as object), {
     code: 'E_OPTION_UNKNOWN',
@@ -136,7 +136,7 @@ test('an option that is unknown or does not fit is a mistake of the configuratio
   }
 });
 
-test('A hash with fewer iterations checks true and gives way to a fresh one', async () => {
+test('checkPassword() accepts a hash with fewer iterations, and offers a new hash', async () => {
   const old = stored('p', { iterations: 100_000 });
   assert.equal(needsRehash(old), true);
   const fresh: string[] = [];
@@ -149,13 +149,16 @@ test('A hash with fewer iterations checks true and gives way to a fresh one', as
     }),
     true,
   );
-  assert.equal(fresh.length, 1); // awaited
+  assert.equal(fresh.length, 1); // the callback is awaited
   assert.match(fresh[0]!, /^\$pbkdf2-sha256\$i=600000\$/);
   assert.equal(needsRehash(fresh[0]!), false);
-  assert.equal(await checkPassword('p', fresh[0]!, { rehash: () => assert.fail('it is current') }), true);
+  assert.equal(
+    await checkPassword('p', fresh[0]!, { rehash: () => assert.fail('the hash is up to date') }),
+    true,
+  );
 });
 
-test('No fresh hash is offered for a wrong password, and an error of who stores it is thrown on', async () => {
+test('checkPassword() offers no new hash for a wrong password, and throws errors of the rehash callback', async () => {
   const old = stored('p', { iterations: 9 });
   assert.equal(
     await checkPassword('q', old, { ...QUICK, rehash: () => assert.fail('wrong password') }),
@@ -177,9 +180,9 @@ test('No fresh hash is offered for a wrong password, and an error of who stores 
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('needsRehash() looks at iterations, algorithm, salt and length', () => {
+test('needsRehash() compares iterations, algorithm, salt and length', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
-  assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // stronger is no reason
+  assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // a stronger hash needs no rehash
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
   assert.equal(needsRehash(stored('p', { algorithm: 'sha512' }), QUICK), true);
   assert.equal(needsRehash(stored('p', { salt: Buffer.alloc(15) }), QUICK), true);
@@ -192,7 +195,7 @@ test('needsRehash() looks at iterations, algorithm, salt and length', () => {
     assert.equal(needsRehash(other), true);
 });
 
-test('A stored hash with too many iterations, or none that can be read, is no hash, and costs no more than another', async () => {
+test('checkPassword() treats a hash with too many iterations or an invalid one as wrong, with the usual amount of work', async () => {
   const right = stored('p');
   for (const parameter of [
     'i=1000000000',
@@ -278,7 +281,7 @@ test('checkPassword() returns false for every invalid hash', async () => {
   assert.equal(await checkPassword('p', right, QUICK), true);
 });
 
-test('Two thousand mutations of a stored hash check false, and none throws', async () => {
+test('checkPassword() returns false for two thousand mutations of a stored hash, and never throws', async () => {
   const random = seeded(7);
   const right = stored('p');
   for (let round = 0; round < 2_000; round++) {
@@ -293,7 +296,7 @@ test('Two thousand mutations of a stored hash check false, and none throws', asy
   }
 });
 
-test('Passwords are compared exactly', async () => {
+test('checkPassword() compares passwords exactly', async () => {
   const passwords = [
     'pass',
     'pass ',
@@ -324,7 +327,7 @@ test('Passwords are compared exactly', async () => {
   }
 });
 
-test('A password of 64 characters is accepted, and one of more than 4,096 bytes refused before it is hashed', async () => {
+test('hashPassword() accepts 64 characters, and refuses more than 4,096 bytes before it hashes', async () => {
   assert.equal(await checkPassword('😀'.repeat(64), await hashPassword('😀'.repeat(64), QUICK), QUICK), true);
   for (const password of [
     'x'.repeat(4_097),
@@ -332,7 +335,7 @@ test('A password of 64 characters is accepted, and one of more than 4,096 bytes 
     'x'.repeat(10_000_000),
     '\u0958'.repeat(1_200),
   ]) {
-    // the last is longer in normal form
+    // the last password is longer in normal form
     assert.ok(Buffer.byteLength(password.normalize('NFC')) > 4_096);
     const { started } = await watched(async () => {
       await assert.rejects(
@@ -342,11 +345,11 @@ test('A password of 64 characters is accepted, and one of more than 4,096 bytes 
       assert.equal(await checkPassword(password, stored('p')), false);
       assert.equal(await checkPassword(password, undefined), false);
     });
-    assert.equal(started, 1); // that of stored() itself
+    assert.equal(started, 1); // the salt of stored()
   }
 });
 
-test('hashPassword() refuses what is no password, and checkPassword() says that it is wrong', async () => {
+test('hashPassword() refuses invalid passwords, and checkPassword() returns false for them', async () => {
   for (const password of [
     '',
     undefined,
@@ -358,20 +361,20 @@ test('hashPassword() refuses what is no password, and checkPassword() says that 
     'p\0',
     `${'p'.repeat(64)}\0`,
   ]) {
-    // HMAC does not tell 'p' from 'p\0'
+    // HMAC cannot distinguish 'p' from 'p\0'
     await assert.rejects(hashPassword(password as string, QUICK), { name: 'BadRequest', status: 400 });
     assert.equal(await checkPassword(password as string, stored('p'), QUICK), false);
   }
 });
 
-test('Composed and decomposed spellings are one password, compatible characters are not', async () => {
+test('composed and decomposed spellings are one password; compatible characters are not', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);
   assert.equal(await checkPassword('ﬁ', await hashPassword('fi', QUICK), QUICK), false);
 });
 
-test('Hashes are compared by timingSafeEqual()', async () => {
+test('checkPassword() compares hashes with timingSafeEqual()', async () => {
   const { readFile } = await import('node:fs/promises');
   assert.match(
     await readFile(new URL('../../src/crypto/password.ts', import.meta.url), 'utf8'),
@@ -379,7 +382,7 @@ test('Hashes are compared by timingSafeEqual()', async () => {
   );
 });
 
-test('The check for an unknown user, or for what is no hash, takes as many iterations as any', async () => {
+test('checkPassword() runs the same number of iterations for an unknown user or an invalid hash', async () => {
   const right = stored('p', { iterations: 600_000 });
   for (const hash of [right, undefined, null, '', '!', '$2b$10$x'])
     assert.equal((await watched(() => checkPassword('p', hash))).started, 1);
@@ -388,7 +391,7 @@ test('The check for an unknown user, or for what is no hash, takes as many itera
   const knownMs: number[] = [];
   const unknownMs: number[] = [];
   for (let round = 0; round < 5; round++) {
-    // in turn, and by the processor's time: others may use the machine
+    // one after the other, measured in CPU time, because other processes may use the machine
     knownMs.push(await timeOf(() => checkPassword('q', known, options)));
     unknownMs.push(await timeOf(() => checkPassword('q', undefined, options)));
   }
@@ -396,14 +399,14 @@ test('The check for an unknown user, or for what is no hash, takes as many itera
   assert.ok(ratio > 1 / 3 && ratio < 3, `${knownMs.join(' ')} and ${unknownMs.join(' ')}`);
 });
 
-/** CPU time of a failing check, including the thread pool. */
+/** Returns the CPU time of a failing check, including the thread pool. */
 async function timeOf(check: () => Promise<boolean>): Promise<number> {
   const beforeMs = cpuMs();
   assert.equal(await check(), false);
   return cpuMs() - beforeMs;
 }
 
-/** How many hashes were started while a call ran, and how many ran at once at most. */
+/** Returns how many hashes a call started, and how many ran at once at most. */
 async function watched(call: () => Promise<unknown>): Promise<{ started: number; most: number }> {
   const running = new Set<number>();
   let [started, most] = [0, 0];
@@ -426,7 +429,7 @@ async function watched(call: () => Promise<unknown>): Promise<{ started: number;
   return { started, most };
 }
 
-test('While eight passwords are hashed, the event loop is never held up for a quarter of one hash', async () => {
+test('the event loop is never blocked for a quarter of one hash while eight passwords are hashed', async () => {
   const attempt = async (): Promise<number> => {
     const startedMs = performance.now();
     pbkdf2Sync('p', 'salt', 600_000, 32, 'sha256');
@@ -437,12 +440,12 @@ test('While eight passwords are hashed, the event loop is never held up for a qu
     delay.disable();
     return delay.max / 1e6 / oneMs;
   };
-  let best = Infinity; // a busy machine may hold up any process once
+  let best = Infinity; // a busy machine may delay any process once
   for (let round = 0; round < 5 && best > 0.25; round++) best = Math.min(best, await attempt());
   assert.ok(best <= 0.25, `${best.toFixed(2)} of one hash`);
 });
 
-test('A few hashes run at once, and the others in turn', async () => {
+test('three hashes run at once, and the others wait in order', async () => {
   const order: number[] = [];
   const { started, most } = await watched(() =>
     Promise.all(
@@ -454,10 +457,11 @@ test('A few hashes run at once, and the others in turn', async () => {
   );
   assert.equal(started, 40);
   assert.equal(most, 3); // the pool has four threads: one is left for files and host names
-  for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' ')); // begun in turn; a thread may dawdle
+  // hashes start in order; a thread may be slow
+  for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' '));
 });
 
-test('Beyond 64 that wait, hashPassword() and checkPassword() answer 503 with Retry-After, and recover', async () => {
+test('hashPassword() and checkPassword() answer 503 with Retry-After beyond 64 waiting hashes, and recover', async () => {
   const results = await Promise.allSettled(
     Array.from({ length: 100 }, (_, index) =>
       index % 2 === 0
@@ -477,13 +481,13 @@ test('Beyond 64 that wait, hashPassword() and checkPassword() answer 503 with Re
   assert.ok(again.every(({ status }) => status === 'fulfilled'));
 });
 
-test('A right password is right, though there is no room to make its fresh hash', async () => {
+test('checkPassword() accepts a right password while the queue has no room for its new hash', async () => {
   const outdated = stored('p', { iterations: 9 });
   const flood: Promise<unknown>[] = [];
   const another = (): void => {
     flood.push(hashPassword('p', QUICK).catch(() => undefined));
   };
-  // whenever a hash ends its place in the queue is taken at once, before its own check goes on
+  // when a hash ends, the next one takes its place before checkPassword() continues
   const refill = async (): Promise<void> => {
     for (let turn = 0; turn < 12; turn++) {
       await undefined;
@@ -500,7 +504,7 @@ test('A right password is right, though there is no room to make its fresh hash'
     },
   }).enable();
   const checks = Array.from({ length: 3 }, () =>
-    checkPassword('p', outdated, { ...QUICK, rehash: () => assert.fail('there is no room') }),
+    checkPassword('p', outdated, { ...QUICK, rehash: () => assert.fail('the queue has no room') }),
   );
   for (let index = 0; index < 64; index++) another();
   try {
@@ -511,7 +515,7 @@ test('A right password is right, though there is no room to make its fresh hash'
   while (flood.length > 0) await Promise.all(flood.splice(0));
 });
 
-test('A pepper is named in the hash, and its exchange goes on until every hash has the new one', async () => {
+test('a pepper is named in the hash, and rotated as hashes are renewed', async () => {
   const old = { id: '2026', secret: PEPPER };
   const current = { id: '2027', secret: `${PEPPER}, the next` };
   const before: PasswordOptions = { ...QUICK, pepper: old };
@@ -534,25 +538,27 @@ test('A pepper is named in the hash, and its exchange goes on until every hash h
   );
   assert.match(fresh, /,keyid=2027\$/);
   assert.equal(await checkPassword('p', fresh, { ...QUICK, pepper: current }), true);
-  assert.equal(await checkPassword('p', hash, { ...QUICK, pepper: current }), false); // its pepper is gone
+  // the hash's pepper was removed
+  assert.equal(await checkPassword('p', hash, { ...QUICK, pepper: current }), false);
   assert.equal(await checkPassword('p', fresh, QUICK), false);
   assert.equal(needsRehash(fresh, QUICK), true);
 });
 
-test('A hash without pepper is checked without, and gives way to one with', async () => {
+test('checkPassword() verifies a hash without pepper, and offers a new hash with one', async () => {
   const options: PasswordOptions = { ...QUICK, pepper: { id: 'a', secret: PEPPER } };
   const plain = await hashPassword('p', QUICK);
   assert.equal(await checkPassword('p', plain, options), true);
   assert.equal(needsRehash(plain, options), true);
   const peppered = await hashPassword('p', options);
-  assert.equal(await checkPassword('p', peppered.replace(',keyid=a', ''), options), false); // the pepper counts
+  // the pepper is part of the hash
+  assert.equal(await checkPassword('p', peppered.replace(',keyid=a', ''), options), false);
   assert.equal(
     await checkPassword('p', peppered, { ...QUICK, pepper: { id: 'a', secret: `${PEPPER}!` } }),
     false,
   );
 });
 
-test('A pepper that is short or a public key is refused, and never shown', async () => {
+test('hashPassword() refuses a pepper that is short or a public key, and never shows it', async () => {
   for (const [secret, code] of [
     ['too short', 'E_SECRET_WEAK'],
     ['-----BEGIN PUBLIC KEY-----', 'E_SECRET_FORM'],

@@ -1,5 +1,5 @@
 /**
- * Constraint violations, and the answers that conflictOn() makes of them, on every engine.
+ * Constraint violations, and the responses that conflictOn() makes of them, on every engine.
  */
 import assert from 'node:assert/strict';
 import { HTTPException, Svc } from '../../src/index.ts';
@@ -26,7 +26,7 @@ const SCHEMA = `
   insert into note (id, owner, title) values (1, 1, 'first');`;
 const INSERT = 'insert into note (id, owner, title, stars) values (?, ?, ?, ?)';
 
-/** The violation that a statement is refused with. */
+/** Returns the violation with which a statement is refused. */
 async function violation(work: Promise<unknown>): Promise<ConstraintViolation> {
   const error: unknown = await work.then(
     () => undefined,
@@ -84,7 +84,7 @@ onEveryDatabase('a violation carries kind, table, constraint and columns', async
 
 onEveryDatabase('a violation in a transaction leaves it open on engines that keep it open', async (db) => {
   await db.script(SCHEMA);
-  if (db.dialect === 'postgres') return; // each error ends a transaction there
+  if (db.dialect === 'postgres') return; // each error ends the transaction in PostgreSQL
   await db.transaction(async (tx) => {
     assert.deepEqual((await violation(tx.execute(INSERT, [2, 1, 'first', 0]))).columns, ['owner', 'title']);
     await tx.execute(INSERT, [2, 1, 'second', 0]);
@@ -92,7 +92,7 @@ onEveryDatabase('a violation in a transaction leaves it open on engines that kee
   assert.equal(Number(await db.scalar('select count(*) from note')), 2);
 });
 
-/** The exception that a violation becomes. */
+/** Returns the exception for a violation. */
 async function thrown(work: Promise<unknown>): Promise<unknown> {
   return work.then(
     () => undefined,
@@ -151,7 +151,7 @@ onEveryDatabase(
   },
 );
 
-/** An application with one route that writes a note. */
+/** Returns an application with one route that writes a note. */
 function notesAt(url: string): Svc {
   const app = new Svc({ debug: true });
   app.register(new DatabasePlugin(url));

@@ -1,5 +1,5 @@
 /**
- * isoText() against Date.prototype.toISOString.
+ * Compares isoText() with Date.prototype.toISOString.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { seeded } from '../support/random.ts';
 const DAY_MS = 86_400_000;
 const LONGEST_MS = 8_640_000_000_000_000;
 
-test('isoText() is toISOString() at each edge of a day, a year and the time that a Date has', () => {
+test('isoText() equals toISOString() at each edge of a day, of a year and of the range of Date', () => {
   for (const edge of [
     0,
     DAY_MS,
@@ -28,7 +28,7 @@ test('isoText() is toISOString() at each edge of a day, a year and the time that
   }
 });
 
-test('isoText() is toISOString() for any dates in any order', () => {
+test('isoText() equals toISOString() for any dates in any order', () => {
   const random = seeded(1);
   for (let round = 0; round < 20_000; round++) {
     const date = new Date(

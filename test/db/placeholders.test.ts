@@ -121,7 +121,7 @@ for (const source of [
   'select /* /* */ ?',
   "select E'a\\",
 ]) {
-  test(`scanned() leaves what has no end to the server: ${source}`, () => {
+  test(`scanned() leaves a quote or comment without an end to the server: ${source}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text: source, placeholders: 0, problem: undefined });
   });
@@ -169,7 +169,7 @@ for (const [what, source] of [
   ['of the most placeholders', `select ${'?,'.repeat(65_534)}?`],
   ['with a semicolon in front', '; select 1'],
 ] as const) {
-  test(`checkedStatement() takes a statement ${what}`, () =>
+  test(`checkedStatement() accepts a statement ${what}`, () =>
     assert.equal(checkedStatement(source, 'postgres').problem, undefined));
 }
 
@@ -216,7 +216,8 @@ test('scanned() agrees with a plain reference on generated texts', () => {
   let translated = 0;
   for (let run = 0; run < 100_000; run++) {
     const source = Array.from({ length: random(14) }, () => pieces[random(pieces.length)]!).join('');
-    if (/[eE]'[\s\S]*'[ \t]*(?:--[^\n\r]*)?[\n\r]/.test(source)) continue; // text that goes on in the next line: by hand above
+    // a string literal that continues on the next line: the cases above cover it
+    if (/[eE]'[\s\S]*'[ \t]*(?:--[^\n\r]*)?[\n\r]/.test(source)) continue;
     const { text, placeholders } = scanned(source, 'postgres');
     const plain = plainTranslation(source);
     assert.equal(text, plain.text, JSON.stringify(source));
@@ -292,13 +293,13 @@ for (const [dialect, source, placeholders, kind] of [
   ['sqlite', '; values (?)', 1, 'select'],
   ['sqlite', 'with a as (select ?) select * from a', 1, 'with'],
 ] as const) {
-  test(`checkedStatement() for ${dialect} takes ${JSON.stringify(source)}`, () => {
+  test(`checkedStatement() for ${dialect} accepts ${JSON.stringify(source)}`, () => {
     const found = checkedStatement(source, dialect);
     assert.deepEqual([found.text, found.placeholders, found.kind], [source, placeholders, kind]);
   });
 }
 
-test('scanned() reads a long text in time that grows as it does', () => {
+test('scanned() reads a long text in linear time', () => {
   const pieces = [
     "'",
     '/*',

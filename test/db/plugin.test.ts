@@ -17,7 +17,7 @@ async function body(app: Svc, path: string): Promise<{ status: number; json: unk
   return { status: response.status, json: await response.json() };
 }
 
-test('DatabasePlugin gives handlers Depends(db), and the program app.state.db, typed', async () => {
+test('DatabasePlugin gives typed Depends(db) to handlers and app.state.db to the program', async () => {
   const app = new Svc({ env: 'test', ...quiet });
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.onStartup(() => app.state.db.execute('create table note (id integer primary key, title text)'));
@@ -34,11 +34,11 @@ test('DatabasePlugin gives handlers Depends(db), and the program app.state.db, t
   assert.throws(() => app.state.db, fault('E_DB_CLOSED'));
 });
 
-test('app.state.db says who sets it when there is no DatabasePlugin', () => {
+test('app.state.db without a DatabasePlugin throws an error that names the plugin', () => {
   assert.throws(() => new Svc({ env: 'test', ...quiet }).state.db, fault('E_STATE_UNSET'));
 });
 
-test('DatabasePlugin keeps several databases apart by their names', async (t) => {
+test('DatabasePlugin separates several databases by their names', async (t) => {
   const at = folder(t);
   const app = new Svc({ env: 'test', ...quiet });
   app
@@ -84,7 +84,7 @@ test('DatabasePlugin opens before plugins that were registered earlier, and clos
   assert.ok(!existsSync(`${path}-wal`));
 });
 
-test('DatabasePlugin answers /readyz with 503 while the database is down', async (t) => {
+test('GET /readyz answers 503 while the database is down', async (t) => {
   const path = join(folder(t), 'data.db');
   const app = new Svc({ env: 'test', ...quiet });
   app.register(new DatabasePlugin(`sqlite:${path}`));
@@ -99,7 +99,7 @@ test('DatabasePlugin answers /readyz with 503 while the database is down', async
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses to start in production while migrations are pending, and applies them where it is told to', async (t) => {
+test('DatabasePlugin refuses to start in production while migrations are pending, and applies them with migrations "apply"', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
   const url = `sqlite:${join(at, 'data.db')}`;
@@ -130,7 +130,7 @@ test('DatabasePlugin refuses to start in production while migrations are pending
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses a bad address or option where it is made, and a missing directory at start', async (t) => {
+test('DatabasePlugin refuses a bad address or option in its constructor, and a missing directory at start', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
   assert.throws(
     () => new DatabasePlugin('mysql://u:secret@h/d?tls=1'),
@@ -149,7 +149,7 @@ test('DatabasePlugin refuses a bad address or option where it is made, and a mis
   await assert.rejects(app.startup(), fault('E_DB_OPEN'));
 });
 
-test('check() warns in production of a database in memory, and of commits that do not wait for the disk', (t) => {
+test('check() warns in production about a database in memory, and about commits that do not wait for the disk', (t) => {
   const rules = (url: string, env: 'production' | 'development', options = {}): string[] => {
     const app = new Svc({ env, ...quiet });
     app.register(new DatabasePlugin(url, options));
@@ -165,7 +165,7 @@ test('check() warns in production of a database in memory, and of commits that d
   assert.deepEqual(rules('sqlite::memory:', 'development'), []);
 });
 
-test('check() warns in production of a server that need not prove itself', () => {
+test('check() warns in production about a server connection that does not verify the certificate', () => {
   for (const [url, expected] of [
     ['postgres://app@db.example/app', []],
     ['postgres://app@db.example/app?sslmode=verify-full', []],

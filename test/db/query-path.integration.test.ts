@@ -1,5 +1,6 @@
 /**
- * How much code runs for one row: files and functions of src/db that a warm `fetchOne()` on PostgreSQL goes through.
+ * Measures how much code runs for one row: files and functions of src/db that a warm `fetchOne()` on
+ * PostgreSQL uses.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { folder, run } from '../support/run.ts';
 const MAX_FILES = 18;
 const MAX_FUNCTIONS = 98;
 
-/** In a process of its own: coverage of this one may be counted, too. */
+/** The measurement runs in its own process, because coverage of this process may be counted too. */
 const PROGRAM = `
 import { Session } from 'node:inspector/promises';
 const { openDatabase } = await import(process.argv[2]);
@@ -34,7 +35,7 @@ const ran = result.flatMap(({ url, functions }) => {
 console.log(JSON.stringify(ran));
 `;
 
-test(`a row of PostgreSQL runs code of at most ${MAX_FILES} files and ${MAX_FUNCTIONS} functions of src/db`, async (t) => {
+test(`fetchOne() on PostgreSQL runs code of at most ${MAX_FILES} files and ${MAX_FUNCTIONS} functions of src/db`, async (t) => {
   if (!needsPostgres(t)) return;
   const { status, stdout, stderr } = await run(
     process.execPath,

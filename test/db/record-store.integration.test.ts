@@ -62,7 +62,7 @@ for (const [name, engine] of [
     });
   }
 
-  test(`DatabaseRecordStore on ${name} never holds more than it may when many write at once, and keys differ by a space`, async (t) => {
+  test(`DatabaseRecordStore on ${name} keeps its limit under concurrent writes, and treats keys that differ by a space as different`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -79,7 +79,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select count(*) from svc_records'), 50);
   });
 
-  test(`DatabaseRecordStore on ${name} adds what another process sweeps between its two statements`, async (t) => {
+  test(`DatabaseRecordStore on ${name} adds a record although another process sweeps the expired one between its two statements`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const clock = new ManualClock();
@@ -111,7 +111,7 @@ for (const [name, engine] of [
   });
 }
 
-test('DatabaseRecordStore on PostgreSQL never holds more than it may when many write at once', async (t) => {
+test('DatabaseRecordStore on PostgreSQL keeps its limit under concurrent writes', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -136,7 +136,7 @@ async function made(
   return { db, store, clock };
 }
 
-test('DatabaseRecordStore refuses a record with StoreFull while all it holds are live, and loses none', async (t) => {
+test('DatabaseRecordStore throws StoreFull while all records are live, and loses none', async (t) => {
   const { store, clock } = await made(t, 3);
   for (const key of ['a', 'b', 'c']) await store.set(key, key, 1_000);
   await assert.rejects(store.set('d', 'd', 1_000), StoreFull);
@@ -161,7 +161,7 @@ test('DatabaseRecordStore refuses a record with StoreFull while all it holds are
   ]);
 });
 
-test('DatabaseRecordStore never holds more than it may, and counts seldom while there is room', async (t) => {
+test('DatabaseRecordStore keeps its limit, and counts rarely while there is room', async (t) => {
   const { db, store } = await made(t, 500);
   let refused = 0;
   for (let index = 0; index < 600; index++)
@@ -172,7 +172,7 @@ test('DatabaseRecordStore never holds more than it may, and counts seldom while 
   assert.deepEqual([await db.scalar('select count(*) from svc_records'), refused], [500, 100]);
 });
 
-test('DatabaseRecordStore sweeps what has expired with later writes', async (t) => {
+test('DatabaseRecordStore sweeps expired records during later writes', async (t) => {
   const { db, store, clock } = await made(t, 10_000);
   for (let index = 0; index < 700; index++) await store.add(`old ${index}`, 'x', 1_000);
   await clock.advance(1_000);
@@ -180,7 +180,7 @@ test('DatabaseRecordStore sweeps what has expired with later writes', async (t) 
   assert.equal(await db.scalar('select count(*) from svc_records'), 1);
 });
 
-test('DatabaseRecordStore leaves no record for no time to live', async (t) => {
+test('DatabaseRecordStore keeps no record without time to live', async (t) => {
   const { store } = await made(t, 10);
   assert.equal(await store.add('a', 'a', 0), true);
   assert.equal(await store.get('a'), undefined);
@@ -198,7 +198,7 @@ test('recordStoreMigration() has statements for every engine, and quotes the tab
   assert.throws(() => recordStoreMigration(''), fault('E_DB_IDENTIFIER'));
 });
 
-test('DatabaseRecordStore lets one of six processes win each add(), replace() and delete()', async (t) => {
+test('DatabaseRecordStore lets exactly one of six processes succeed with each add(), replace() and delete()', async (t) => {
   const at = folder(t);
   const url = `sqlite:${join(at, 'records.db')}`;
   await using db = await openDatabase(url);

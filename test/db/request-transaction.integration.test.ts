@@ -1,5 +1,6 @@
 /**
- * `Depends(transaction)` on every engine: committed before the response is sent, rolled back by every error.
+ * `Depends(transaction)` on every engine: commits before the response is sent, and rolls back after every
+ * error.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,7 +23,7 @@ import { folder } from '../support/run.ts';
 const INSERT = 'insert into note (id, parent) values (?, ?)';
 const SCHEMA = 'create table note (id integer primary key, parent integer)';
 
-/** An application with a database of its own at the address. */
+/** Returns an application with its own database at the address. */
 function appAt(url: string): Svc {
   const app = new Svc();
   app.register(new DatabasePlugin(url, { migrations: 'ignore' }));
@@ -109,7 +110,8 @@ onEveryDatabase(
 );
 
 onEveryDatabase('a commit that fails is the response', async (db, url) => {
-  if (db.dialect === 'mysql' || db.dialect === 'mariadb') return; // they check no constraint at COMMIT
+  // these engines check no constraint at COMMIT
+  if (db.dialect === 'mysql' || db.dialect === 'mariadb') return;
   await db.script(
     'create table note (id integer primary key, parent integer references note (id) deferrable initially deferred)',
   );
@@ -142,12 +144,13 @@ onEveryDatabase('options of a transaction reach the engine, and equal options sh
   }));
   await using client = new TestClient(app, { raiseErrors: false });
   const { status } = await client.post('/read');
-  assert.equal(status, db.dialect === 'postgres' ? 500 : 200); // an error that is caught ends a transaction of PostgreSQL: TransactionAborted
+  // a handler that catches a statement error on PostgreSQL gets TransactionAborted at the end
+  assert.equal(status, db.dialect === 'postgres' ? 500 : 200);
   assert.deepEqual(await (await client.get('/isolation')).json(), { isOne: true, level: 'serializable' });
   assert.deepEqual(await ids(db), []);
 });
 
-test('a transaction of a named database is of that database, and an unknown option is refused', async (t) => {
+test('transaction({ database }) uses the named database, and refuses an unknown option', async (t) => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.register(new DatabasePlugin(`sqlite:${folder(t)}/other.db`, { name: 'other' }));
@@ -165,7 +168,7 @@ test('a transaction of a named database is of that database, and an unknown opti
   assert.equal((await client.get('/')).status, 200);
 });
 
-test('a transaction that cannot begin answers 500, and the handler is not called', async () => {
+test('a transaction that cannot begin answers 500 without calling the handler', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
   let calls = 0;
@@ -181,7 +184,7 @@ test('a transaction that cannot begin answers 500, and the handler is not called
   assert.equal(calls, 1);
 });
 
-test('a statement on the database beside the transaction of a request is a PoolTimeout of SQLite, which names the handle', async () => {
+test('on SQLite, a statement on the database during a request transaction fails with a PoolTimeout that names the handle', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
   app.get('/', { db: Depends(dbKey), tx: Depends(transaction) }, async ({ db, tx }) => {
@@ -196,7 +199,7 @@ test('a statement on the database beside the transaction of a request is a PoolT
   assert.equal((await client.get('/')).status, 200);
 });
 
-test('a provided function that needs a transaction is left before the response, as the transaction is', async () => {
+test('a provided function that needs a transaction ends before the response is sent', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   const order: string[] = [];

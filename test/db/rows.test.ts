@@ -1,5 +1,6 @@
 /**
- * Rows as a schema: each form in which an engine has a value, and what is refused.
+ * Rows as instances of a schema: each form in which an engine returns a value, and the values that are
+ * refused.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -48,7 +49,7 @@ function refusal(run: () => unknown): SvcError {
   return found as SvcError;
 }
 
-test('Values of columns become what the type says, from each form that an engine gives', () => {
+test("rows become values of their schema's types, from each form that an engine returns", () => {
   const cases: readonly (readonly [TypeSource, unknown, unknown, Dialect?])[] = [
     [bool, true, true],
     [bool, 1, true],
@@ -114,7 +115,7 @@ test('Values of columns become what the type says, from each form that an engine
   assert.ok(valueAs({ kind: 'point' }, union('kind', Point), 'postgres') instanceof Point);
 });
 
-test('Values that would lose something, or are of another type, are refused without being shown', () => {
+test('rows with a value of another type, or one that would lose digits, are refused without showing the value', () => {
   const cases: readonly (readonly [TypeSource, unknown, RegExp, Dialect?])[] = [
     [bool, 2, /true or false, found an integer/],
     [bool, 'true', /found a string/],
@@ -174,7 +175,7 @@ function lazyList(): TypeSource {
   return deep;
 }
 
-test('Rows are read by the names of their columns, whatever their order, their case and their number', () => {
+test('rows are read by column name, whatever their order, case and number', () => {
   class Author extends Schema {
     username = Field(str);
     homeTown = Field(nullable(str));
@@ -237,7 +238,7 @@ test('Rows are read by the names of their columns, whatever their order, their c
   );
 });
 
-test('snakeCase knows acronyms and digits', () => {
+test('snakeCase handles acronyms and digits', () => {
   const names = ['id', 'createdAt', 'userID', 'HTTPStatus', 'line2Text', 'already_there'];
   assert.deepEqual(names.map(snakeCased), [
     'id',
@@ -249,7 +250,7 @@ test('snakeCase knows acronyms and digits', () => {
   ]);
 });
 
-test('A schema may be read from more lists of columns than are remembered, and for engines by turns', () => {
+test('a schema reads more lists of columns than its cache holds, and several engines in turn', () => {
   class Small extends Schema {
     a = Field(any);
   }
@@ -265,7 +266,7 @@ test('A schema may be read from more lists of columns than are remembered, and f
   assert.deepEqual(postgres.all([]), []);
 });
 
-test('The database has a default for snakeCase, and a verb says otherwise', async () => {
+test('snakeCase of a verb overrides the default of the database', async () => {
   await using db = await openDatabase('sqlite::memory:', { snakeCase: true });
   class Made extends Schema {
     madeAt = Field(datetime);
@@ -282,7 +283,7 @@ test('The database has a default for snakeCase, and a verb says otherwise', asyn
   });
 });
 
-test('Rows are validated by the constraints of the schema, and getters and private members are there', async () => {
+test('rows are validated by the constraints of the schema, and have its getters and private members', async () => {
   class Named extends Schema {
     name = Field(str, { minLength: 2, maxLength: 4 });
     readonly #secret = 'kept';

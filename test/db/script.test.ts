@@ -233,7 +233,7 @@ for (const body of [
     assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
 }
 
-test('splitScript() tells the line of each statement, and its first words', () => {
+test('splitScript() returns the line and the first words of each statement', () => {
   const { statements } = splitScript(
     '-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)',
     'sqlite',
@@ -266,7 +266,7 @@ for (const [script, dialect, line, message] of [
   });
 }
 
-test('splitScript() finds generated statements again, whatever stands between them', () => {
+test('splitScript() finds generated statements with any separators between them', () => {
   const random = seeded(3);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   for (let round = 0; round < 500; round++) {

@@ -1,11 +1,11 @@
 /**
- * Short text beside what Buffer makes of the same bytes.
+ * Compares shortAscii() with the text that Buffer decodes from the same bytes.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shortAscii } from '../../src/db/wire/bytes.ts';
 
-test('shortAscii() gives up to eight ASCII characters as Buffer does, wherever they lie', () => {
+test('shortAscii() decodes up to eight ASCII characters like Buffer, at any offset', () => {
   const bytes = Buffer.from(Array.from({ length: 128 }, (_, code) => code));
   for (let length = 0; length <= 8; length++) {
     for (let at = 0; at + length <= bytes.length; at++)
@@ -13,7 +13,7 @@ test('shortAscii() gives up to eight ASCII characters as Buffer does, wherever t
   }
 });
 
-test('shortAscii() gives nothing of what is longer, or has a byte beyond ASCII in any place', () => {
+test('shortAscii() returns undefined for longer text, and for a non-ASCII byte at any position', () => {
   assert.equal(shortAscii(Buffer.from('123456789'), 0, 9), undefined);
   for (let length = 1; length <= 8; length++) {
     for (let place = 0; place < length; place++) {

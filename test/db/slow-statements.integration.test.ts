@@ -20,7 +20,7 @@ for (const [name, open, text] of [
   (t: TestContext, options: DatabaseOptions) => Promise<Database | undefined>,
   string,
 ])[])
-  test(`${name}: a statement that takes longer than slowStatementMs is logged, without its values`, async (t) => {
+  test(`${name}: logs a statement that takes longer than slowStatementMs, without its values`, async (t) => {
     const { logger, events } = collectedLog();
     const db = await open(t, { slowStatementMs: 20, log: logger });
     if (db === undefined) return;
@@ -46,7 +46,7 @@ for (const [name, open, sleep] of [
   (t: TestContext, options: DatabaseOptions) => Promise<Database | undefined>,
   string,
 ])[])
-  test(`${name}: executeMany(), insertMany(), scripts and streams that take long are logged once each, without values`, async (t) => {
+  test(`${name}: logs a slow executeMany(), insertMany(), script or stream once, without values`, async (t) => {
     const { logger, events } = collectedLog();
     const db = await open(t, { slowStatementMs: 60, log: logger, pool: { max: 2 } });
     if (db === undefined) return;
@@ -78,7 +78,7 @@ for (const [name, open, sleep] of [
     assert.ok(!JSON.stringify(events).includes('secret'));
   });
 
-test('SQLite: a later batch of a stream that takes long is logged', async () => {
+test('SQLite: logs a later batch of a slow stream', async () => {
   const { logger, events } = collectedLog();
   await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 30, log: logger });
   const numbers = (most: number): string =>
@@ -90,7 +90,7 @@ test('SQLite: a later batch of a stream that takes long is logged', async () => 
   assert.equal(events.filter(({ event, sql }) => event === 'slow_statement' && sql === text).length, 1);
 });
 
-test('StatementTiming tells seconds of each statement, and logs none when slowStatementMs is 0', () => {
+test('StatementTiming reports the seconds of each statement, and logs none when slowStatementMs is 0', () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const seconds: number[] = [];

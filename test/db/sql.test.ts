@@ -4,7 +4,7 @@ import { sql } from '../../src/db/index.ts';
 import { beginTexts } from '../../src/db/dialects.ts';
 import { fault } from '../contract/database.ts';
 
-test('sql`…` has a ? for every value, in order, pieces and names included', () => {
+test('sql`…` has a ? for every value in order, with fragments and names', () => {
   const piece = sql`b = ${2} or c = ${'x'}`;
   const query = sql`select ${sql.identifier('t', 'a "quoted" name')} from t where a = ${1} and (${piece}) and d in (${sql.join([3, 4])})`;
   assert.equal(
@@ -17,7 +17,7 @@ test('sql`…` has a ? for every value, in order, pieces and names included', ()
   assert.deepEqual(query.params, [1, 2, 'x', 3, 4]);
 });
 
-test('sql`…` joins pieces with a separator of any kind, and nests to any depth', () => {
+test('sql`…` joins fragments with any separator, and nests to any depth', () => {
   const all = sql.join(
     [sql`a = ${1}`, sql`(${sql.join([sql`b = ${2}`, sql`c = ${3}`], sql` or `)})`],
     sql` and `,
@@ -27,25 +27,25 @@ test('sql`…` joins pieces with a separator of any kind, and nests to any depth
   assert.equal(sql.join([1, sql`now()`], sql`, `).text('sqlite'), '?, now()');
 });
 
-test('sql`…` takes a list of as many values as any server does', () => {
+test('sql`…` accepts as many values as any server accepts', () => {
   const ids = Array.from({ length: 65_535 }, (_, id) => id);
   const query = sql`select * from t where id in (${sql.join(ids)})`;
   assert.deepEqual(query.params, ids);
   assert.equal(query.text('postgres').split('?').length, 65_536);
 });
 
-test('sql`…` keeps the text of one literal, whatever its values', () => {
+test('sql`…` caches the text of a template literal, whatever its values', () => {
   const of = (id: number): ReturnType<typeof sql> => sql`select ${id}`;
   assert.equal(of(1).text('sqlite'), of(2).text('sqlite'));
   assert.deepEqual([of(1).params, of(2).params], [[1], [2]]);
   assert.equal(sql`select 1`.text('sqlite'), 'select 1');
 });
 
-test('sql.join() refuses to join nothing: () is no list in SQL', () => {
+test('sql.join() refuses an empty list, because () is not valid SQL', () => {
   assert.throws(() => sql.join([]), fault('E_DB_JOIN'));
 });
 
-test('sql.identifier() refuses what no engine takes for a name', () => {
+test('sql.identifier() refuses names that no engine accepts', () => {
   for (const name of [
     '',
     'a\0b',
@@ -60,7 +60,7 @@ test('sql.identifier() refuses what no engine takes for a name', () => {
   assert.equal(sql.identifier('x'.repeat(63)).text('sqlite').length, 65);
 });
 
-test("beginTexts() begins each dialect's transactions as it is asked to", () => {
+test('beginTexts() returns the begin statements of each dialect for the given options', () => {
   const plain = { isolation: undefined, isReadOnly: false };
   const strict = { isolation: 'serializable', isReadOnly: true } as const;
   assert.deepEqual(

@@ -1,5 +1,5 @@
 /**
- * `timestamps=string`: instants with microseconds, on every engine that has them.
+ * `timestamps=string`: timestamps with microseconds, on every engine that stores them.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -42,7 +42,7 @@ for (const [name, type, address] of ENGINES) {
     return db;
   };
 
-  test(`${name} with timestamps=string gives instants with microseconds, and takes them back`, async (t) => {
+  test(`${name} with timestamps=string returns timestamps with microseconds, and accepts them as values`, async (t) => {
     const db = await open(t, 'timestamps=string');
     if (db === undefined) return;
     const instants = Array.from({ length: 23 }, (_, id) => `2024-02-29T12:00:00.1234${String(id + 10)}Z`);
@@ -83,7 +83,7 @@ for (const [name, type, address] of ENGINES) {
     assert.equal(await db.scalar('select at from event where id = 101'), null);
   });
 
-  test(`${name} gives instants as dates unless its address says otherwise`, async (t) => {
+  test(`${name} returns timestamps as Dates without timestamps=string in its address`, async (t) => {
     const db = await open(t, 'timestamps=date');
     if (db === undefined) return;
     await db.execute('insert into event (id, at) values (?, ?)', [1, '2024-02-29T12:00:00.123456']);
@@ -91,7 +91,7 @@ for (const [name, type, address] of ENGINES) {
   });
 }
 
-test('PostgreSQL with timestamps=string reads arrays, other zones, and instants that no Date can be', async (t) => {
+test('PostgreSQL with timestamps=string reads arrays, other time zones, and timestamps outside the range of Date', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => void | Promise<void>)[] = [];
   t.after(async () => {

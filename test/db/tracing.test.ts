@@ -24,7 +24,7 @@ function subscribe(t: TestContext, channel: string, on: (phase: string, event: n
   t.after(() => tracing.unsubscribe(subscribers));
 }
 
-test('svc:db:query tells of each statement without its values, and of what fails', async (t) => {
+test('svc:db:query publishes each statement without its values, and each failure', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script('create table note (id integer primary key, text text)');
   const seen: unknown[] = [];
@@ -37,7 +37,7 @@ test('svc:db:query tells of each statement without its values, and of what fails
   await database.executeMany('insert into note (text) values (?)', [['a'], ['b']]);
   await assert.rejects(database.fetchAll('select nothing from nowhere'));
   for await (const _ of database.stream('select id from note')) {
-    /* read to its end */
+    /* this stream is read to its end */
   }
   assert.deepEqual(
     seen.filter((entry) => !Array.isArray(entry) || !['BEGIN', 'COMMIT'].includes(entry[3] as string)),
@@ -53,7 +53,7 @@ test('svc:db:query tells of each statement without its values, and of what fails
   assert.doesNotMatch(JSON.stringify(seen), /hidden/);
 });
 
-test('svc:db:query tells of transactions, savepoints and streams inside of them; all of them work as they do unwatched', async (t) => {
+test('svc:db:query publishes transactions, savepoints and their streams, which behave as they do without subscribers', async (t) => {
   for (const isWatched of [false, true]) {
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];
@@ -101,7 +101,7 @@ test('svc:db:query tells of transactions, savepoints and streams inside of them;
   }
 });
 
-test('a stream that is left, or that fails, is published to its end', async (t) => {
+test('svc:db:query publishes the end of a stream that its reader leaves, or that fails', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script(
     'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',
@@ -130,7 +130,7 @@ test('a stream that is left, or that fails, is published to its end', async (t) 
   );
 });
 
-test('statements of a request are published inside of its spans', async (t) => {
+test('svc:db:query publishes statements of a request inside its spans', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const store = new AsyncLocalStorage<string>();
@@ -154,7 +154,7 @@ test('statements of a request are published inside of its spans', async (t) => {
   ]);
 });
 
-test('a subscriber in the manner of OpenTelemetry has statements below the dependency or handler that runs them', async (t) => {
+test("a subscriber with OpenTelemetry's way of nesting sees each statement below the dependency or handler that runs it", async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const client = new TestClient(app);
@@ -166,7 +166,7 @@ test('a subscriber in the manner of OpenTelemetry has statements below the depen
     await new Promise((resolve) => setImmediate(resolve));
     return db.transaction((tx) => tx.scalar('select 2'));
   });
-  await client.get('/warm'); // the start of the application is over
+  await client.get('/warm'); // the start of the application has ended
   const store = new AsyncLocalStorage<string>();
   const paths: string[] = [];
   for (const [channel, nameOf] of [
@@ -200,7 +200,7 @@ test('a subscriber in the manner of OpenTelemetry has statements below the depen
   assert.equal(paths.length, 16);
 });
 
-test('the metrics of databases: connections, callers that wait, how long, and statements', async (t) => {
+test('metrics of databases count connections, waiting callers, their waiting time, and statements', async (t) => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   app.register(new DatabasePlugin('sqlite::memory:'));

@@ -42,7 +42,7 @@ async function memory(t: TestContext, options?: DatabaseOptions): Promise<Databa
   return db;
 }
 
-test("two databases may be used inside each other's transactions", async (t) => {
+test("two databases can each be used inside the other's transactions", async (t) => {
   const [one, other] = [await memory(t), await memory(t)];
   await one.transaction(() =>
     other.transaction(async (tx) => {
@@ -53,7 +53,7 @@ test("two databases may be used inside each other's transactions", async (t) => 
   );
 });
 
-test('a transaction that has settled is over, also for work that another context does with its handle', async (t) => {
+test('a handle fails with E_DB_OVER after its transaction has settled, in any async context', async (t) => {
   const db = await memory(t);
   const events = new EventEmitter();
   let handle: Transaction | undefined;
@@ -67,7 +67,7 @@ test('a transaction that has settled is over, also for work that another context
   await assert.rejects(result, fault('E_DB_OVER'));
 });
 
-test('transaction() passes its limits on to the statements inside', async (t) => {
+test('transaction() applies its limits to the statements inside', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const abort = new AbortController();
@@ -96,7 +96,7 @@ test('transaction() passes its limits on to the statements inside', async (t) =>
   );
 });
 
-test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
+test('statementTimeoutMs limits verbs that have no timeoutMs', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock, statementTimeoutMs: 200, pool: { acquireTimeoutMs: 60_000 } });
   const go = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
   assert.equal(await patient, 2);
 });
 
-test('inside a transaction, and of its begin and its end, statementTimeoutMs is the limit; what is left to the transaction is, too, but never less than five seconds for the end', async () => {
+test('statementTimeoutMs and the time left limit the statements, begin and end of a transaction; its end has at least five seconds', async () => {
   const reported: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
   function telling(what: string, at: number) {
@@ -137,7 +137,7 @@ test('inside a transaction, and of its begin and its end, statementTimeoutMs is 
     dialect: 'postgres',
     acquire: () => connection as unknown as Connection,
     release() {
-      /* nothing is lent */
+      /* no connection is in use */
     },
   } as unknown as Driver;
   const limitsOf = async (
@@ -216,7 +216,7 @@ test('inside a transaction, and of its begin and its end, statementTimeoutMs is 
   ]);
 });
 
-test('transaction() pauses longer and longer before it tries again, and not past its limit', async (t) => {
+test('transaction() doubles its pause before each retry, and does not pause past its limit', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const atMs: number[] = [];
@@ -248,7 +248,7 @@ test('transaction() pauses longer and longer before it tries again, and not past
   await limited;
 });
 
-test('errors that the same transaction may overcome are told from those it cannot', () => {
+test('isRetryable is true only for errors after which the same transaction may succeed', () => {
   for (const Class of [SerializationFailure, Deadlock, LockTimeout])
     assert.equal(new Class('x').isRetryable, true);
   for (const Class of [
@@ -268,11 +268,11 @@ test('errors that the same transaction may overcome are told from those it canno
   );
 });
 
-test('atCaller() leaves alone what is no Error', () => {
+test('atCaller() returns a value that is not an Error unchanged', () => {
   assert.equal(atCaller('text'), 'text');
 });
 
-test('a connection that comes back with an open transaction is rolled back, and that is logged', async (t) => {
+test('a connection that returns with an open transaction is rolled back, and a warning is logged', async (t) => {
   const { logger, events } = collectedLog();
   const { driver, database } = await prepareDatabase('sqlite::memory:', { log: logger }).open();
   t.after(() => driver.close());
@@ -285,7 +285,7 @@ test('a connection that comes back with an open transaction is rolled back, and 
   assert.ok(events.some(({ event }) => event === 'transaction_left_open'));
 });
 
-test('close() leaves a database that cannot be optimised closed all the same', async (t) => {
+test('close() closes a database although its optimisation fails', async (t) => {
   const path = join(folder(t), 'data.db');
   const [one, other] = [
     await openDatabase(`sqlite:${path}`),
@@ -301,7 +301,7 @@ test('close() leaves a database that cannot be optimised closed all the same', a
   await one.close();
 });
 
-test('a program that opens a database prints no warning, and ends by itself with one that it forgot to close', async (t) => {
+test('a program with an open database prints no warning, and ends by itself without closing it', async (t) => {
   const at = folder(t, {
     'program.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
     const db = await openDatabase('sqlite:./data.db', { readers: 1 });
@@ -314,7 +314,7 @@ test('a program that opens a database prints no warning, and ends by itself with
   assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: '42 7\n', stderr: '' });
 });
 
-test('a template may be given options, and a stream of it too', async (t) => {
+test('a verb accepts options after a template, and so does stream()', async (t) => {
   const db = await memory(t);
   const rows: unknown[] = [];
   for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 }))
@@ -324,7 +324,7 @@ test('a template may be given options, and a stream of it too', async (t) => {
   assert.equal(await db.scalar(sql`select ${5}`, { longRead: true }), 5);
 });
 
-test('an error keeps the failure of the rollback that it has led to, of a transaction, a savepoint, a commit and a batch', async () => {
+test('an error keeps the failure of its rollback as cause: in a transaction, a savepoint, a commit and a batch', async () => {
   const fails = (what: string) => () => Promise.reject(new Error(`${what} failed`));
   const connection = {
     begin: () => undefined,
@@ -343,7 +343,7 @@ test('an error keeps the failure of the rollback that it has led to, of a transa
   const causesOf = async (run: Promise<unknown>): Promise<string[]> => {
     const messages: string[] = [];
     const thrown = await run.then(
-      () => assert.fail('it must fail'),
+      () => assert.fail('the COMMIT must fail'),
       (error: unknown) => error,
     );
     for (let at = thrown; at instanceof Error; at = at.cause) messages.push(at.message);

@@ -5,7 +5,7 @@ import { openDatabase } from '../../src/db/index.ts';
 import { parseDatabaseUrl, shownUrl } from '../../src/db/url.ts';
 import { fault } from '../contract/database.ts';
 
-test('parseDatabaseUrl() reads paths beside the program, absolute ones, and memory', () => {
+test('parseDatabaseUrl() reads relative paths, absolute paths, and :memory:', () => {
   for (const [url, path] of [
     ['sqlite:./data.db', resolve('data.db')],
     ['sqlite:data.db', resolve('data.db')],
@@ -39,23 +39,23 @@ test('parseDatabaseUrl() reads paths beside the program, absolute ones, and memo
   });
 });
 
-test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () => {
+test('parseDatabaseUrl() refuses unknown schemes and settings with a suggestion', () => {
   for (const [url, hint] of [
     ['', /does not begin/],
     ['data.db', /does not begin/],
     ['sqlit:data.db', /did you mean "sqlite"/],
     ['oracle:x', /no database "oracle"/],
     ['file:data.db', /the scheme is "sqlite"/],
-    ['sqlite:', /names no file/],
-    ['sqlite:///', /names no file/],
-    ['sqlite:folder/', /names no file/],
+    ['sqlite:', /does not name a file/],
+    ['sqlite:///', /does not name a file/],
+    ['sqlite:folder/', /does not name a file/],
     ['sqlite://host/data.db', /host/],
     ['sqlite:%zz', /percent/],
     ['sqlite:a%00b', /NUL/],
     ['sqlite:a?mod=ro', /did you mean "mode"/],
-    ['sqlite:a?mode=rx', /one of "ro", "rw"/],
+    ['sqlite:a?mode=rx', /must be one of "ro", "rw"/],
     ['sqlite:a?mode=ro&mode=rw', /twice/],
-    ['sqlite:a?cache=shared', /no setting "cache"/],
+    ['sqlite:a?cache=shared', /unknown setting "cache"/],
   ] as const) {
     assert.throws(
       () => parseDatabaseUrl(url),
@@ -65,7 +65,7 @@ test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () =
   }
 });
 
-test('openDatabase() refuses what comes from a variable that is not set, or from a file whose last line has an end', async () => {
+test('openDatabase() refuses an address from an unset variable, or from a file with a line break at its end', async () => {
   for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')])
     await assert.rejects(
       openDatabase(url as never),
@@ -87,7 +87,7 @@ test('openDatabase() refuses what comes from a variable that is not set, or from
   }
 });
 
-test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and shows no password', async () => {
+test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and hides the password', async () => {
   for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app'])
     assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
   await assert.rejects(
@@ -106,7 +106,7 @@ test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and shows no pass
   );
 });
 
-test('parseDatabaseUrl() reads addresses of PostgreSQL, and refuses them without their password', () => {
+test('parseDatabaseUrl() reads addresses of PostgreSQL, and hides the password when it refuses one', () => {
   const address = parseDatabaseUrl('postgresql://app:hunter2@db,other/shop');
   assert.ok(address.dialect === 'postgres' && address.hosts.length === 2 && address.password === 'hunter2');
   assert.throws(
@@ -130,7 +130,8 @@ test('openDatabase() refuses options that the engine does not have', async () =>
     openDatabase('sqlite::memory:', { pool: { maximum: 1 } as never }),
     fault('E_OPTION_UNKNOWN'),
   );
-  await using db = await openDatabase('sqlite::memory:', { pool: { max: 3 } }); // the same options for a test and a server
+  // one list of options for a test database and a server
+  await using db = await openDatabase('sqlite::memory:', { pool: { max: 3 } });
   await assert.rejects(
     db.listen('a', () => undefined),
     fault('E_DB_OPTION'),

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { OAuthPlugin } from 'svc/oauth';
-import { issueOfClientRedirect } from '../../src/oauth/client-redirects.ts';
+import { issueOfClientRedirect } from '../../src/oauth/redirects.ts';
 import { LoginSite, claimsOf, fakeProvider, refusedAs } from './support/site.ts';
 import type { OAuthPluginOptions } from 'svc/oauth';
 import type { LoginSiteOptions, Tokens } from './support/site.ts';

@@ -14,7 +14,7 @@ import {
   requireScopes,
 } from 'svc';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { ValidAfterGate } from '../../src/oauth/tokens/valid-after.ts';
+import { ValidAfterGate } from '../../src/oauth/tokens/access.ts';
 import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { LoginSite, SECRET, claimsOf, refusedAs } from './support/site.ts';
 import type { RefreshVerdict } from 'svc/oauth';

@@ -7,7 +7,7 @@ import type { DelayMonitor } from '../../src/observability/event-loop.ts';
 
 const NS = 1e6;
 
-/** A monitor whose samples a test writes. */
+/** A histogram with samples that the test sets. */
 class WrittenMonitor implements DelayMonitor {
   samples: number[] = [];
   isEnabled = false;
@@ -37,19 +37,19 @@ function watched(): { delay: EventLoopDelay; monitor: WrittenMonitor; watch: Dis
   return { delay, monitor, watch: delay.watch() };
 }
 
-test('EventLoopDelay.recentMs() is the mean lateness of each window, whatever came before it', () => {
+test('EventLoopDelay.recentMs() is the mean delay of each window, independent of earlier windows', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20);
   assert.equal(delay.recentMs(1_000), 0);
   monitor.samples.push(420, 220);
-  assert.equal(delay.recentMs(1_200), 0); // within the window
+  assert.equal(delay.recentMs(1_200), 0); // still within the window
   assert.equal(delay.recentMs(1_250), 300);
   monitor.samples.push(20.5, 19);
   assert.equal(delay.recentMs(1_500), 0);
-  assert.equal(delay.recentMs(2_000), 0); // no sample: what was known
+  assert.equal(delay.recentMs(2_000), 0); // without new samples the last mean is kept
 });
 
-test('EventLoopDelay.recentMs() goes on when the metric has begun anew', () => {
+test('EventLoopDelay.recentMs() continues after the metric has reset the histogram', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20, 20);
   delay.recentMs(0);
@@ -60,7 +60,7 @@ test('EventLoopDelay.recentMs() goes on when the metric has begun anew', () => {
   assert.equal(delay.takePercentile(), 0);
 });
 
-test('EventLoopDelay measures nothing without a user', () => {
+test('EventLoopDelay does not measure while the application does not listen', () => {
   const { delay, monitor, watch } = watched();
   monitor.samples.push(520);
   assert.equal(delay.recentMs(0), 500);
@@ -68,20 +68,20 @@ test('EventLoopDelay measures nothing without a user', () => {
   assert.deepEqual([delay.recentMs(0), delay.takePercentile(), monitor.isEnabled], [0, 0, false]);
 });
 
-test('EventLoopDelay.of() is one for each application', () => {
+test('EventLoopDelay.of() returns one instance for each application', () => {
   const [first, second] = [1, 2].map(() => createMetrics({ log: createLogger() }));
   assert.equal(EventLoopDelay.of(first!), EventLoopDelay.of(first!));
   assert.notEqual(EventLoopDelay.of(first!), EventLoopDelay.of(second!));
 });
 
-test('EventLoopDelay sees how long something has kept the process busy', async () => {
+test('EventLoopDelay measures how long work has blocked the process', async () => {
   const delay = new EventLoopDelay();
   using _watch = delay.watch();
   const turns = async (ms: number): Promise<void> => {
     for (const end = performance.now() + ms; performance.now() < end;)
       await new Promise((resolve) => setImmediate(resolve));
   };
-  await turns(60); // the first distance begins at the second timer
+  await turns(60); // the first interval starts at the second timer
   for (const end = performance.now() + 200; performance.now() < end;);
   await turns(40);
   assert.ok(delay.recentMs(0) > 10, String(delay.recentMs(0)));

@@ -28,7 +28,7 @@ function collect(options: LoggerOptions = {}) {
   };
 }
 
-/** Logged form of one field. */
+/** Returns the logged form of one field. */
 function logged(value: unknown, key = 'value'): unknown {
   const { lines, log } = collect();
   log.info('event', { [key]: value });
@@ -39,7 +39,7 @@ function logged(value: unknown, key = 'value'): unknown {
 
 // ── lines ──
 
-test('createLogger() writes one line of JSON an event', () => {
+test('createLogger() writes one line of JSON for each event', () => {
   const { lines, log } = collect();
   log.info('server_listening', { port: 8000, host: 'localhost' });
   assert.deepEqual(lines, [
@@ -47,7 +47,7 @@ test('createLogger() writes one line of JSON an event', () => {
   ]);
 });
 
-test('createLogger() leaves out what is below its level', () => {
+test('createLogger() omits events below its level', () => {
   for (const [level, expected] of [
     ['debug', 'debug info warn error'],
     ['info', 'info warn error'],
@@ -64,13 +64,13 @@ test('createLogger() leaves out what is below its level', () => {
   }
 });
 
-test('createLogger() writes from info on, and refuses what it does not know', () => {
+test('createLogger() writes level info and above by default, and refuses unknown options', () => {
   const lines: string[] = [];
   const log = createLogger({ sink: (line) => lines.push(line) });
   log.debug('a');
   log.info('b');
   assert.equal(lines.length, 1);
-  assert.match(lines[0]!, /^\{"time":"\d{4}-/); // not a terminal: JSON
+  assert.match(lines[0]!, /^\{"time":"\d{4}-/); // the sink is not a terminal, so the format is JSON
   const code = (expected: string) => (error: unknown) => error instanceof SvcError && error.code === expected;
   assert.throws(() => createLogger({ level: 'loud' as 'info' }), code('E_OPTION_RANGE'));
   for (const wrong of [{ sink: 1 }, { clock: 1 }, { fields: 1 }, { colour: 1 }])
@@ -78,7 +78,7 @@ test('createLogger() writes from info on, and refuses what it does not know', ()
   assert.throws(() => createLogger({ nmae: 'x' } as object), code('E_OPTION_UNKNOWN'));
 });
 
-test('Logger.child() has its own name, and the fields of both, the later winning', () => {
+test("Logger.child() has its own name and the fields of both loggers; the child's fields win", () => {
   const { lines, log } = collect({ name: 'app', fields: { pid: 1 } });
   const child = log.child('svc_oauth', { request_id: 'a', n: 1 });
   child.info('login', { n: 2 });
@@ -97,7 +97,7 @@ test('Logger.child() has its own name, and the fields of both, the later winning
   );
 });
 
-test("a field cannot pass for the line's own time, level, logger or event", () => {
+test("a field cannot replace the line's own time, level, logger or event", () => {
   const { lines, log } = collect();
   log.info('event', { time: 'x', level: 'error', logger: 'y', event: 'z' });
   const { time_, level_, logger_, event_, level } = JSON.parse(lines[0]!);
@@ -128,7 +128,7 @@ test('Logger.error() writes errors with name, code, message, stack, remedy and c
   );
 });
 
-test('a log call throws nothing, whatever it is given', () => {
+test('a log call never throws, whatever its arguments are', () => {
   const hostile = new Proxy(
     {},
     {
@@ -238,7 +238,7 @@ for (const key of [
   });
 }
 
-test('fields that only sound like secrets are kept', () => {
+test('fields whose names only resemble secrets are kept', () => {
   const fields = {
     tokenType: 'Bearer',
     hasPassword: true,
@@ -392,7 +392,7 @@ test('a secret that is cut in the middle is still masked', () => {
   assert.doesNotMatch(String(logged(text)), /hunter2/);
 });
 
-test('masking takes a time that grows with the text, not with its square', () => {
+test('masking takes time in proportion to the length of the text', () => {
   for (const part of ['a.', 'a://', 'Bearer ', '?code=', 'eyJaaaaaaaa.', ':@', 'a:b@']) {
     const before = process.cpuUsage().user;
     for (let count = 0; count < 10; count++) logged(part.repeat(20_000));
@@ -400,7 +400,7 @@ test('masking takes a time that grows with the text, not with its square', () =>
   }
 });
 
-test('a token is masked where it begins, also behind a dash, and as before', () => {
+test('a token is masked from its start, also after a dash', () => {
   const below = seeded(6);
   const parts = ['eyJ', 'eyJabcdefgh', 'abcdefgh', '-', '.', '.', '_', ' ', 'a', '/', '12345678'];
   for (let round = 0; round < 20_000; round++) {
@@ -409,11 +409,11 @@ test('a token is masked where it begins, also behind a dash, and as before', () 
   }
 });
 
-test('a body of several megabytes that masks badly is logged in the time of one line', () => {
+test('a body of several megabytes that is slow to mask takes no longer to log than a full line', () => {
   for (const part of ['-eyJ', 'eyJaaaaaaaa.', 'a.', 'a-', 'a://x:', '?code=', 'Bearer\t']) {
     const text = part.repeat(Math.ceil(7_168 / part.length));
     const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));
-    logged(body); // compiled
+    logged(body); // lets the engine compile the expressions first
     const startedMs = cpuMs();
     const line = JSON.stringify(logged(body));
     assert.ok(cpuMs() - startedMs < 100, part);
@@ -421,7 +421,7 @@ test('a body of several megabytes that masks badly is logged in the time of one 
   }
 });
 
-test('a line is bounded, however large or deep its fields are', () => {
+test('a line has a bounded length, however large or deep its fields are', () => {
   let deep: unknown = 'bottom';
   for (let level = 0; level < 1_000; level++) deep = level % 2 === 0 ? { deep } : [deep];
   const wide = Object.fromEntries(
@@ -463,7 +463,7 @@ test('no text can forge a second line or move the cursor, in JSON and in the hum
     assert.equal(lines.length, 1);
     assert.doesNotMatch(lines[0]!, /[\x00-\x1f\x7f-\x9f\u2028-\u202e\ufeff]/);
   }
-  assert.equal(logged('tab\tfeed\n'), 'tab\tfeed\n'); // escaped in the line, whole in its value
+  assert.equal(logged('tab\tfeed\n'), 'tab\tfeed\n'); // escaped in the line, and complete in the parsed value
 });
 
 // ── human form ──
@@ -489,7 +489,7 @@ test('the human form is one line, with the stack indented below it', () => {
   );
 });
 
-test('the human form has colour when asked for', () => {
+test('the human form has colour when the option is set', () => {
   const { lines, log } = collect({ format: 'human', colour: true });
   log.error('failed', 'text');
   assert.equal(lines[0], '00:00:00.000Z \x1b[31mERROR\x1b[0m svc failed error=text');
@@ -502,7 +502,7 @@ class FakeDevice implements LogDevice {
   written = '';
   writes = 0;
   pauses = 0;
-  /** Bytes that fit; what does not is EAGAIN. */
+  /** A device with room for this many bytes; further writes give EAGAIN. */
   room = Infinity;
   fault: string | undefined;
   readonly waiting: (() => void)[] = [];
@@ -545,7 +545,7 @@ function queueOn(device: FakeDevice) {
   return { clock, queue: new LineQueue(() => device, clock), turn: () => clock.advance(0) };
 }
 
-test('LineQueue writes the lines of one turn of the event loop together, later', async () => {
+test('LineQueue writes the lines of one turn of the event loop together in a later turn', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   queue.push('one');
@@ -568,7 +568,7 @@ test('LineQueue writes batches of whole lines', async () => {
   assert.ok(device.writes >= 5 && device.writes <= 7, `${device.writes}`);
 });
 
-test('LineQueue goes on in the middle of a line when the device had no room, 10 ms later', async () => {
+test('LineQueue continues in the middle of a line 10 ms after the device was full', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 5;
@@ -577,13 +577,13 @@ test('LineQueue goes on in the middle of a line when the device had no room, 10 
   assert.equal(device.written, 'one\nt');
   queue.push('four');
   await turn();
-  assert.equal(device.writes, 2); // it waits
+  assert.equal(device.writes, 2); // the queue waits for its timer
   device.room = Infinity;
   await clock.advance(10);
   assert.equal(device.written, 'one\ntwo\nthree\nfour\n');
 });
 
-test('LineQueue drops what a full queue cannot take, and tells how much, where it is missing', async () => {
+test('LineQueue drops lines that a full queue cannot take, and reports their number where they are missing', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 0;
@@ -610,7 +610,7 @@ test('LineQueue drops what a full queue cannot take, and tells how much, where i
 });
 
 for (const code of ['EPIPE', 'EBADF', 'EIO']) {
-  test(`LineQueue falls silent at ${code}`, async () => {
+  test(`LineQueue stops writing at ${code}`, async () => {
     const device = new FakeDevice();
     const { queue, clock, turn } = queueOn(device);
     device.fault = code;
@@ -626,7 +626,7 @@ for (const code of ['EPIPE', 'EBADF', 'EIO']) {
   });
 }
 
-test('LineQueue counts what a full disk refuses, and tries again later', async () => {
+test('LineQueue counts lines that a full disk refuses, and tries again later', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.fault = 'ENOSPC';
@@ -639,7 +639,7 @@ test('LineQueue counts what a full disk refuses, and tries again later', async (
   assert.equal(JSON.parse(device.written).count, 2);
 });
 
-test('LineQueue has one write under way at a time, when the device can block', async () => {
+test('LineQueue has one write in progress at a time when the device can block', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, turn } = queueOn(device);
@@ -649,7 +649,7 @@ test('LineQueue has one write under way at a time, when the device can block', a
   await turn();
   assert.equal(device.waiting.length, 1);
   device.room = 2;
-  device.waiting.shift()!(); // writes a part
+  device.waiting.shift()!(); // writes only a part
   device.room = Infinity;
   device.waiting.shift()!();
   assert.equal(device.waiting.length, 1);
@@ -658,7 +658,7 @@ test('LineQueue has one write under way at a time, when the device can block', a
   assert.equal(device.waiting.length, 0);
 });
 
-test('LineQueue takes errors of a write under way as those of any other', async () => {
+test('LineQueue handles errors of an asynchronous write like other errors', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, clock, turn } = queueOn(device);
@@ -679,7 +679,7 @@ test('LineQueue takes errors of a write under way as those of any other', async 
   assert.equal(device.waiting.length, 0);
 });
 
-test('LineQueue.flush() writes what is queued before it returns, after what is under way', async () => {
+test('LineQueue.flush() writes the queue before it returns, after the write in progress', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, turn } = queueOn(device);
@@ -689,13 +689,13 @@ test('LineQueue.flush() writes what is queued before it returns, after what is u
   queue.push('two');
   device.onPause = () => {
     device.written += 'one\n';
-  }; // the thread pool continues, but no callback runs
+  }; // the thread pool completes the write, but the event loop does not run
   queue.flush();
   assert.equal(device.written, 'one\ntwo\n');
   assert.equal(device.pauses, 1);
 });
 
-test('LineQueue.flush() waits half a second for room, and no longer', () => {
+test('LineQueue.flush() waits at most half a second for room', () => {
   const device = new FakeDevice();
   device.room = 0;
   const { queue } = queueOn(device);
@@ -717,11 +717,11 @@ test('LineQueue.exit() writes everything, and every later line at once', async (
   queue.exit();
   queue.push('two');
   assert.equal(device.written, 'one\ntwo\n');
-  await turn(); // the scheduled write finds nothing to do
+  await turn(); // the scheduled write finds an empty queue
   device.room = 0;
   queue.push('three');
   const { pauses } = device;
-  queue.push('four'); // it does not wait twice
+  queue.push('four'); // the second call does not wait again
   assert.equal(device.pauses, pauses);
 });
 
@@ -748,7 +748,7 @@ test('LineQueue drops a line for a full disk at exit, and returns', () => {
 
 const CHILD = fileURLToPath(new URL('../support/log-child.ts', import.meta.url));
 
-/** Runs the child; `read` is false for a pipe that stays full. */
+/** Runs the child process. `read` is false for a pipe that stays full. */
 async function run(how: string, { read = true, stderr = 'pipe' as 'pipe' | number, shell = '' } = {}) {
   const argv = ['--conditions=svc-source', CHILD, how];
   const child =
@@ -779,7 +779,7 @@ async function run(how: string, { read = true, stderr = 'pipe' as 'pipe' | numbe
 }
 
 for (const how of ['exit', 'natural']) {
-  test(`a process that ends (${how}) has written every line, in order`, async () => {
+  test(`a process that ends (${how}) has written every line in order`, async () => {
     const { code, events } = await run(how);
     assert.equal(code, how === 'exit' ? 3 : 0);
     assert.deepEqual(
@@ -788,7 +788,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`a process that ends (${how}) has written every line, in order, to a file`, async (t) => {
+  test(`a process that ends (${how}) has written every line in order to a file`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const file = openSync(join(directory, 'log'), 'w');
@@ -801,7 +801,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`a process that ends (${how}) has written every line, in order, to a pipe of the shell`, async () => {
+  test(`a process that ends (${how}) has written every line in order to a pipe of the shell`, async () => {
     const { events } = await run(how, { shell: '"$0" "$@" 2>&1 >/dev/null | cat >&2' });
     assert.deepEqual(
       events.map(({ index }) => index),
@@ -810,14 +810,14 @@ for (const how of ['exit', 'natural']) {
   });
 }
 
-test('a process writes what its last exit listeners log', async () => {
+test('a process writes the lines that its last exit listeners log', async () => {
   assert.deepEqual(
     (await run('exit-listener')).events.map(({ event }) => event),
     ['first', 'last'],
   );
 });
 
-test('a process that dies of an uncaught error has written what came before', async () => {
+test('a process that dies of an uncaught error has written all earlier lines', async () => {
   const { code, events, text } = await run('throw');
   assert.equal(code, 1);
   assert.deepEqual(
@@ -833,7 +833,7 @@ test('flush() saves the lines of a process that kills itself', async () => {
 });
 
 test(
-  'a process whose standard error has no reader continues, and exits soon',
+  'a process whose standard error is never read continues, and ends soon',
   { timeout: 10_000 },
   async () => {
     for (const how of ['flood', 'trickle']) {
@@ -844,21 +844,21 @@ test(
 );
 
 test(
-  'a process whose standard error is a FIFO without a reader continues, and exits soon',
+  'a process whose standard error is an unread FIFO continues, and ends soon',
   { timeout: 10_000 },
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const path = join(directory, 'fifo');
     execFileSync('mkfifo', [path]);
-    const fifo = openSync(path, 'r+'); // a reader that never reads
+    const fifo = openSync(path, 'r+'); // opens the FIFO and never reads it
     const { code, stdout } = await run('flood', { stderr: fifo, read: false });
     closeSync(fifo);
     assert.deepEqual([code, stdout], [0, 'alive\n']);
   },
 );
 
-test('a process whose standard error is closed by its reader goes on', async () => {
+test('a process continues after the reader of its standard error has closed it', async () => {
   const { stdout, code } = await run('trickle', { shell: '{ { "$0" "$@" 2>&1 >&3; } | true; } 3>&1' });
   assert.deepEqual([stdout, code], ['alive\n', 0]);
 });

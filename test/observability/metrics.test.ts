@@ -106,7 +106,7 @@ for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknow
 }
 
 for (const count of [1, 2, 3, 4, 5]) {
-  test(`a counter of ${count} labels keeps its label sets apart, the early ones and the late`, () => {
+  test(`a counter with ${count} labels keeps its label sets apart, the first ones and later ones`, () => {
     const { metrics } = setUp();
     const labels = Array.from({ length: count }, (_, index) => `l${index}`);
     const counter = metrics.counter('svc_c', '', labels);
@@ -145,7 +145,7 @@ test('a counter refuses fewer or more label values than were declared', () => {
   }
 });
 
-test('a counter takes a label that is no string as its text', () => {
+test('a counter converts a label that is not a string to text', () => {
   const { metrics } = setUp();
   const counter = metrics.counter('svc_a', '', ['status']);
   counter.add(1, '200');
@@ -153,7 +153,7 @@ test('a counter takes a label that is no string as its text', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['200'], [2]]]);
 });
 
-test('a counter leaves out what would spoil its sum, and tells it once', () => {
+test('a counter refuses values that would spoil its sum, and logs the first', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '');
   for (const amount of [Number.NaN, -1, Infinity, 2, 0]) counter.add(amount);
@@ -166,7 +166,7 @@ test('a counter leaves out what would spoil its sum, and tells it once', () => {
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_h']);
 });
 
-test('a metric counts label sets past 1,000 as "other", and tells it once', () => {
+test('a metric counts label sets past 1,000 as "other", and logs that once', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '', ['user', 'page']);
   for (let index = 0; index < 1_500; index++) counter.add(1, `u${index}`, 'p');
@@ -187,7 +187,7 @@ test('a label value is cut at 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot() counts in the same series as its labels do, also after the table has grown', () => {
+test('slot() counts in the same series as its labels, also after the table has grown', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),
@@ -224,7 +224,7 @@ test('a gauge whose reader fails is omitted, and logged once', () => {
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_b']);
 });
 
-test('mergeMetrics() adds up counters and histograms, and gauges by their rule', () => {
+test('mergeMetrics() adds up counters and histograms, and merges gauges by their rule', () => {
   const workers = [1, 2].map((worker) => {
     const { metrics } = setUp();
     metrics.counter('svc_c', 'C', ['l']).add(worker, 'both');
@@ -244,10 +244,10 @@ test('mergeMetrics() adds up counters and histograms, and gauges by their rule',
     svc_only: [[[], [7]]],
   });
   assert.match(renderMetrics(merged), /svc_h_bucket\{le="\+Inf"\} 2\nsvc_h_sum 3\nsvc_h_count 2\n/);
-  assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merged lists are not changed
+  assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merging does not change its inputs
 });
 
-test('mergeMetrics() leaves out what is declared otherwise than before', () => {
+test('mergeMetrics() omits metrics that are declared differently than before', () => {
   const [one, two] = [setUp().metrics, setUp().metrics];
   one.histogram('svc_h', '', [1]).observe(1);
   two.histogram('svc_h', '', [2]).observe(1);

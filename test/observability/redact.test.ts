@@ -1,5 +1,5 @@
 /**
- * Secrets must never be visible: planted in every place where applications keep them, and searched in every output.
+ * Secrets planted in every object of an application that can hold one, and searched in every printed form.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -33,10 +33,10 @@ const PLANTED = {
   query: 'planted-query',
 };
 const token = createToken('ada', PLANTED.secret, { claims: { scopes: ['a'] } });
-/** The mac alone would be enough to tell that the token was there. */
+/** Even the MAC alone would reveal that the output contains the token. */
 const secrets: string[] = [...Object.values(PLANTED), token, token.slice(-43)];
 
-/** Looks at something in every way that people do, and some that they do not. */
+/** Prints a value in every usual way, and in some unusual ways. */
 function assertShowsNothing(what: string, value: unknown, extra: readonly string[] = []): void {
   const views = {
     inspect: () => inspect(value, { depth: 10 }),
@@ -49,7 +49,7 @@ function assertShowsNothing(what: string, value: unknown, extra: readonly string
     try {
       text = view();
     } catch (error) {
-      text = inspect(error); // JSON.stringify() of a circle
+      text = inspect(error); // JSON.stringify() of a cyclic object
     }
     for (const secret of [...secrets, ...extra])
       assert.ok(
@@ -59,7 +59,7 @@ function assertShowsNothing(what: string, value: unknown, extra: readonly string
   }
 }
 
-test('Nothing of this package shows a secret, token, cookie or password: neither printed, nor as JSON, nor in a line of the log', async () => {
+test('no object of this package shows a secret, token, cookie or password when printed, as JSON, or in a log line', async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', sink: (line) => void lines.push(line) });
   const store = new MemoryRecordStore();
@@ -178,7 +178,7 @@ test('Nothing of this package shows a secret, token, cookie or password: neither
     for (const secret of secrets) assert.ok(!line.includes(secret), `${secret} is in ${line}`);
 });
 
-test('errors of this package show no secret that led to them', () => {
+test('errors of this package show none of the secrets that caused them', () => {
   const short = 'planted-short';
   for (const fail of [
     () => Keyring.of(short),
@@ -201,7 +201,7 @@ test('errors of this package show no secret that led to them', () => {
   }
 });
 
-test('a request is shown by what may stand in a log, whatever it holds', async () => {
+test('a request is shown by its loggable parts, whatever it contains', async () => {
   const { events, logger } = (() => {
     const collected: Record<string, unknown>[] = [];
     return {
@@ -229,7 +229,7 @@ test('a request is shown by what may stand in a log, whatever it holds', async (
   });
 });
 
-test('a response is shown by its status, its fields without secrets, and the size of its body', () => {
+test('a response is shown by its status, its header fields without secrets, and the size of its body', () => {
   const response = new JSONResponse(
     { a: 1 },
     { status: 201, headers: { 'X-A': '1', Location: '/x?code=abc' } },
@@ -256,7 +256,7 @@ test('a response is shown by its status, its fields without secrets, and the siz
   );
 });
 
-test('secrets of our own making are masked inside of text, and so are cookies', () => {
+test('signed and sealed values of this package are masked inside of text, and so are cookies', () => {
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });
   const signed =

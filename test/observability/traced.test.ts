@@ -6,7 +6,7 @@ import { traced } from '../../src/observability/traced.ts';
 import type { TestContext } from 'node:test';
 import type { Failable } from '../../src/observability/traced.ts';
 
-/** A channel with a subscriber, and what that has seen. */
+/** A channel with a subscriber, and the events that it has received. */
 function watched(t: TestContext): {
   readonly channel: ReturnType<typeof tracingChannel<unknown, object>>;
   readonly seen: string[];
@@ -29,7 +29,7 @@ function watched(t: TestContext): {
   return { channel, seen };
 }
 
-test('traced() gives what the work gives, between start and end', (t) => {
+test('traced() returns the result of the work, between start and end', (t) => {
   const { channel, seen } = watched(t);
   assert.equal(
     traced(channel, {}, () => seen.push('work')),
@@ -38,7 +38,7 @@ test('traced() gives what the work gives, between start and end', (t) => {
   assert.deepEqual(seen, ['start', 'work', 'end']);
 });
 
-test('traced() throws what the work throws, and tells it', (t) => {
+test('traced() throws the error of the work, and publishes it', (t) => {
   const { channel, seen } = watched(t);
   assert.throws(
     () =>
@@ -50,7 +50,7 @@ test('traced() throws what the work throws, and tells it', (t) => {
   assert.deepEqual(seen, ['start', 'error (no)', 'end (no)']);
 });
 
-test('traced() tells when a promise settles, and gives its value or its error', async (t) => {
+test('traced() publishes when a promise settles, and returns its value or error', async (t) => {
   const { channel, seen } = watched(t);
   assert.equal(await traced(channel, {}, async () => 5), 5);
   await assert.rejects(
@@ -70,14 +70,14 @@ test('traced() tells when a promise settles, and gives its value or its error', 
   ]);
 });
 
-test('traced() takes what only has then() for a promise', async (t) => {
+test('traced() treats an object with only then() as a promise', async (t) => {
   const { channel, seen } = watched(t);
   const thenable = { then: (resolve: (value: number) => void) => resolve(7) };
   assert.equal(await (traced(channel, {}, () => thenable) as unknown as Promise<number>), 7);
   assert.deepEqual(seen, ['start', 'end', 'asyncStart', 'asyncEnd']);
 });
 
-test('traced() holds what is bound to start, in the work and behind its promises, and not outside', async (t) => {
+test('traced() makes stores bound to start visible in the work and after its promise, and not outside', async (t) => {
   const { channel } = watched(t);
   const store = new AsyncLocalStorage<string>();
   channel.start.bindStore(store, (event) => (event as { name: string }).name);

@@ -1,4 +1,6 @@
-/** /openapi.json: where it is shown, to whom, and how it is cached. */
+/**
+ * `/openapi.json`: where it is served, who may read it, and how it is cached.
+ */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, createLogger } from '../../src/index.ts';
@@ -11,7 +13,7 @@ const make = (options: SvcOptions = {}): Svc =>
     () => 1,
   );
 
-test('/openapi.json is the document of the application, and says so', async () => {
+test('GET /openapi.json returns the document of the application as JSON', async () => {
   const app = make();
   await using client = new TestClient(app);
   const response = await client.get('/openapi.json');
@@ -24,7 +26,7 @@ test('/openapi.json is the document of the application, and says so', async () =
   assert.deepEqual(document, JSON.parse(JSON.stringify(app.openapi())));
 });
 
-test('/openapi.json answers 304 to whoever has it, and the same bytes to everybody else', async () => {
+test('GET /openapi.json answers 304 to a matching entity tag, and equal bytes to all other clients', async () => {
   await using client = new TestClient(make());
   const first = await client.get('/openapi.json');
   const etag = first.headers.get('etag')!;
@@ -36,7 +38,7 @@ test('/openapi.json answers 304 to whoever has it, and the same bytes to everybo
   assert.notEqual((await changed.get('/openapi.json')).headers.get('etag'), etag);
 });
 
-test('/openapi.json is there outside production, and in production when it is asked for', async () => {
+test('GET /openapi.json is served outside production, and in production when an option enables it', async () => {
   const cases: readonly (readonly [SvcOptions, number])[] = [
     [{ env: 'development' }, 200],
     [{ env: 'test' }, 200],
@@ -51,7 +53,7 @@ test('/openapi.json is there outside production, and in production when it is as
   }
 });
 
-test('ops.docs.auth decides who reads the document: a token, or what a function says', async () => {
+test('ops.docs.auth guards the document with a token or a function', async () => {
   const token = 'a token for documents';
   await using client = new TestClient(make({ ops: { docs: { auth: token } } }));
   const refused = await client.get('/openapi.json');
@@ -72,7 +74,7 @@ test('ops.docs.auth decides who reads the document: a token, or what a function 
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('A route of the application at /openapi.json is a finding where the document is shown, and answers where it is not', async () => {
+test('a route of the application at /openapi.json is a finding while the document is served, and answers otherwise', async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

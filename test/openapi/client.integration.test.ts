@@ -1,6 +1,6 @@
 /**
- * A client that a public generator has made of a document: it compiles, what is wrong with a call does not, and it calls the
- * server that the document came from.
+ * A client that a public generator makes of a document: it compiles, wrong calls do not compile, and it calls
+ * the server of the document.
  */
 import assert from 'node:assert/strict';
 import { symlinkSync } from 'node:fs';
@@ -30,7 +30,10 @@ const TSCONFIG = JSON.stringify({
   include: ['*.ts'],
 });
 
-/** A project with the types of a document in `api.ts`, compiled together with `files`; undefined where there is no registry. */
+/**
+ * Compiles `files` together with the types of a document in `api.ts`. Returns undefined if no package
+ * registry is available.
+ */
 async function client(
   t: TestContext,
   document: OpenApiDocument,
@@ -116,7 +119,7 @@ export async function mistakes(): Promise<void> {
 console.log('all calls are answered');
 `;
 
-test('a generated client compiles, refuses mistakes, and calls the running server', async (t) => {
+test('a generated client compiles, refuses wrong calls at compile time, and calls the running server', async (t) => {
   const app = shop();
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -131,7 +134,7 @@ test('a generated client compiles, refuses mistakes, and calls the running serve
   assert.deepEqual([status, stdout, stderr], [0, 'all calls are answered\n', '']);
 });
 
-test('the types of a document of 300 routes compile, with an operation for each', async (t) => {
+test('the types of a document with 300 routes compile, with an operation for each route', async (t) => {
   const document = generatedApp(7, 300).openapi();
   const ids = Object.values(document.paths).flatMap((item) =>
     Object.values(item).map(({ operationId }) => operationId),

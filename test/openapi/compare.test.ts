@@ -1,4 +1,6 @@
-/** Two versions of a document: what breaks clients is told, and nothing else is. */
+/**
+ * Compares two versions of a document: every change that breaks clients is reported, and no other change.
+ */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import {
@@ -63,39 +65,39 @@ const field = (source: TypeSource, options: object = {}): TypeSource =>
     a = Field(source, options as never);
   };
 
-test('A document breaks nothing of itself', () => {
+test('compareOpenapi() finds no breaking change between a document and itself', () => {
   for (let seed = 0; seed < 5; seed++) {
     const document = generatedApp(seed, 100).openapi();
     assert.deepEqual(compareOpenapi(document, JSON.parse(JSON.stringify(document))), []);
   }
 });
 
-test('What is gone breaks clients: paths, methods, statuses, media types', () => {
+test('compareOpenapi() reports removed paths, methods, statuses and media types', () => {
   assert.deepEqual(
     changes(
       (app) => app.get('/a', none).post('/a', none).get('/b', none),
       (app) => app.get('/a', none),
     ),
-    ['POST /a: it is gone', 'GET /b: it is gone'],
+    ['POST /a: the operation was removed', 'GET /b: the operation was removed'],
   );
   assert.deepEqual(
     changes(
       (app) => app.get('/', { status: 201 }, none),
       (app) => app.get('/', { status: 202 }, none),
     ),
-    ['GET /: the answer 201 is gone'],
+    ['GET /: the response 201 was removed'],
   );
   assert.deepEqual(
     changes((app) => app.post('/', { form: { a: Field(str) } }, none), taking(field(str))),
     [
-      'POST /: the body cannot be application/x-www-form-urlencoded any more',
-      'POST /: the body cannot be multipart/form-data any more',
-      'POST /: the answer 200 is gone',
+      'POST /: the body can no longer be application/x-www-form-urlencoded',
+      'POST /: the body can no longer be multipart/form-data',
+      'POST /: the response 200 was removed',
     ],
   );
 });
 
-test('Names of path parameters mean nothing, their types do', () => {
+test('compareOpenapi() ignores renamed path parameters, and reports their changed types', () => {
   assert.deepEqual(
     changes(
       (app) => app.get('/a/{x:int}/{y}', none),
@@ -108,7 +110,7 @@ test('Names of path parameters mean nothing, their types do', () => {
       (app) => app.get('/a/{x}', none),
       (app) => app.get('/a/{x:int}', none),
     ),
-    ['GET /a/{x}: the path parameter 1 cannot be string any more, but integer'],
+    ['GET /a/{x}: the path parameter 1 can no longer be string, only integer'],
   );
   assert.deepEqual(
     changes(
@@ -128,7 +130,7 @@ test('Names of path parameters mean nothing, their types do', () => {
     );
 });
 
-test('Parameters are sent as text: what was a number, a flag or one of some numbers may become text, where that text has room for it', () => {
+test('compareOpenapi() lets a number, boolean or enumeration parameter become a string that accepts all its former texts', () => {
   const asking =
     (query: object): Declare =>
     (app) =>
@@ -138,33 +140,33 @@ test('Parameters are sent as text: what was a number, a flag or one of some numb
   assert.deepEqual(changes(asking({ a: Field(list(int)) }), asking({ a: Field(list(str)) })), []);
   assert.deepEqual(changes(asking({ a: Field(int) }), asking({ a: Field(str, { maxLength: 20 }) })), []);
   assert.deepEqual(changes(asking({ a: Field(int) }), asking({ a: Field(str, { maxLength: 10 }) })), [
-    'GET /: the query a has the maxLength 10, it was 17',
+    'GET /: the query a has the maxLength 10; it was 17',
   ]);
   assert.deepEqual(changes(asking({ a: Field(int) }), asking({ a: Field(date) })), [
     'GET /: the query a must have the format "date"',
   ]);
   assert.deepEqual(changes(asking({ a: Field(literal(1, 2)) }), asking({ a: Field(literal('1', '3')) })), [
-    'GET /: the query a cannot be "2" any more',
+    'GET /: the query a can no longer be "2"',
   ]);
   assert.deepEqual(changes(asking({ a: Field(list(str)) }), asking({ a: Field(list(int)) })), [
-    'GET /: the query a[] cannot be string any more, but integer',
+    'GET /: the query a[] can no longer be string, only integer',
   ]);
 });
 
-test('Parameters: a new one may be optional, an old one may not become required or narrower', () => {
+test('compareOpenapi() accepts new optional parameters, and reports parameters that become required or narrower', () => {
   const asking =
     (query: object): Declare =>
     (app) =>
       app.get('/', { query }, none);
   assert.deepEqual(changes(asking({}), asking({ a: Field(1) })), []);
   assert.deepEqual(changes(asking({}), asking({ a: Field(str) })), [
-    'GET /: the query a is required, and was not there',
+    'GET /: the query a is new and required',
   ]);
   assert.deepEqual(changes(asking({ a: Field(1) }), asking({ a: Field(int) })), [
-    'GET /: the query a is required, it could be left out',
+    'GET /: the query a is now required; it was optional',
   ]);
   assert.deepEqual(changes(asking({ a: Field(int, { le: 9 }) }), asking({ a: Field(int, { le: 8 }) })), [
-    'GET /: the query a has the maximum 8, it was 9',
+    'GET /: the query a has the maximum 8; it was 9',
   ]);
   assert.deepEqual(changes(asking({ a: Field(list(str)) }), asking({ a: Field(list(date)) })), [
     'GET /: the query a[] must have the format "date"',
@@ -178,35 +180,35 @@ test('Parameters: a new one may be optional, an old one may not become required 
   );
 });
 
-test('Bodies: what was taken must be taken still', () => {
+test('compareOpenapi() reports bodies that no longer accept an earlier value', () => {
   const cases: readonly (readonly [TypeSource, TypeSource, string | undefined])[] = [
     [field(str), field(str, { optional: true }), undefined],
-    [field(str, { optional: true }), field(str), "the body's a is required, it could be left out"],
+    [field(str, { optional: true }), field(str), "the body's a is now required; it was optional"],
     [field(str, { maxLength: 5 }), field(str, { maxLength: 6 }), undefined],
     [
       field(str, { maxLength: 5 }),
       field(str, { maxLength: 4 }),
-      "the body's a has the maxLength 4, it was 5",
+      "the body's a has the maxLength 4; it was 5",
     ],
     [field(str), field(str, { minLength: 1 }), "the body's a has the minLength 1"],
     [field(str, { pattern: '^a' }), field(str), undefined],
     [field(str), field(str, { pattern: '^a' }), 'the body\'s a must have the pattern "^a"'],
-    [field(float), field(int), "the body's a cannot be number any more, but integer"],
+    [field(float), field(int), "the body's a can no longer be number, only integer"],
     [field(int), field(float), undefined],
-    [field(int, { ge: 0 }), field(int, { gt: 0 }), "the body's a has the exclusiveMinimum 0, it was 0"],
+    [field(int, { ge: 0 }), field(int, { gt: 0 }), "the body's a has the exclusiveMinimum 0; it was 0"],
     [field(int, { gt: 0 }), field(int, { ge: 0 }), undefined],
     [field(int, { multipleOf: 4 }), field(int, { multipleOf: 2 }), undefined],
     [field(int, { multipleOf: 2 }), field(int, { multipleOf: 4 }), "the body's a must be a multiple of 4"],
     [field(literal('x', 'y')), field(literal('x', 'y', 'z')), undefined],
-    [field(literal('x', 'y')), field(literal('x')), "the body's a cannot be y any more"],
-    [field(str), field(literal('x')), "the body's a must be x, it could be anything of its type"],
+    [field(literal('x', 'y')), field(literal('x')), "the body's a can no longer be y"],
+    [field(str), field(literal('x')), "the body's a must now be x; any value of its type was accepted"],
     [field(literal('x')), field(str), undefined],
-    [field(nullable(str)), field(str), "the body's a cannot be null any more, but string"],
+    [field(nullable(str)), field(str), "the body's a can no longer be null, only string"],
     [field(str), field(nullable(str)), undefined],
     [field(list(str)), field(list(str), { minLength: 1 }), "the body's a has the minItems 1"],
-    [field(list(nullable(int))), field(list(int)), "the body's a[] cannot be null any more, but integer"],
-    [field(record(int)), field(record(str)), "the body's a.* cannot be integer any more, but string"],
-    [field(nullable(field(str))), field(field(str)), "the body's a cannot be null any more, but object"],
+    [field(list(nullable(int))), field(list(int)), "the body's a[] can no longer be null, only integer"],
+    [field(record(int)), field(record(str)), "the body's a.* can no longer be integer, only string"],
+    [field(nullable(field(str))), field(field(str)), "the body's a can no longer be null, only object"],
     [field(field(str)), field(nullable(field(str))), undefined],
     [field(list(str)), field(list(str), { unique: true }), "the body's a must have no two equal items"],
     [field(list(str), { unique: true }), field(list(str)), undefined],
@@ -214,10 +216,10 @@ test('Bodies: what was taken must be taken still', () => {
     [
       field(tuple(float, str)),
       field(tuple(int, str)),
-      "the body's a[0] cannot be number any more, but integer",
+      "the body's a[0] can no longer be number, only integer",
     ],
     [field(union(int, str)), field(union(int, str, bool)), undefined],
-    [field(union(int, str)), field(int), "the body's a cannot be string any more, but integer"],
+    [field(union(int, str)), field(int), "the body's a can no longer be string, only integer"],
   ];
   for (const [before, after, expected] of cases)
     assert.deepEqual(
@@ -226,7 +228,7 @@ test('Bodies: what was taken must be taken still', () => {
     );
 });
 
-test('Bodies: unknown members, new members, choices and recursion', () => {
+test('compareOpenapi() compares unknown members, new members, alternatives and recursive schemas of bodies', () => {
   class Open extends Schema {
     a = Field(str);
   }
@@ -238,12 +240,8 @@ test('Bodies: unknown members, new members, choices and recursion', () => {
     a = Field(str);
     b = Field(str);
   }
-  assert.deepEqual(changes(taking(Open), taking(Closed)), [
-    'POST /: the body refuses members that it does not know',
-  ]);
-  assert.deepEqual(changes(taking(Open), taking(More)), [
-    "POST /: the body's b is required, and was not there",
-  ]);
+  assert.deepEqual(changes(taking(Open), taking(Closed)), ['POST /: the body refuses unknown members']);
+  assert.deepEqual(changes(taking(Open), taking(More)), ["POST /: the body's b is new and required"]);
   class Cat extends Schema {
     kind = Field(literal('cat'));
   }
@@ -252,7 +250,7 @@ test('Bodies: unknown members, new members, choices and recursion', () => {
   }
   assert.deepEqual(changes(taking(union('kind', Cat)), taking(union('kind', Cat, Dog))), []);
   assert.deepEqual(changes(taking(union('kind', Cat, Dog)), taking(union('kind', Cat))), [
-    'POST /: the body takes one of its earlier forms no more: Dog',
+    'POST /: the body no longer accepts one of its alternatives: Dog',
   ]);
   const tree = (most: number): TypeSource => {
     class Tree extends Schema {
@@ -264,12 +262,12 @@ test('Bodies: unknown members, new members, choices and recursion', () => {
   };
   assert.deepEqual(changes(taking(tree(5)), taking(tree(6))), []);
   assert.deepEqual(changes(taking(tree(5)), taking(tree(4))), [
-    "POST /: the body's text has the maxLength 4, it was 5",
+    "POST /: the body's text has the maxLength 4; it was 5",
   ]);
   assert.deepEqual(changes(giving(tree(4)), giving(tree(5))), []);
 });
 
-test('Answers: more members, other bounds are fine; missing ones and other types are not', () => {
+test('compareOpenapi() accepts added members and other bounds in responses, and reports removed members and changed types', () => {
   class Small extends Schema {
     a = Field(str, { maxLength: 5 });
   }
@@ -278,48 +276,48 @@ test('Answers: more members, other bounds are fine; missing ones and other types
     b = Field(int);
   }
   assert.deepEqual(changes(giving(Small), giving(Large)), []);
-  assert.deepEqual(changes(giving(Large), giving(Small)), ["GET /: the answer 200's b is gone"]);
+  assert.deepEqual(changes(giving(Large), giving(Small)), ["GET /: the response 200's b was removed"]);
   assert.deepEqual(changes(giving(Small), giving(field(str, { optional: true }))), [
-    "GET /: the answer 200's a can be absent, it was always there",
+    "GET /: the response 200's a can now be absent; it was always present",
   ]);
   assert.deepEqual(changes(giving(Small), giving(field(nullable(str)))), [
-    "GET /: the answer 200's a can be what it could not be before",
+    "GET /: the response 200's a can have values that it could not have before",
   ]);
   assert.deepEqual(changes(giving(field(nullable(str))), giving(Small)), []);
   assert.deepEqual(changes(giving(field(float)), giving(field(int))), []);
 });
 
-test('Security: whoever had enough must have enough still', () => {
+test('compareOpenapi() reports credentials that are no longer sufficient', () => {
   const guarded =
     (source?: Parameters<typeof Depends>[0]): Declare =>
     (app) =>
       app.get('/', source === undefined ? {} : { me: Depends(source) }, none);
   const cases: readonly (readonly [Declare, Declare, readonly string[]])[] = [
-    [guarded(), guarded(BearerAuth()), ['it needs http bearer, which was not needed']],
+    [guarded(), guarded(BearerAuth()), ['the operation now requires http bearer']],
     [guarded(BearerAuth()), guarded(), []],
     [
       guarded(BearerAuth(undefined, { optional: true })),
       guarded(BearerAuth()),
-      ['it needs http bearer, which was not needed'],
+      ['the operation now requires http bearer'],
     ],
     [guarded(BearerAuth()), guarded(BearerAuth(undefined, { optional: true })), []],
-    [guarded(BearerAuth()), guarded(requireScopes('a')), ['it needs the scope a, which was not needed']],
+    [guarded(BearerAuth()), guarded(requireScopes('a')), ['the operation now requires the scope a']],
     [
       guarded(requireScopes('a')),
       guarded(requireScopes('a', 'b')),
-      ['it needs the scope b, which was not needed'],
+      ['the operation now requires the scope b'],
     ],
     [guarded(requireScopes('a', 'b')), guarded(requireScopes('a')), []],
     [guarded(requireRoles('a')), guarded(requireRoles('a', 'b')), []],
     [
       guarded(requireRoles('a', 'b')),
       guarded(requireRoles('a')),
-      ['it needs the role a, and others were enough'],
+      ['the operation now requires the role a: other roles were sufficient before'],
     ],
     [
       guarded(BearerAuth()),
       guarded(requireRoles('a', 'b')),
-      ['it needs the role a or b, which was not needed'],
+      ['the operation now requires the role a or b: no role was required before'],
     ],
   ];
   for (const [before, after, expected] of cases)
@@ -329,7 +327,7 @@ test('Security: whoever had enough must have enough still', () => {
     );
 });
 
-test('Whatever is no document is passed over', () => {
+test('compareOpenapi() ignores values that are not an OpenAPI document', () => {
   for (const odd of [
     null,
     1,
@@ -351,7 +349,7 @@ test('Whatever is no document is passed over', () => {
   }
 });
 
-/** Another type, near this one. */
+/** Returns a type that is similar to this one. */
 function changed(random: Random, type: Described): Described {
   if (random.chance(0.1)) return describe(random, 1, true);
   switch (type.kind) {
@@ -393,7 +391,7 @@ function changed(random: Random, type: Described): Described {
   }
 }
 
-test('Where nothing is told, whatever the earlier version took the later one takes', (t) => {
+test('when compareOpenapi() reports nothing, the later version accepts every value that the earlier one accepted', (t) => {
   const random = new Random(306);
   let kept = 0,
     reported = 0,
@@ -409,7 +407,7 @@ test('Where nothing is told, whatever the earlier version took the later one tak
       after.parseJson(null);
     } catch {
       continue;
-    } // bounds that nothing could satisfy
+    } // bounds that no value satisfies
     const before = compileType(sources[0]);
     if (changes(taking(sources[0]), taking(sources[1])).length > 0) {
       reported++;
@@ -432,7 +430,7 @@ test('Where nothing is told, whatever the earlier version took the later one tak
   assert.ok(reported > 100 && kept > 100 && values > 1_000);
 });
 
-/** A document of one operation by hand, as other tools write them. */
+/** A document with one operation, written as other tools write it. */
 function written(schema: object, more: object = {}, operation: object = {}): OpenApiDocument {
   const parameters = [{ name: 'a', in: 'query', schema }];
   return {
@@ -445,20 +443,20 @@ function written(schema: object, more: object = {}, operation: object = {}): Ope
 const reported = (before: OpenApiDocument, after: OpenApiDocument): string[] =>
   compareOpenapi(before, after).map(({ message }) => message);
 
-test('The narrower of two bounds at one end counts, at either keyword', () => {
+test('compareOpenapi() uses the narrower of two bounds at one end, given by either keyword', () => {
   const [wide, both] = [
     written({ type: 'integer', minimum: 5, maximum: 10 }),
     (more: object) => written({ type: 'integer', minimum: 5, maximum: 10, ...more }),
   ];
   assert.deepEqual(reported(wide, both({ exclusiveMinimum: 3, exclusiveMaximum: 20 })), []);
   assert.deepEqual(reported(wide, both({ exclusiveMinimum: 7 })), [
-    'the query a has the exclusiveMinimum 7, it was 5',
+    'the query a has the exclusiveMinimum 7; it was 5',
   ]);
   assert.deepEqual(reported(wide, both({ exclusiveMaximum: 8 })), [
-    'the query a has the exclusiveMaximum 8, it was 10',
+    'the query a has the exclusiveMaximum 8; it was 10',
   ]);
   assert.deepEqual(reported(wide, both({ exclusiveMinimum: 5 })), [
-    'the query a has the exclusiveMinimum 5, it was 5',
+    'the query a has the exclusiveMinimum 5; it was 5',
   ]);
   assert.deepEqual(reported(both({ exclusiveMinimum: 7, exclusiveMaximum: 8 }), wide), []);
   assert.deepEqual(
@@ -467,7 +465,7 @@ test('The narrower of two bounds at one end counts, at either keyword', () => {
   );
 });
 
-test('The security of the document is that of each operation that says nothing, and an operation that says something has its own', () => {
+test("compareOpenapi() applies the document's security to operations without security of their own", () => {
   const components = {
     components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Key' } } },
   };

@@ -1,6 +1,6 @@
 /**
- * What a document says is what the application does: requests made from the document alone are accepted exactly when it says so,
- * as another implementation of JSON Schema reads it, and every answer is one that it tells of.
+ * The application behaves as its document says. Requests are made from the document alone. They are accepted
+ * exactly when another JSON Schema implementation accepts them, and every response is documented.
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -18,11 +18,11 @@ import type { Written } from '../support/openapi-referee.ts';
 const ROUTES = 150;
 const REQUESTS = 25;
 
-/** What a text must be to go where it goes. */
+/** Rules for texts, by the place that they are sent in. */
 const CARRIED = {
-  path: (text: string) => text !== '.' && text !== '..' && !/e[+-]?\d+$/.test(text), // numbers of a path have no exponent
+  path: (text: string) => text !== '.' && text !== '..' && !/e[+-]?\d+$/.test(text), // numbers in a path have no exponent
   query: () => true,
-  header: (text: string) => /^[\x21-\x2b\x2d-\x7e]+$/.test(text), // a comma ends an item
+  header: (text: string) => /^[\x21-\x2b\x2d-\x7e]+$/.test(text), // a comma separates items
   cookie: (text: string) => /^[\w.:@+=-]+$/.test(text),
 };
 
@@ -30,11 +30,11 @@ interface MadeRequest {
   readonly url: string;
   readonly headers: Record<string, string>;
   readonly body: string | FormData | URLSearchParams | undefined;
-  /** 2 for success. */
+  /** 2 stands for any success status. */
   readonly expected: 2 | 400 | 401 | 403 | 404 | 415;
 }
 
-/** Makes a request to an operation from what the document says of it. */
+/** Makes a request to an operation from the document alone. */
 class RequestMaker {
   readonly #random: Random;
   readonly #referee: Referee;
@@ -92,12 +92,12 @@ class RequestMaker {
         this.#referee,
         CARRIED[where],
         where === 'cookie' ? 1 : Infinity,
-      ); // a cookie is there once
+      ); // a cookie is sent once
       if (where !== 'path' || written.texts.length > 0) return written;
     }
   }
 
-  /** Credentials, and what becomes of the request by them. */
+  /** Adds credentials, and returns the status that they should lead to. */
   #prove(
     { security, 'x-svc-requires': requires = [] }: Operation,
     headers: Record<string, string>,
@@ -162,13 +162,13 @@ class RequestMaker {
       for (const text of written.texts) form.append(name, text);
       fits &&= written.fits;
     }
-    if (form instanceof FormData && [...form].length === 0) form.append('unknown', 'x'); // undici writes no empty form
+    if (form instanceof FormData && [...form].length === 0) form.append('unknown', 'x'); // undici cannot send an empty form
     return { body: form, verdict: fits ? 2 : 400 };
   }
 }
 
 for (const seed of [1, 2]) {
-  test(`requests made from a document are accepted exactly when it says so, and each answer is in it (seed ${seed})`, async (t) => {
+  test(`requests made from a document are accepted exactly when the document accepts them, and each response is documented (seed ${seed})`, async (t) => {
     const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
     if (folder === undefined) return;
     const app = generatedApp(seed, ROUTES);

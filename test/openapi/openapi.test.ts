@@ -1,4 +1,6 @@
-/** OpenAPI documents: what they say of routes, and that it is what the application does. */
+/**
+ * OpenAPI documents: their contents, and that the application behaves accordingly.
+ */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import {
@@ -53,13 +55,13 @@ const never = (): never => {
 
 type Operation = NonNullable<OpenApiDocument['paths'][string]['get']>;
 
-/** One operation of an application. */
+/** Returns the operation of an application with one route. */
 function operation(app: Svc, path: string, method = 'get'): Operation {
   const found = app.openapi().paths[path]?.[method as 'get'];
   assert.ok(found, `${method} ${path} is in the document`);
   return found;
 }
-/** The parameters of an operation by place and name. */
+/** Parameters of the operation by place and name. */
 function parameters({ parameters: list = [] }: Operation): Record<string, unknown> {
   return Object.fromEntries(list.map(({ name, in: place, ...rest }) => [`${place} ${name}`, rest]));
 }
@@ -76,7 +78,7 @@ class User extends Schema {
   home = Field(Address);
 }
 
-test('A document names the application, and where it is served', () => {
+test('a document names the application and its servers', () => {
   assert.deepEqual(make().openapi(), {
     openapi: '3.1.1',
     info: { title: 'svc', version: '1.0.0' },
@@ -116,7 +118,7 @@ test('A document names the application, and where it is served', () => {
   ]);
 });
 
-test('The option openapi refuses what is none of its members, or of another kind', () => {
+test('the option openapi refuses unknown members and members of another type', () => {
   for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }, { webhooks: { paid: { url: 'x' } } }])
     assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
   for (const openapi of [
@@ -236,7 +238,7 @@ test('Mistakes in webhooks and callbacks are reported at the start', async () =>
   await assert.rejects(new TestClient(app).get('/orders'), { code: 'E_COMPILE' });
 });
 
-test('Paths have their literals encoded and their parameters typed by converter', () => {
+test('paths have encoded literals and parameters typed by converter', () => {
   const app = make();
   app.get('/café 100%/{a}/{b:int}/{c:float}/{d:uuid}/{e:path}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/caf%C3%A9%20100%25/{a}/{b}/{c}/{d}/{e}']);
@@ -250,7 +252,7 @@ test('Paths have their literals encoded and their parameters typed by converter'
   });
 });
 
-test('Templates that differ in names are one path, with the names of the first', () => {
+test('templates that differ in parameter names are one path, with the names of the first', () => {
   const app = make();
   app.get('/users/{id:int}', none).put('/users/{name}/', none).delete('/users/{name}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/users/{id}', '/users/{name}/']);
@@ -259,7 +261,7 @@ test('Templates that differ in names are one path, with the names of the first',
   });
 });
 
-test('Of two routes that OpenAPI cannot tell apart the more specific is documented, and the other is a problem', () => {
+test('when OpenAPI cannot distinguish two routes, the more specific is documented and the other is a problem', () => {
   for (const templates of [
     ['/u/{name}', '/u/{id:int}'],
     ['/u/{id:int}', '/u/{name}'],
@@ -282,7 +284,7 @@ test('Of two routes that OpenAPI cannot tell apart the more specific is document
   }
 });
 
-test('Left out are operations endpoints, static files, methods without a place, and routes that ask for it', () => {
+test('operations endpoints, static files, unsupported methods and routes with docs: false are left out', () => {
   const app = make();
   app
     .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)
@@ -295,7 +297,7 @@ test('Left out are operations endpoints, static files, methods without a place, 
   );
 });
 
-test('Operations have ids that are unique, stable, and fit in a URL', () => {
+test('operation ids are unique, stable, and safe in a URL', () => {
   const app = make();
   app
     .get('/', none)
@@ -319,7 +321,7 @@ test('Operations have ids that are unique, stable, and fit in a URL', () => {
   ]);
 });
 
-test('Operations say what their routes say, and have a title, a tag and a description without it', () => {
+test('operations have the declared texts; by default a title, a tag and a description', () => {
   const app = make();
   app.get('/api/v1/notes/{id}', none).get('/', none).get('/{x}', { name: 'list_allNotes' }, none);
   app.includeRouter(
@@ -357,7 +359,7 @@ test('Operations say what their routes say, and have a title, a tag and a descri
   ]);
 });
 
-test('Parameters are those of the route and of every dependency, each once', () => {
+test('parameters include those of the route and of every dependency, without duplicates', () => {
   const inner = provide({ query: { page: Field(1, { ge: 1 }), q: Field(str) } }, ({ query }) => query);
   const outer = provide(
     {
@@ -394,7 +396,7 @@ test('Parameters are those of the route and of every dependency, each once', () 
   });
 });
 
-test('Parameters offer what a text can say, and nothing else', () => {
+test('parameters only offer values that a text can represent', () => {
   const app = make();
   app.get(
     '/',
@@ -423,7 +425,7 @@ test('Parameters offer what a text can say, and nothing else', () => {
   });
 });
 
-test('Lists with separator "," are style form without explode, in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
+test('lists with separator "," have style form without explode, in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
   const app = make();
   const ids = (): number[] | undefined => Field(list(int), { separator: ',', optional: true });
   app.get('/', { query: { ids: ids() }, cookies: { ids: ids() }, headers: { ids: ids() } }, none);
@@ -441,7 +443,7 @@ test('Lists with separator "," are style form without explode, in queries, cooki
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('Bodies are JSON, or forms: both types without files, multipart with those that are needed', () => {
+test('bodies are JSON or forms: both form types without files, and multipart with required files', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -511,7 +513,7 @@ test('Bodies are JSON, or forms: both types without files, multipart with those 
   });
 });
 
-test('Responses are those declared, in the form in which they are sent', () => {
+test('responses are the declared ones, in the form in which they are sent', () => {
   const app = make();
   app.get('/one', { response: User }, never).post('/made', { response: Address, status: 201 }, never);
   app.get('/many', { response: { 200: list(Address), 204: nullable(str), 404: Address } }, never);
@@ -550,7 +552,7 @@ test('Responses are those declared, in the form in which they are sent', () => {
   });
 });
 
-test('Refusals are those that a route can come to, written once', () => {
+test('error responses are those that a route can cause, each written once', () => {
   const app = make();
   const statuses = (path: string, method = 'get'): string =>
     Object.entries(operation(app, path, method).responses)
@@ -585,13 +587,13 @@ test('Refusals are those that a route can come to, written once', () => {
   ]);
   assert.deepEqual(Object.keys(headers!), ['Retry-After', 'WWW-Authenticate']);
   assert.deepEqual(responses!['Unauthorized'], {
-    description: 'Credentials are missing, or not valid',
+    description: 'Credentials are missing or invalid',
     headers: { 'WWW-Authenticate': { $ref: '#/components/headers/WWW-Authenticate' } },
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   });
 });
 
-test('Middleware shows where it stands in the way: limits, idempotency keys, time', () => {
+test('middleware adds its responses: rate limits, idempotency conflicts, timeouts', () => {
   const app = make();
   app
     .use(new RateLimitMiddleware())
@@ -615,7 +617,7 @@ test('Middleware shows where it stands in the way: limits, idempotency keys, tim
   assert.equal(operation(app, '/', 'get').parameters, undefined);
 });
 
-test('Security is what dependencies demand, all of it together', () => {
+test('security combines the requirements of all dependencies', () => {
   const app = make();
   const user = sessionKey<string>('user');
   const key = APIKeyAuth({ keys: { a: 'k'.repeat(16) } });
@@ -673,7 +675,7 @@ test('Security is what dependencies demand, all of it together', () => {
   );
 });
 
-test('The cookie of a session is the one of the middleware, as it is called where the application runs', () => {
+test('the session cookie has the name that the middleware uses where the application runs', () => {
   for (const [env, options, name] of [
     ['production', {}, '__Host-svc_session'],
     ['test', {}, 'svc_session'],
@@ -690,7 +692,7 @@ test('The cookie of a session is the one of the middleware, as it is called wher
   }
 });
 
-test('Requests that change something need a CSRF token where there is protection', () => {
+test('requests that change something need a CSRF token when CSRF protection is on', () => {
   const app = make();
   app
     .use(new SessionMiddleware())
@@ -709,7 +711,7 @@ test('Requests that change something need a CSRF token where there is protection
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
-test('Classes of one name are told apart, recursive ones refer to themselves, and the problem gives way', () => {
+test('classes with one name get distinct names, recursive classes refer to themselves, and the problem schema is renamed', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)));
@@ -740,7 +742,7 @@ test('Classes of one name are told apart, recursive ones refer to themselves, an
   );
 });
 
-test('Tagged unions are oneOf with a discriminator', () => {
+test('tagged unions are oneOf with a discriminator', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'));
   }
@@ -761,7 +763,7 @@ test('Tagged unions are oneOf with a discriminator', () => {
   });
 });
 
-test('meta.openapi is laid over the operation', () => {
+test('meta.openapi overrides members of the operation', () => {
   const app = make();
   const own = {
     externalDocs: { url: 'https://docs.example' },
@@ -813,7 +815,7 @@ test('meta.openapi is laid over the operation', () => {
   );
 });
 
-test('the time for a document grows with the number of routes, and no faster', () => {
+test('generating a document takes time in proportion to the number of routes', () => {
   const small = cpuMsOfDocument(40);
   const large = cpuMsOfDocument(400);
   assert.ok(large < 25 * small, `40 routes: ${small} ms, 400 routes: ${large} ms`);
@@ -858,7 +860,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('refusals that an exception handler answers are what it declares, by status, and nothing when it declares none', () => {
+test('errors with an exception handler have the responses that it declares, by status, and none when it declares none', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);
@@ -875,7 +877,7 @@ test('refusals that an exception handler answers are what it declares, by status
   assert.deepEqual(plain['410'], { description: 'Gone', content: { ...json('Failure'), ...problem } });
   const silent = responsesOf((app) => app.exceptionHandler(HTTPException, () => [{}, 400]));
   assert.deepEqual(Object.keys(silent), ['200', '410', '4XX']);
-  assert.deepEqual(silent['4XX'], { description: 'The request is refused' });
+  assert.deepEqual(silent['4XX'], { description: 'The request was refused' });
   assert.deepEqual(silent['410'], { description: 'Gone', content: json('Failure') });
   const whole = responsesOf((app) =>
     app.exceptionHandler(HTTPException, { response: Failure }, (error) => [
@@ -883,7 +885,7 @@ test('refusals that an exception handler answers are what it declares, by status
       error.status,
     ]),
   );
-  assert.deepEqual(whole['404'], { description: 'Nothing is at this path', content: json('Failure') });
+  assert.deepEqual(whole['404'], { description: 'No resource has this path', content: json('Failure') });
   assert.deepEqual((whole['4XX'] as { content: unknown }).content, json('Failure'));
   assert.deepEqual((whole['5XX'] as { content: unknown }).content, { ...json('Failure'), ...problem });
   const invalid = responsesOf((app) =>
@@ -899,7 +901,7 @@ test('refusals that an exception handler answers are what it declares, by status
   });
 });
 
-test('a handler of a router answers for its routes, before those of the application', () => {
+test("a router's exception handler applies to its routes before the application's handlers", () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Invalid }, never);
   const router = new Router();
@@ -917,7 +919,7 @@ test('a handler of a router answers for its routes, before those of the applicat
   });
 });
 
-test('an exception handler replies with what it declares: other members stay behind, and a misfit is a 500', async () => {
+test("an exception handler's reply has the declared members only, and a reply of another type is a 500", async () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Failure, status: 404 }, (error) => ({
     reason: error.message,

@@ -1,5 +1,5 @@
 /**
- * Documents before others' eyes: the meta-schema of OpenAPI 3.1, and two linters at their strictest, must find nothing.
+ * The OpenAPI 3.1 meta-schema and two linters with their strictest rules find no problem in the documents.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -23,7 +23,7 @@ const TOOLS = {
   '@stoplight/spectral-cli': '6.16.3',
 };
 
-/** What the three of them object to. */
+/** Problems that the three validators report. */
 interface Objections {
   readonly metaSchema: readonly unknown[];
   readonly redocly: readonly unknown[];
@@ -32,7 +32,9 @@ interface Objections {
 
 const cwd = folder({ after });
 
-/** What each of the tools says of each of the files. They take longer to start than to look at a document: each gets all of them at once. */
+/**
+ * Returns each tool's problems for each file. The tools start slowly, so each checks all files in one run.
+ */
 async function objections(tools: string, files: readonly string[]): Promise<Record<string, Objections>> {
   const { resolve } = createRequire(join(tools, 'package.json'));
   const { Validator } = (await import(
@@ -65,7 +67,7 @@ async function objections(tools: string, files: readonly string[]): Promise<Reco
       'json',
       '--max-problems',
       '20',
-    ]).match(/\{$[^]*?^\}/gm) ?? []; // an object for each document
+    ]).match(/\{$[^]*?^\}/gm) ?? []; // one object for each document
   assert.equal(redocly.length, files.length);
   write(cwd, { 'spectral.json': '{"extends":["spectral:oas"]}' });
   const spectral = JSON.parse(
@@ -103,7 +105,7 @@ async function objections(tools: string, files: readonly string[]): Promise<Reco
   return Object.fromEntries(found);
 }
 
-/** Documents of 300 routes that a seed has made, and of a new project in any environment; and one that is wrong. */
+/** Documents of 300 generated routes, of a new project in each environment, and one invalid document. */
 function documents(): Record<string, object> {
   const generated = generatedApp(300, 300).openapi();
   assert.equal(Object.keys(generated.paths).length, 300);
@@ -136,6 +138,9 @@ function documents(): Record<string, object> {
       '/oauth/callback',
       '/oauth/token',
       '/oauth/revoke',
+      '/oauth/logout',
+      '/oauth/{provider}/link',
+      '/oauth/{provider}/unlink',
     ]);
     return document;
   });
@@ -159,7 +164,7 @@ function documents(): Record<string, object> {
 
 let judged: Promise<Record<string, Objections>> | undefined;
 
-/** The objections to each of the documents; undefined when the tools cannot be installed. */
+/** The problems of each document; undefined when the tools cannot be installed. */
 function judgedBy(t: TestContext): Promise<Record<string, Objections>> | undefined {
   const tools = scratch(t, 'openapi-validators', TOOLS);
   if (tools === undefined) return undefined;
@@ -174,7 +179,7 @@ function judgedBy(t: TestContext): Promise<Record<string, Objections>> | undefin
   return (judged ??= judge());
 }
 
-test('validators find nothing in the documents of 300 routes that a seed has made, and of a new project in any environment', async (t) => {
+test('validators find no problem in documents of 300 generated routes and of a new project in each environment', async (t) => {
   const verdicts = await judgedBy(t);
   if (verdicts === undefined) return;
   const nothing = { metaSchema: [], redocly: [], spectral: [] };
@@ -182,7 +187,7 @@ test('validators find nothing in the documents of 300 routes that a seed has mad
     assert.deepEqual(verdicts[file], nothing, file);
 });
 
-test('validators do find something: what they say of another document beside these is heard', async (t) => {
+test('validators report the problems of an invalid document in the same run', async (t) => {
   const verdicts = await judgedBy(t);
   if (verdicts === undefined) return;
   for (const [tool, found] of Object.entries(verdicts['wrong.json']!)) assert.notDeepEqual(found, [], tool);

@@ -57,7 +57,7 @@ test('/readyz answers 200 with every probe that is up', async () => {
   }
 });
 
-test('/readyz answers 503 while a probe fails, and tells the reason to the log only', async () => {
+test('/readyz answers 503 while a probe fails, and writes the reason to the log only', async () => {
   const { app, lines } = application(
     {},
     {
@@ -104,7 +104,7 @@ test('/readyz gives up on a probe after 2 s and aborts its signal', async () => 
   assert.equal(signal.aborted, true);
 });
 
-test('/readyz asks each probe once for questions that come at the same time', async () => {
+test('/readyz runs each probe once for concurrent requests', async () => {
   let asked = 0;
   const gate = Promise.withResolvers<void>();
   const { app } = application(
@@ -128,7 +128,7 @@ test('/readyz asks each probe once for questions that come at the same time', as
   assert.equal(asked, 2);
 });
 
-test('/readyz answers 503 from the first moment of shutdown, while requests in flight go on', async () => {
+test('/readyz answers 503 from the start of shutdown, while requests in flight continue', async () => {
   const { app } = application();
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ test('/readyz answers 503 from the first moment of shutdown, while requests in f
   await closing;
 });
 
-test('/metrics is Prometheus text with requests by method, template and status, and their durations', async () => {
+test('/metrics has Prometheus text: requests by method, template and status, and their durations', async () => {
   const { app } = application();
   app.get('/users/{id:int}', ({ params }) => params);
   await using client = new TestClient(app);
@@ -168,7 +168,7 @@ test('/metrics is Prometheus text with requests by method, template and status, 
   assert.match(text, /^svc_requests_in_flight 0$/m);
 });
 
-test('/metrics has no series for paths and methods that clients make up', async () => {
+test('/metrics has no series for unknown paths and methods', async () => {
   const { app } = application();
   await using client = new TestClient(app);
   for (let index = 0; index < 50; index++) await client.request(`MADE${index}`, `/nothing/${index}`);
@@ -177,7 +177,7 @@ test('/metrics has no series for paths and methods that clients make up', async 
   assert.deepEqual(series, ['svc_requests_total{method="OTHER",route="",status="404"} 50']);
 });
 
-test('svc_errors_total counts errors that nothing handled', async () => {
+test('svc_errors_total counts unhandled errors', async () => {
   const { app } = application();
   app.get('/', () => {
     throw new Error('boom');
@@ -187,7 +187,7 @@ test('svc_errors_total counts errors that nothing handled', async () => {
   assert.match(await (await client.get('/metrics')).text(), /^svc_errors_total 1$/m);
 });
 
-test('/metrics in production answers loopback, and 403 what a proxy passes on', async () => {
+test('/metrics in production answers loopback clients, and 403 to requests through a proxy', async () => {
   const { app } = application({ env: 'production' });
   await using client = new TestClient(app);
   assert.equal((await client.get('/metrics')).status, 200);
@@ -195,7 +195,7 @@ test('/metrics in production answers loopback, and 403 what a proxy passes on', 
   assert.equal((await client.get('/metrics', { headers: { forwarded: 'for=203.0.113.9' } })).status, 403);
 });
 
-test('isPrivatePeer() knows loopback, private and link-local addresses of both families', () => {
+test('isPrivatePeer() accepts loopback, private and link-local addresses of IPv4 and IPv6', () => {
   for (const address of [
     '127.0.0.1',
     '10.1.2.3',
@@ -221,7 +221,7 @@ test('isPrivatePeer() knows loopback, private and link-local addresses of both f
     assert.equal(isPrivatePeer(address), false, address);
 });
 
-test('ops.metrics.auth as a token wants it as bearer token, wherever the request comes from', async () => {
+test('ops.metrics.auth as a token requires it as bearer token from every client', async () => {
   const token = 'a-token-of-enough-length';
   await using client = new TestClient(application({ ops: { metrics: { auth: token } } }).app);
   const refused = await client.get('/metrics');
@@ -231,7 +231,7 @@ test('ops.metrics.auth as a token wants it as bearer token, wherever the request
   assert.equal((await client.get('/metrics', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('ops.metrics.auth as a function decides', async () => {
+test('ops.metrics.auth as a function decides about access', async () => {
   await using client = new TestClient(
     application({ ops: { metrics: { auth: async (req) => req.headers['x-scrape'] === 'yes' } } }).app,
   );
@@ -239,7 +239,7 @@ test('ops.metrics.auth as a function decides', async () => {
   assert.equal((await client.get('/metrics', { headers: { 'x-scrape': 'yes' } })).status, 200);
 });
 
-test('ops.metrics.port serves the metrics on a port of its own, and not on the application’s', async () => {
+test("ops.metrics.port serves the metrics on that port, and not on the application's", async () => {
   const { app, lines } = application({ ops: { metrics: { port: 0 } } });
   const server = await app.run({ port: 0, handleSignals: false });
   const { url } = lines.find((line) => line['event'] === 'listening' && line['what'] === 'metrics') as {

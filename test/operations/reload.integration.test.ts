@@ -1,5 +1,5 @@
 /**
- * `--reload`, on real processes: a save means another child behind the same port.
+ * `--reload` with real processes: after a save, another child serves the same port.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -43,14 +43,14 @@ async function serve(
   return { server, url: `${url!}/`, cwd };
 }
 
-/** Saves, and waits for the child that has read it. */
+/** Saves a file, and waits for the child that has loaded it. */
 async function save(server: Running, cwd: string, files: Readonly<Record<string, string>>): Promise<void> {
   const before = server.count(RELOADED);
   write(cwd, files);
   await server.printedTimes(RELOADED, before + 1);
 }
 
-test('svc run --reload serves in development, and anew when a module or JSON file is saved; no request is lost', async (t) => {
+test('svc run --reload serves in development, restarts when a module or JSON file is saved, and loses no request', async (t) => {
   const { server, url, cwd } = await serve(t);
   await server.printedTimes(RELOADED, 1);
   assert.equal((await ask(url)).body, 'one 1 development ');
@@ -64,10 +64,10 @@ test('svc run --reload serves in development, and anew when a module or JSON fil
   assert.deepEqual(load.failures, []);
   assert.equal((await ask(url)).body, 'two 2 development ');
   server.child.kill('SIGINT');
-  assert.equal((await server.ended).status, 0); // the streams are closed: the child has ended, too
+  assert.equal((await server.ended).status, 0); // the streams are closed, so the child has ended too
 });
 
-test('svc run --reload serves a program that brings a copy of the package of its own, in one child', async (t) => {
+test('svc run --reload serves a program that bundles its own copy of the package, in one child', async (t) => {
   const { server, url, cwd } = await serve(t, {
     ...FILES,
     'app.ts': APP.replace(
@@ -83,7 +83,7 @@ test('svc run --reload serves a program that brings a copy of the package of its
   assert.deepEqual([status, stderr.match(/"event":"listening"/g)?.length], [0, 1]);
 });
 
-test('svc run --reload takes no notice of other files', async (t) => {
+test('svc run --reload ignores changes of files that the program did not import', async (t) => {
   const { server, url, cwd } = await serve(t);
   await server.printedTimes(RELOADED, 1);
   write(cwd, { 'notes.txt': 'x', 'lib/other.ts': 'x', 'node_modules/x/index.js': 'x' });
@@ -92,12 +92,12 @@ test('svc run --reload takes no notice of other files', async (t) => {
   assert.equal(server.count(/"event":"changed"/g), 1);
 });
 
-test('svc run --reload leaves SVC_ENV alone where it is set', async (t) => {
+test('svc run --reload keeps SVC_ENV if it is set', async (t) => {
   const { url } = await serve(t, FILES, [], { env: { SVC_ENV: 'test' } });
   assert.equal((await ask(url)).body, 'one 1 test ');
 });
 
-test('svc run --reload answers with the reason while the application is broken, from the start, and recovers', async (t) => {
+test('svc run --reload answers with the reason while the application is broken, also at the start, and recovers', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': 'throw new Error("<no & way>");' });
   const page = await ask(url);
   assert.deepEqual([page.status, page.type], [503, 'text/html; charset=utf-8']);
@@ -114,7 +114,7 @@ test('svc run --reload answers with the reason while the application is broken, 
   assert.equal((await ask(url)).body, 'back 1 development ');
 });
 
-test('svc run --reload says so when the application ends by itself, and starts it with the next save', async (t) => {
+test('svc run --reload reports an application that ends by itself, and starts it at the next save', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));`,
   });
@@ -150,7 +150,7 @@ test('svc run --reload kills a child that does not end', async (t) => {
   assert.equal((await ask(url)).body, 'new');
 });
 
-test('app.run({ reload: true }) starts its own program anew', async (t) => {
+test('app.run({ reload: true }) restarts its own program', async (t) => {
   const main = (text: string): string =>
     `import { Svc } from 'svc';\nconst app = new Svc();\napp.get('/', () => '${text}');\nawait app.run({ port: 0, reload: true });\n`;
   const cwd = project(t, { 'main.ts': main('one') });
@@ -167,7 +167,7 @@ test('app.run({ reload: true }) starts its own program anew', async (t) => {
   assert.equal((await server.ended).status, 0);
 });
 
-test('FileWatch sees a file come whose folder is missing, and forgets what is no longer asked for', async (t) => {
+test('FileWatch reports a created file in a folder that was missing, and forgets files that are no longer watched', async (t) => {
   const path = folder(t, { 'a/one.ts': '' });
   const { logger } = collectedLog();
   let news = Promise.withResolvers<string>();
@@ -184,14 +184,14 @@ test('FileWatch sees a file come whose folder is missing, and forgets what is no
   watch.keepOnly([join(path, 'a/one.ts')]);
   assert.deepEqual(watch.directories, [join(path, 'a')]);
   news = Promise.withResolvers();
-  watch.add(join(path, 'b/new.ts'), 0); // not there: nothing was saved
+  watch.add(join(path, 'b/new.ts'), 0); // the file does not exist, so nothing was saved
   writeFileSync(join(path, 'b/late.ts'), '');
   watch.keepOnly([]);
-  watch.add(join(path, 'b/late.ts'), 0); // saved after it may have been read
+  watch.add(join(path, 'b/late.ts'), 0); // the file was saved after it may have been read
   assert.equal(await news.promise, join(path, 'b/late.ts'));
 });
 
-test('apology() is HTML for browsers, and for clients that do not accept JSON', () => {
+test('unavailablePage() sends HTML to browsers, and to clients that do not ask for JSON', () => {
   const reason = { title: 'Gone', text: '', hint: 'Wait' };
   for (const [accept, type] of [
     ['*/*', 'text/html'],

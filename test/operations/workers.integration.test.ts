@@ -1,5 +1,6 @@
 /**
- * Several processes of one application: on real ones, and the rules for starting them on a clock that is moved by hand.
+ * Several processes of one application: with real processes, and the rules for starting them with a manual
+ * clock.
  */
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -53,13 +54,13 @@ async function serve(
   return { server, url: `${url!}/` };
 }
 
-/** Every process that answers. */
+/** Waits until every process has answered a request. */
 async function pidsOf(url: string): Promise<Set<string>> {
   const answers = await Promise.all(Array.from({ length: 8 }, () => ask(url)));
   return new Set(answers.map(({ body }) => body));
 }
 
-test('svc run --workers serves one port with several processes, whose metrics are summed', async (t) => {
+test('svc run --workers serves one port with several processes, and sums their metrics', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   assert.equal(pids.size, 2);
@@ -73,7 +74,7 @@ test('svc run --workers serves one port with several processes, whose metrics ar
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
 
-test('svc run --workers serves a program that brings a copy of the package of its own, as one in a single file does', async (t) => {
+test('svc run --workers serves a program that bundles its own copy of the package', async (t) => {
   const { server, url } = await serve(
     t,
     APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`),
@@ -90,7 +91,7 @@ test('svc run --workers serves a program that brings a copy of the package of it
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
 
-test('a program that has nothing of the package beside it, as one in a single file, runs workers and reloads itself; readers of SQLite it cannot have, and says so', async (t) => {
+test('a single-file bundle runs workers and reloads itself, and reports that SQLite readers are not available', async (t) => {
   const cwd = folder(t, {
     'app.js': `${APP.replace("'svc'", "'./copy/bundled/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
     'readers.js':
@@ -98,7 +99,8 @@ test('a program that has nothing of the package beside it, as one in a single fi
     'package.json': '{"type":"module"}',
   });
   cpSync(join(ROOT, 'package.json'), join(cwd, 'copy/package.json'));
-  cpSync(join(ROOT, 'dist'), join(cwd, 'copy/bundled'), { recursive: true }); // a bundle has no dist/base/package-root.js
+  // a bundle has no dist/base/package-root.js
+  cpSync(join(ROOT, 'dist'), join(cwd, 'copy/bundled'), { recursive: true });
   for (const file of ['operations/supervised-preload.js', 'db/sqlite/reader-process.js'])
     rmSync(join(cwd, 'copy/bundled', file));
   const server = start(t, process.execPath, ['app.js'], { cwd });
@@ -119,7 +121,7 @@ test('a program that has nothing of the package beside it, as one in a single fi
   assert.match((await run(process.execPath, ['readers.js'], { cwd })).stderr, /E_DB_OPTION/);
 });
 
-test('svc run --workers lets requests in flight finish after SIGTERM, and ends with 0', async (t) => {
+test('svc run --workers finishes requests in flight after SIGTERM, and exits with status 0', async (t) => {
   const { server, url } = await serve(t);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   t.after(() => {
@@ -154,7 +156,7 @@ test('svc run --workers ends everything at once on a second signal', async (t) =
   assert.equal((await server.ended).status, 130);
 });
 
-test('svc run --workers replaces every process on SIGHUP, and no request fails', async (t) => {
+test('svc run --workers replaces every process on SIGHUP without failed requests', async (t) => {
   const { server, url } = await serve(t);
   const old = await pidsOf(url);
   const load = new Load(url, 8);
@@ -169,7 +171,7 @@ test('svc run --workers replaces every process on SIGHUP, and no request fails',
   for (const pid of now) assert.equal(old.has(pid), false);
 });
 
-test('svc run --workers replaces a process that is killed under load, which loses no more than it had in flight', async (t) => {
+test('svc run --workers replaces a process that is killed under load, and loses only its requests in flight', async (t) => {
   const { server, url } = await serve(t);
   const load = new Load(url, 8);
   await load.more(50);
@@ -195,7 +197,7 @@ test('svc run --workers lets a single worker drain on SIGTERM, and replaces it',
   assert.equal(server.count(/"event":"worker_died"/g), 0);
 });
 
-test('a worker whose primary is gone drains and ends', async (t) => {
+test('a worker whose primary has exited drains and exits', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
@@ -211,7 +213,7 @@ test('a worker whose primary is gone drains and ends', async (t) => {
   server.child.kill('SIGKILL');
   await server.printed(/"event":"draining","in_flight":1/);
   socket.write('b');
-  const { stdout } = await server.ended; // both of its streams are closed: the workers have ended, too
+  const { stdout } = await server.ended; // both of its streams are closed, so the workers have ended too
   assert.match(answer, /\r\n\r\nab$/);
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
@@ -232,7 +234,7 @@ for (const [what, app, expected, message] of [
   ],
   ['a process that ends by itself', `${APP}process.exit(0);`, 1, /$/g],
 ] as const) {
-  test(`svc run --workers tells ${what} once, with the status that one process has`, async (t) => {
+  test(`svc run --workers reports ${what} once, with the status of a single process`, async (t) => {
     const { status, stderr } = await run(
       process.execPath,
       [BIN, 'run', 'app.ts', '--port', '0', '--workers', '3'],
@@ -243,7 +245,7 @@ for (const [what, app, expected, message] of [
   });
 }
 
-test('svc run --workers tells once that the port is in use, status 1', async (t) => {
+test('svc run --workers reports once that the port is in use, and exits with status 1', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
   t.after(() => {
     holder.close();
@@ -259,7 +261,7 @@ test('svc run --workers tells once that the port is in use, status 1', async (t)
   assert.equal(stderr.match(/Cannot listen on .*: the address is in use/g)?.length, 1, stderr);
 });
 
-test('svc run --workers gives up with status 1 when every process dies as soon as it serves', async (t) => {
+test('svc run --workers gives up with status 1 when every process dies soon after it serves', async (t) => {
   const { status, stderr } = await run(
     process.execPath,
     [BIN, 'run', 'app.ts', '--port', '0', '--workers', '1'],
@@ -269,7 +271,7 @@ test('svc run --workers gives up with status 1 when every process dies as soon a
   assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row have ended/);
 });
 
-test('app.run({ workers }) runs the program in several processes, with what it listens on besides shared', async (t) => {
+test('app.run({ workers }) runs the program in several processes, which share its other listeners', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc({ ops: { metrics: { port: 0 } } });
@@ -286,19 +288,19 @@ console.log('at ' + url);
   assert.equal((await server.ended).status, 0);
 });
 
-test('app.run({ workers }) rejects when the first process does not come to serve, and where there is no program to run', async (t) => {
+test('app.run({ workers }) rejects when the first process never serves, and when there is no program to run', async (t) => {
   const program = (rest: string): string =>
     `import { Svc } from 'svc';\nconst app = new Svc();\n${rest}\nawait app.run({ port: 0, workers: 2 }).catch((error) => { console.log(error.code); throw error; });`;
   const cwd = project(t, { 'main.ts': program("app.onStartup(() => { throw new Error('no database'); });") });
   const failing = await run(process.execPath, ['main.ts'], { cwd });
   assert.equal(failing.status, 1);
   assert.match(failing.stdout, /E_WORKERS/);
-  assert.match(failing.stderr, /no database[^]*Cannot run workers: the first one has ended with status 1/);
+  assert.match(failing.stderr, /no database[^]*Cannot run workers: the first process exited with status 1/);
   const absent = await run(process.execPath, ['--input-type=module', '--eval', program('')], { cwd });
   assert.match(absent.stdout, /E_WORKERS/);
 });
 
-test('app.run({ workers }) ends with 0 on SIGTERM before the first worker serves', async (t) => {
+test('app.run({ workers }) exits with status 0 on SIGTERM before the first worker serves', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc();
@@ -321,7 +323,7 @@ await app.run({ port: 0, workers: 2 });
   assert.match(stdout, /^shut down$/m);
 });
 
-/** A worker whose parent is the test. Its program has `app`, and runs it. */
+/** A worker process whose parent is the test. Its program has `app`, and runs it. */
 function forkWorker(
   t: TestContext,
   program: string,
@@ -393,7 +395,7 @@ process.send = (message, handle, options, done) => { // a channel that is slow t
   const [socket] = (await once(door, 'connection')) as [Socket];
   child.on('message', ({ svc }: ToParent) => {
     if (svc === 'took') socket.destroy();
-  }); // our copy of the handle only
+  }); // closes only the test's copy of the handle
   link.send({ svc: 'socket', id: 1 }, socket);
   link.send({ svc: 'drain', how: 'retire' });
   let answer = '';
@@ -402,7 +404,7 @@ process.send = (message, handle, options, done) => { // a channel that is slow t
       answer += text;
     })
     .on('error', () => {
-      /* it was cut */
+      /* the connection was cut */
     });
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   assert.deepEqual(await link.ended, { status: 0, signal: null });
@@ -438,7 +440,7 @@ for (const [what, args, message] of [
   });
 }
 
-// ── by hand ──
+// ── with a manual clock and simulated processes ──
 
 class FakeChild implements Child {
   readonly pid = 1;
@@ -479,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('Workers waits longer after each death, and as little as at first after a time of peace', async () => {
+test('Workers waits longer after each death, and resets the delay after a time without deaths', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
@@ -518,7 +520,7 @@ test('Workers waits longer after each death, and as little as at first after a t
   assert.equal(await over, 0);
 });
 
-test('Workers keeps the old one when its successor does not serve', async () => {
+test('Workers keeps the old worker when its successor does not serve', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -546,12 +548,12 @@ test('Workers keeps the old one when its successor does not serve', async () => 
   assert.ok(events.some(({ event }) => event === 'rolling_restart_failed'));
   const over = workers.stop();
   assert.deepEqual(children[0]!.received.at(-1), { svc: 'drain', how: 'stop' });
-  await clock.advance(11_000); // it does not end in its time
+  await clock.advance(11_000); // the old worker does not end within its time
   assert.equal(await over, 1);
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
-test('Workers ends a successor that never serves, keeps the old one, and goes on with a renewal that came meanwhile', async () => {
+test('Workers ends a successor that never serves, keeps the old worker, and starts the next requested renewal', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -580,7 +582,7 @@ test('Workers ends a successor that never serves, keeps the old one, and goes on
   );
   assert.match(
     JSON.stringify(events.find(({ event }) => event === 'rolling_restart_failed')),
-    /did not serve within 60 s and was ended; the old ones go on/,
+    /did not serve within 60 s and was ended; the old workers continue/,
   );
   assert.deepEqual(
     children[0]!.received.map(({ svc }) => svc),
@@ -598,7 +600,7 @@ test('Workers ends a successor that never serves, keeps the old one, and goes on
   assert.equal(await over, 0);
 });
 
-test('Workers that are stopped during a renewal do not call it failed', async () => {
+test('Workers that are stopped during a renewal do not report it as failed', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -625,7 +627,7 @@ test('Workers that are stopped during a renewal do not call it failed', async ()
   );
 });
 
-test('Door hands a connection that a child has not taken to another, and answers who waits in vain', async (t) => {
+test('SocketHandoff sends a connection that a child has not taken to another, and answers 503 after the waiting time', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -656,7 +658,7 @@ test('Door hands a connection that a child has not taken to another, and answers
   await handoff.farewell();
 });
 
-test('A closed socket hand-off responds to waiting connections as soon as no child is left', async (t) => {
+test('a closed SocketHandoff answers waiting connections as soon as no child is left', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -672,11 +674,12 @@ test('A closed socket hand-off responds to waiting connections as soon as no chi
     for (const client of clients) client.destroy();
   });
   for (const client of clients) client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
-  while (child.sockets.length < 4 || handoff.waiting === 0) await turn(); // the child has not taken any yet
+  // the child has not taken any connection yet
+  while (child.sockets.length < 4 || handoff.waiting === 0) await turn();
   handoff.close();
   assert.equal(handoff.waiting, 1);
   handoff.dismiss(child);
-  assert.equal(handoff.waiting, 0); // else it would wait until the child has drained
+  assert.equal(handoff.waiting, 0); // otherwise the connection would wait until the child has drained
   const [answer] = (await Promise.race(clients.map((client) => once(client, 'data')))) as [string];
   assert.match(answer, /^HTTP\/1\.1 503 [^]*Connection: close[^]*sorry$/);
   handoff.onGone(child);
@@ -711,7 +714,7 @@ test('WorkerMetrics keeps the counts of ended workers, and omits workers that do
   assert.doesNotMatch(rest, /^svc_now/m);
 });
 
-test('WorkerMetrics adds up what goes beyond 1,000 label sets of workers that ended', async () => {
+test('WorkerMetrics adds up label sets beyond 1,000 of exited workers', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 0 });

@@ -35,7 +35,8 @@ export class Visitor {
   async logIn(user = 'ada'): Promise<void> {
     const choice = await this.visit('/oauth/login');
     const address = new URL(choice.url);
-    assert.equal(address.href.split('?')[0], `${this.url}/_dev/dev/authorize`);
+    assert.equal(address.origin, this.url);
+    assert.match(address.pathname, /^\/_dev\/\w+\/authorize$/); // the name of a provider stands between
     assert.match(
       choice.headers.get('content-security-policy')!,
       /form-action 'self' http:\/\/127\.0\.0\.1:\d+;/,

@@ -53,7 +53,8 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && callee.property !== undefined) {
     const owner = pathOf(callee.object) ?? '';
     const made = makerOf(callee.object, module);
-    const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property);
+    const isOfStores = callee.property === 'transaction' && /^(?:list|text)$/.test(call.args[0]?.type ?? ''); // IndexedDB
+    const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
     const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
     if (isDatabase || isKnown || isBody || (LIMITER.test(owner) && callee.property === 'take'))
@@ -394,7 +395,9 @@ function findEndless(sources: Sources, report: ReportNode): void {
     if (sources.reachedFrom(functionAround(call)) === undefined) continue;
     const options = call.args.slice(1).find(({ type }) => type === 'object');
     const isOther = call.args.slice(1).some(({ type }) => type !== 'object' && type !== 'function');
-    const hasSpread = options?.type === 'object' && options.entries.some(({ type }) => type === 'spread');
+    const hasSpread = [options, call.args[0]].some(
+      (arg) => arg?.type === 'object' && arg.entries.some(({ type }) => type === 'spread'),
+    );
     const isLimited = ['signal', 'timeout', 'dispatcher'].some(
       (key) => entryOf(options, key) !== undefined || entryOf(call.args[0], key) !== undefined,
     );
@@ -421,7 +424,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue; // the handler itself is read as it runs
+    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue; // the handler itself is read as it runs
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     report(
@@ -476,6 +479,37 @@ function isOnce(call: Call, { source }: SourceModule): boolean {
     if (isSet) return true;
   }
   return false;
+}
+
+/** `if (text) return text; text = readFileSync(…); return text;` */
+function isKept(call: Call): boolean {
+  const { parent } = call;
+  const path = parent?.type === 'assign' ? pathOf(parent.target) : undefined;
+  const fn = functionAround(call);
+  if (path === undefined || fn === undefined) return false;
+  return fn.body.some(
+    (statement) =>
+      statement.type === 'if' &&
+      statement.end <= call.start &&
+      returnsValue(statement.yes, path) &&
+      mentionsPath(statement.test, path),
+  );
+}
+
+function returnsValue(node: Node, path: string): boolean {
+  const last = node.type === 'block' ? node.body.at(-1) : node;
+  return (
+    last?.type === 'leave' && last.how === 'return' && last.value !== undefined && pathOf(last.value) === path
+  );
+}
+
+function mentionsPath(node: Node, path: string): boolean {
+  let found = false;
+  walk(node, (part) => {
+    if (pathOf(part) === path) found = true;
+    return !found;
+  });
+  return found;
 }
 
 /** Whether every call of a function is what is done the first time only. */

@@ -6,6 +6,7 @@
 import { boundIn } from './modules.ts';
 import {
   ASSERTING,
+  HARMLESS_HEADERS,
   KEEPING,
   PASSING,
   PASSING_FUNCTIONS,
@@ -478,6 +479,8 @@ export class Flow {
       if (receiver?.kind === 'request') {
         if (!READERS.test(callee.property)) return undefined;
         const name = args[0]?.type === 'text' ? `.${args[0].value}` : '';
+        if (/^(?:get|header)$/.test(callee.property) && HARMLESS_HEADERS.test(name.slice(1).toLowerCase()))
+          return undefined;
         const isWhole = /^(?:json|form)$/.test(callee.property);
         return {
           ...receiver,

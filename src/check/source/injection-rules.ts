@@ -5,7 +5,7 @@ import { calledName, entryOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
 import type { Visit } from './flow.ts';
-import type { Node } from './nodes.ts';
+import type { Call, Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
 import type { Given } from './values.ts';
 
@@ -215,8 +215,15 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  if (value === undefined || hasHost(value)) return;
+  if (value === undefined || hasHost(value) || hasAgent(call)) return;
   report('SVC607', module, target!, `the server asks whatever ${value.what} names: its own network, too`);
+}
+
+/** Whether an agent of its own opens the connections of a call: it may refuse addresses of the own network. */
+function hasAgent({ args }: Call): boolean {
+  return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
+    args.some((arg) => entryOf(arg, key) !== undefined),
+  );
 }
 
 function hasHost({ lead }: Given): boolean {

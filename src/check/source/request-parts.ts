@@ -12,7 +12,7 @@ export const READERS: RegExp =
 /** Members that cannot carry anything. */
 const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
 /** Harmless members of headers; below, of addresses. */
-const HARMLESS_HEADERS = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
+export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
 const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
 /** A test of one of these says nothing of the rest of a value: `url.protocol === 'https:'`, `name.length < 100`. */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;

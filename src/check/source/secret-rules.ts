@@ -1,10 +1,10 @@
 /**
  * Secrets and identities: how they are compared, made, kept and decoded (SVC621 … SVC624).
  */
-import { calledName, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
-import { assigns } from './values.ts';
+import { assigns, endsFunction } from './values.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
@@ -40,6 +40,8 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
     if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
     if (sides.some((side) => isStored(side, module)) || isChangeTest(node, sides)) continue;
+    if (sides.every((side) => isOwn(side, module))) continue;
+    if (sides.every(isOfSettings) || sides.some(isNamedConstant) || isRoundTrip(sides, module)) continue;
     report(
       'SVC621',
       module,
@@ -49,15 +51,70 @@ function findComparisons(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `if (user.token !== token) user.token = token`: what is stored is brought up to date. */
+/** `if (user.token !== token) user.token = token`, and `if (user.token === token) return;` before that: what is stored is brought up to date. */
 function isChangeTest(node: Node, sides: readonly Node[]): boolean {
   let at: Node | undefined = node;
   while (at?.parent !== undefined && at.type !== 'if' && at.type !== 'function') at = at.parent;
   if (at?.type !== 'if') return false;
+  const { yes, parent } = at;
+  const next = endsFunction(yes) && parent !== undefined ? childrenOf(parent) : [];
+  const changing = [yes, ...next.filter(({ start }) => start > yes.end)];
   return sides.some((side) => {
     const path = pathOf(side);
-    return path !== undefined && assigns(at.yes, path);
+    return path !== undefined && changing.some((part) => assigns(part, path));
   });
+}
+
+/** Whether a value is made of variables of the module and of settings alone: no client has sent it. */
+function isOwn(node: Node, module: SourceModule, depth = 0): boolean {
+  if (depth > 4) return false;
+  if (node.type === 'text' || node.type === 'value') return true;
+  if (node.type === 'await') return isOwn(node.value, module, depth + 1);
+  if (node.type === 'member') return node.property !== undefined && isOwn(node.object, module, depth);
+  if (node.type === 'call') {
+    const { callee, args } = node;
+    const isOwnCallee =
+      callee.type === 'name' || (callee.type === 'member' && isOwn(callee, module, depth + 1));
+    return isOwnCallee && args.length > 0 && args.every((arg) => isOwn(arg, module, depth + 1));
+  }
+  if (node.type !== 'name') return false;
+  if (node.name === 'process') return true;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind === 'external') return true;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
+  const { target, value } = binding.node;
+  if (functionAround(binding.node) === undefined) return true;
+  return target.type === 'name' && value !== undefined && isOwn(value, module, depth + 1);
+}
+
+/** `user.settings.accessToken !== settings.options.accessToken`: the server holds both. */
+function isOfSettings(side: Node): boolean {
+  return /(?:^|\.)(?:settings|config|configuration|options|preferences)\./.test(pathOf(side) ?? '');
+}
+
+/** `decoded.toString('base64url') !== secret` of `decoded = Buffer.from(secret, …)`: a value is compared with itself, in another form. */
+function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
+  return sides.some((side) => {
+    if (side.type !== 'call' || side.callee.type !== 'member') return false;
+    const made = literal(side.callee.object, module);
+    return (
+      made?.type === 'call' &&
+      pathOf(made.callee) === 'Buffer.from' &&
+      sides.some((other) => pathOf(other) !== undefined && pathOf(other) === pathOf(made.args[0] ?? side))
+    );
+  });
+}
+
+/** `consts.ID_ZIP64 === signature`, `event === Events.ForgotPassword`: a constant that stands in the code, and a member of an enumeration. */
+function isNamedConstant(side: Node): boolean {
+  const path = pathOf(side) ?? '';
+  if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$/.test(path)) return true;
+  return (
+    /(?:^|\.)[A-Z][A-Z\d]*(?:_[A-Z\d]+)+$/.test(path) &&
+    !path.startsWith('process.env.') &&
+    !SECRET_WORD.test(wordOf(side)) &&
+    !MAYBE_SECRET_WORD.test(wordOf(side))
+  );
 }
 
 /** Whether a value was read from a store: what is compared with it was not sent by a client. */
@@ -238,7 +295,8 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     if (!isDecoder && !isByHand) continue;
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
-    if (/\b\w*(?:verif|timingSafeEqual)\w*\s*\(/i.test(code) || isClearlyOwn(code)) continue;
+    if (/verif(?!ied)|timingSafeEqual/i.test(code) || isClearlyOwn(code) || call.args.some(isOfAccount))
+      continue;
     if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
       continue;
     report(
@@ -248,6 +306,11 @@ function findUnverified(sources: Sources, report: ReportNode): void {
       'the token is read without its signature being verified: any client can write one',
     );
   }
+}
+
+/** `user.ssoToken`: the server has kept it with an account, so that no client sends it now. */
+function isOfAccount(node: Node): boolean {
+  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$/.test(pathOf(node) ?? '');
 }
 
 /** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */

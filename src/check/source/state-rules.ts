@@ -212,7 +212,8 @@ const MODEL =
   /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
 /** SVC633: looks at one call. */
-export function findMerged({ call, module, given }: Visit, report: ReportNode): void {
+export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
+  const given: Visit['given'] = (node) => (isPicked(node) ? undefined : valueOf(node));
   const name = calledName(call);
   if (name === undefined || call.callee.type !== 'member') return;
   const path = pathOf(call.callee);
@@ -267,6 +268,12 @@ export function findMerged({ call, module, given }: Visit, report: ReportNode): 
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }
+}
+
+/** `stripProtected(body)`, `pick(body, FIELDS)`: a function may leave out what clients should not set. */
+function isPicked(node: Node | undefined): boolean {
+  const call = node?.type === 'await' ? node.value : node;
+  return call?.type === 'call' && call.callee.type === 'name';
 }
 
 /** `{ ...user, ...body }`: what a client sends wins over what was there. */

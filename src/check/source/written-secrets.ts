@@ -166,6 +166,10 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
+/** Ends of names of what belongs to a secret and is none: `SECRETS_REGION`, `TOKEN_TTL`. */
+const BESIDE_SECRET =
+  /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
+
 /** Functions of a project that read a variable, with a fallback behind its name. */
 const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
 
@@ -196,6 +200,11 @@ function findFallbacks(sources: Sources, report: ReportNode): void {
 function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportNode): void {
   const value = literal(fallback, module);
   if (value?.type !== 'text' || value.value === '' || isForDevelopment(fallback, module)) return;
+  if (
+    BESIDE_SECRET.test(name) ||
+    /^(?:\d{1,6} ?(?:[smhdw]|ms|days?|hours?|minutes?)?|true|false)$/.test(value.value)
+  )
+    return;
   report('SVC205', module, fallback, `without ${name} the secret is one that stands in the source`);
 }
 

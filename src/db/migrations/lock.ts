@@ -1,5 +1,5 @@
 /**
- * What keeps processes from migrating one database at the same time.
+ * Locks that keep several processes from migrating one database at the same time.
  *
  *   SQLite       BEGIN IMMEDIATE: the transaction is the lock; without one a lock on a file beside it (sqlite/runner-lock.ts)
  *   PostgreSQL   an advisory lock inside the transaction; without one another, of the session
@@ -12,11 +12,14 @@ import type { Clock } from '../../base/clock.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
-/** Until the end of the transaction; the number is `svc_migr` in ASCII. One for the whole database, whatever schema. */
+/**
+ * Lock for the whole database, whatever the schema, until the transaction ends. The number is `svc_migr` in
+ * ASCII.
+ */
 const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
-/** Names of locks are of the whole server, and have 64 characters at most. */
+/** Lock name. Names are shared by the whole server and have at most 64 characters. */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
-/** What changes rows only, so that all of it is undone together. */
+/** First words of statements that change only rows. A rollback undoes them all. */
 const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'insert',
   'update',
@@ -28,19 +31,25 @@ const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'do',
 ]);
 
-/** Held by the session that runs a migration without a transaction; the number after {@link POSTGRES_LOCK}. */
+/**
+ * Lock of the session that runs a migration without a transaction. Its number follows that of {@link
+ * POSTGRES_LOCK}.
+ */
 const POSTGRES_RUNNER = '8319946623122237299';
 const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
-/** How often the lock of a SQLite file is asked for: another process that looks at it has it for a moment. */
+/**
+ * Pause between attempts to lock a SQLite file. Another process that only checks the lock holds it for a
+ * moment.
+ */
 const RUNNER_TRIES = 50;
 
 /**
- * Takes what {@link isRunning} looks at, where the lock of a transaction would not last: until it is disposed of, or the end of the process.
- * MySQL and MariaDB have GET_LOCK, which lasts.
+ * Takes the lock that {@link isRunning} checks, for migrations without a transaction. It lasts until it is
+ * disposed of or the process ends. On MySQL and MariaDB, GET_LOCK already lasts that long.
  *
- * @throws LockTimeout when another process has it
+ * @throws LockTimeout when another process holds the lock
  */
 export async function beginRunning(
   connection: Connection,
@@ -52,7 +61,7 @@ export async function beginRunning(
     return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
   }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
-  if (path === '') return undefined; // a database in memory has one process
+  if (path === '') return undefined; // a database in memory belongs to one process
   const { takeRunnerLock } = await import('../sqlite/runner-lock.ts');
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
     const lock = await takeRunnerLock(path);
@@ -62,16 +71,16 @@ export async function beginRunning(
   throw new LockTimeout('Another process is migrating this file', { sqlstate: '55P03' });
 }
 
-/** Gives it back: a pooler's session goes on. */
+/** Releases the lock, because a pooler may keep the session open. */
 async function releasePostgresRunner(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
   } catch {
-    // the session has ended, and its locks with it
+    // the session has ended, which released its locks
   }
 }
 
-/** Whether a process is running a migration, by its lock. */
+/** Returns whether a process holds the lock of a running migration. */
 export async function isRunning(connection: Connection, dialect: Dialect): Promise<boolean> {
   if (dialect === 'postgres')
     return Number(await connection.scalar(`${POSTGRES_RUNS}${POSTGRES_RUNNER}`, [], undefined)) > 0;
@@ -81,7 +90,7 @@ export async function isRunning(connection: Connection, dialect: Dialect): Promi
   return path !== '' && (await import('../sqlite/runner-lock.ts')).hasRunner(path);
 }
 
-/** The file of a SQLite database; empty for one in memory. */
+/** Returns the file of a SQLite database; empty for one in memory. */
 async function fileOf(connection: Connection): Promise<string> {
   const file = await connection.scalar(
     "select file from pragma_database_list where name = 'main'",
@@ -91,12 +100,12 @@ async function fileOf(connection: Connection): Promise<string> {
   return String(file ?? '');
 }
 
-/** Whether DDL ends the transaction around it. */
+/** Whether DDL commits the transaction around it. */
 export function commitsByItself(dialect: Dialect): boolean {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
-/** Whether all of a script is undone when one of its statements fails. */
+/** Whether a rollback undoes the whole script when one of its statements fails. */
 export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements }: Script): boolean {
   return (
     hasTransaction &&
@@ -104,7 +113,10 @@ export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements 
   );
 }
 
-/** Runs `work` while nobody else is in here, if what was chosen `isStill` to be done; in a transaction if `hasTransaction`. Whether it was. */
+/**
+ * Runs `work` under the migration lock, in a transaction if `hasTransaction`. Skips it when `isStill` returns
+ * false for the rows read under the lock. Returns whether `work` ran.
+ */
 export async function locked(
   connection: Connection,
   dialect: Dialect,
@@ -152,13 +164,17 @@ async function inTransaction<T>(connection: Connection, limit: Limit, work: () =
   }
 }
 
-/** Waits longer for the lock than statements do: another process's migration may take its time. */
+/**
+ * Begins a transaction, and retries past the statement's lock timeout, because a migration of another process
+ * may take long.
+ */
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {
     try {
-      return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit); // else nothing would be seen of what was committed while it waited
+      // "read committed" shows rows that were committed while this transaction waited
+      return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit);
     } catch (error) {
-      if (!(error instanceof LockTimeout)) throw error; // the limit ends the next attempt
+      if (!(error instanceof LockTimeout)) throw error; // the next attempt throws when the limit is reached
     }
   }
 }
@@ -175,6 +191,6 @@ async function releaseLock(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select release_lock(${MYSQL_NAME})`, [], undefined);
   } catch {
-    // the connection has ended, and its locks with it
+    // the connection has ended, which released its locks
   }
 }

@@ -1,13 +1,17 @@
 /**
- * Migrations: what a database must have been through, applied once, in order, by whichever process comes first.
+ * Applies migrations once and in order. Several processes may start at the same time; each migration runs in
+ * only one of them.
  *
  *   svc_migrations(id, name, checksum, applied_at)
- *   begin immediate -> look what has been applied -> run the next one -> note it -> commit          for each anew
+ *   begin immediate -> read what is applied -> run the next one -> record it -> commit    repeated for each migration
  *
- * The lock is that transaction, or what lock.ts has for the engine: of several processes that migrate at once one runs a
- * migration, and the others find it applied.
- * An interrupted one leaves nothing, but in MySQL and MariaDB, where statements that change tables commit by themselves. Without a transaction (`-- svc: no-transaction`) it is noted first, with no time, and gets
- * its time at the end: one that has none is running elsewhere, or was interrupted, and is waited for, then reported.
+ * That transaction is the lock, or the lock of lock.ts for the engine. When several processes migrate at
+ * once, one runs a migration, and the others find it applied.
+ *
+ * An interrupted migration is rolled back, except in MySQL and MariaDB, where DDL commits by itself. A
+ * migration without a transaction (`-- svc: no-transaction`) is recorded first, without a time, and gets its
+ * time at the end. A row without a time means that the migration is still running or was interrupted. A
+ * migrator waits for it, and reports it if it does not end.
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -33,16 +37,16 @@ import type { Database } from '../database.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Statement } from '../script.ts';
 
-/** How a migrator works. */
+/** Options of a migrator. */
 export interface MigratorOptions {
-  /** How long to wait for others that migrate the same database, 1 ... 3_600. Default 60. */
+  /** Seconds to wait for another process that migrates the same database, 1 ... 3_600. Default 60. */
   readonly lockSeconds?: number | undefined;
-  /** Told of each migration when it has been applied or undone. */
+  /** Called after each migration that was applied or undone. */
   readonly onDone?: ((done: MigrationDone) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** What happened to a migration. */
+/** A migration that was applied or undone. */
 export interface MigrationDone {
   readonly direction: 'up' | 'down';
   readonly id: string;
@@ -50,24 +54,24 @@ export interface MigrationDone {
   readonly durationMs: number;
 }
 
-/** A migration that was begun and has not ended. */
+/** A migration that has begun and not ended. */
 export interface UnfinishedMigration {
   readonly id: string;
   readonly name: string;
-  /** Whether a process runs it still: it has the lock then. */
+  /** Whether a process still runs it, which then holds the lock. */
   readonly isRunning: boolean;
-  /** Its statements on the way up, with the lines of its file; none when no source knows it. */
+  /** Its up statements, with their lines; empty when no source has the migration. */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
-/** Outcomes of a migration that has failed. */
+/** Outcomes of a failed migration, for messages. */
 const UNDONE = 'nothing of it remains';
 const UNFINISHED = 'the statements before that remain, and the migration is unfinished';
 
-/** How often to look whether somebody else has ended an unfinished one. */
+/** Interval for checking whether another process has ended an unfinished migration. */
 const POLL_MS = 200;
 
-/** Brings one database up to date. */
+/** Applies and undoes the migrations of one database. */
 export class Migrator {
   readonly #database: Database;
   readonly #sources: MigrationSources;
@@ -75,7 +79,7 @@ export class Migrator {
   readonly #onDone: ((done: MigrationDone) => void) | undefined;
   readonly #clock: Clock;
 
-  /** Reads nothing yet. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** Does not read files or the database yet. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(database: Database, sources: MigrationSources, options: MigratorOptions = {}) {
     const { lockSeconds, onDone, clock } = readOptions('Migrator', options, {
       lockSeconds: int(60, 1, 3_600),
@@ -90,7 +94,8 @@ export class Migrator {
   }
 
   /**
-   * Every migration in the order in which they are applied, then those that no source knows. Writes nothing.
+   * Returns every migration in the order of application, then applied ones that no source has. Writes
+   * nothing.
    *
    * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
    */
@@ -104,14 +109,14 @@ export class Migrator {
     return statesOf(migrations, rows);
   }
 
-  /** Those that have still to be applied, in their order. Writes nothing. */
+  /** Returns the migrations that are still to be applied, in order. Writes nothing. */
   async pending(): Promise<MigrationState[]> {
     return (await this.status()).filter(({ state }) => state === 'pending');
   }
 
   /**
-   * Applies what is pending, up to and with the id `to`, each in a transaction of its own, and gives what it has applied
-   * itself. What others apply meanwhile is not applied again.
+   * Applies pending migrations, up to and including the id `to`, each in a transaction of its own. Returns
+   * the ones that this call applied. It skips migrations that another process applies meanwhile.
    *
    * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`,
    * `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
@@ -138,11 +143,12 @@ export class Migrator {
   }
 
   /**
-   * Undoes the last `steps` migrations that came from files, 1 unless said otherwise, the last one first. What plugins
-   * contributed stays.
+   * Undoes the last `steps` migrations that came from files, the latest first. Default 1. Migrations of
+   * plugins stay.
    *
-   * @throws SvcError `E_MIGRATION_DOWN` when one has no down file, or something unknown was applied after it;
-   * `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   * @throws SvcError `E_MIGRATION_DOWN` when one has no down file, or when a migration that no source has was
+   * applied after it; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
+   * `E_MIGRATION_CONTRIBUTED`
    */
   async down({
     steps = 1,
@@ -159,7 +165,10 @@ export class Migrator {
     );
   }
 
-  /** The migration that was begun, commits statement by statement, and has not ended; undefined when there is none. Writes nothing. */
+  /**
+   * Returns the unfinished migration: it ran without a transaction, and has begun but not ended. Returns
+   * undefined when there is none. Writes nothing.
+   */
   async unfinished(): Promise<UnfinishedMigration | undefined> {
     const migrations = this.#migrations();
     const { dialect } = this.#database;
@@ -181,10 +190,11 @@ export class Migrator {
   }
 
   /**
-   * Notes that an unfinished migration is applied, or pending, when its statements were completed or undone by hand. Returns the one that was
-   * noted; undefined when none is unfinished.
+   * Records an unfinished migration as applied or pending, after an operator completed or undid its
+   * statements by hand. Returns that migration, or undefined when none is unfinished.
    *
-   * @throws SvcError `E_MIGRATION_UNFINISHED` while a process runs it; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   * @throws SvcError `E_MIGRATION_UNFINISHED` while a process still runs it; `E_MIGRATION_FILES`,
+   * `E_MIGRATION_CONTRIBUTED`
    */
   async repair(
     as: 'applied' | 'pending',
@@ -205,12 +215,13 @@ export class Migrator {
     signal: AbortSignal | undefined,
   ): Promise<MigrationState | undefined> {
     const { dialect } = this.#database;
-    const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!; // with a time there is a limit
+    // limitOf() returns a limit when a timeout is given
+    const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!;
     if (await isRunning(connection, dialect)) refuseUnfinished(await readApplied(connection, dialect));
     let found: Applied | undefined;
     const isStill = (rows: readonly Applied[]): boolean => (found = rows.find(isUnfinished)) !== undefined;
     await locked(connection, dialect, limit, true, isStill, async () => {
-      const row = found!; // by isStill()
+      const row = found!; // isStill() has set it
       const known = migrations.find(({ id }) => id === row.id);
       await this.#note(connection, known ?? row, as === 'applied' ? 'up' : 'down', true);
     });
@@ -223,7 +234,10 @@ export class Migrator {
     return readMigrations(this.#sources, this.#database.dialect);
   }
 
-  /** Takes one step after the other until there is none to take. What one has set, where it has gone to, does not last: the next has a session of its own. */
+  /**
+   * Repeats `step` until it returns undefined. Each step gets a clean session, so settings of one migration
+   * do not affect the next.
+   */
   async #repeat(
     signal: AbortSignal | undefined,
     step: (connection: Connection, limit: Limit) => Promise<MigrationDone | undefined> | undefined,
@@ -235,14 +249,16 @@ export class Migrator {
         'transaction',
         (connection) => step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!),
         { signal },
-      ); // with a time there is a limit
+      ); // limitOf() returns a limit when a timeout is given
       if (next === undefined) return done;
       done.push(next);
       this.#onDone?.(next);
     }
   }
 
-  /** Does what is to be done next, if anything is. Looks again where somebody else was faster, or still runs one. */
+  /**
+   * Runs the next migration, if any. Chooses again when another process was faster or still runs a migration.
+   */
   async #step(
     connection: Connection,
     limit: Limit,
@@ -259,7 +275,10 @@ export class Migrator {
     }
   }
 
-  /** The migrations to run, read without a lock: they are read again under one. An unfinished one may be another process's, and is waited for while that runs. */
+  /**
+   * Chooses the next migration without a lock; the choice is checked again under the lock. Waits while
+   * another process still runs an unfinished migration.
+   */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     const { dialect } = this.#database;
     for (let isDead = false; ;) {
@@ -272,13 +291,14 @@ export class Migrator {
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        isDead = !(await isRunning(connection, dialect)); // looked at once more: it may have ended in between
+        // choose once more, because the migration may have ended in between
+        isDead = !(await isRunning(connection, dialect));
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }
     }
   }
 
-  /** Whether it was done here. */
+  /** Runs a migration. Returns false when another process ran it first. */
   async #run(
     connection: Connection,
     limit: Limit,
@@ -291,7 +311,8 @@ export class Migrator {
     const note = (isFinished: boolean): Awaitable<unknown> =>
       this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean =>
-      !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
+      // false when another process has begun one, which is then waited for
+      !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
     let home: string | null = null;
     const begin = async (): Promise<void> => {
       home = await homeOf(connection, dialect);
@@ -311,7 +332,8 @@ export class Migrator {
             await begin();
             for (const statement of script.statements)
               await runStatement(connection, script, statement, UNDONE);
-            isAtEnd = true; // with the commit, which deferred constraints wait for
+            // deferred constraints are only checked by the commit, so its errors count as errors at the end
+            isAtEnd = true;
             await end();
           }),
         );
@@ -323,7 +345,8 @@ export class Migrator {
       await begin();
       await this.#runBare(connection, task, direction);
       try {
-        if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
+        // commits when autocommit was 0; otherwise the rows would be undone when the connection ends
+        if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined);
         await end();
       } catch (error) {
         throw endFault(script, error, UNFINISHED);
@@ -349,7 +372,10 @@ export class Migrator {
     });
   }
 
-  /** Statement by statement. When the first one fails, nothing has happened yet; later ones leave the migration unfinished. */
+  /**
+   * Runs a script without a transaction. If the first statement fails, nothing has changed; a later failure
+   * leaves the migration unfinished.
+   */
   async #runBare(
     connection: Connection,
     { migration, script }: Task,
@@ -366,8 +392,8 @@ export class Migrator {
   }
 
   /**
-   * Writes down that a migration is applied or undone, or that this has begun. One statement does it, also where there
-   * is no transaction: another process sees the row as it was or as it will be, and never none.
+   * Records that a migration was applied, undone or begun. It uses one statement, so another process sees
+   * either the old or the new row, even without a transaction.
    */
   async #note(
     connection: Connection,
@@ -392,27 +418,34 @@ export class Migrator {
   }
 }
 
-// -- on a connection --
+// -- functions that use a connection --
 
-/** Where names without a schema are looked for: the search path of PostgreSQL, the database of MySQL. */
+/** Returns where unqualified names are looked up: PostgreSQL's search path, or MySQL's database. */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
   return (await connection.scalar(
     dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()',
     [],
     undefined,
-  )) as string | null; // text, or no database
+  )) as string | null; // text, or null without a database
 }
 
-/** pg_dump empties the path, mysqldump uses other databases: then nobody finds the notes. */
+/**
+ * Restores the search path or database after a script. pg_dump empties the path and mysqldump switches
+ * databases; then `svc_migrations` would not be found.
+ */
 async function goHome(connection: Connection, dialect: Dialect, home: string | null): Promise<void> {
-  if (home === null || home === (await homeOf(connection, dialect))) return; // a pooler's session, which others have too, keeps what it has by default
+  // a setting that is unchanged stays untouched, because sessions of a pooler are shared
+  if (home === null || home === (await homeOf(connection, dialect))) return;
   if (dialect === 'postgres')
     await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
   else await connection.script(`use \`${home.replaceAll('`', '``')}\``, undefined);
 }
 
-/** SQLite changes this outside transactions only, where a script may do so too; they are as before when it has ended. */
+/**
+ * Switches SQLite's foreign keys off around the transaction, because inside one that has no effect. Restores
+ * the earlier setting, even if the script changed it.
+ */
 async function withoutForeignKeys(
   connection: Connection,
   dialect: Dialect,
@@ -436,12 +469,15 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
   throw new SvcError('E_MIGRATION_FAILED', [
     origin,
     'at its end',
-    `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that are not there`,
+    `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to missing rows`,
     outcome,
   ]);
 }
 
-/** What the database refuses behind the last statement, as the migration's. Of a connection that was lost it is not: nobody knows. */
+/**
+ * Turns a database error after the last statement into a fault of the migration. A lost connection stays as
+ * it is, because the outcome is unknown.
+ */
 function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
     !(error instanceof DatabaseError) ||
@@ -459,7 +495,7 @@ async function runStatement(
   { text, line }: Statement,
   outcome: string,
 ): Promise<void> {
-  connection.retire?.(); // a dump sets row_security and foreign_key_checks, and may fail before it sets them back
+  connection.retire?.(); // a dump changes settings such as row_security, and may fail before it restores them
   try {
     await connection.script(text, undefined);
   } catch (error) {

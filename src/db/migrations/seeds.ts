@@ -1,6 +1,7 @@
 /**
- * Seeds: rows for development, from SQL files of a folder. `svc migrate seed` runs all of them, in the order of their names, each time that it
- * is called; nothing is noted. So they are written to be run again: delete first, or pass over rows that are there.
+ * Seeds: rows for development, from SQL files in a folder. Each `svc migrate seed` runs all of them in the
+ * order of their names, and records nothing. Write them so that they can run again: delete rows first, or
+ * skip rows that exist.
  *
  *   seeds/10_users.sql
  *   seeds/20_notes.sql               each file in a transaction of its own
@@ -16,26 +17,31 @@ import type { Dialect } from '../driver.ts';
 
 const FILE = /^([a-z0-9][a-z0-9_-]*)(?:\.(sqlite|postgres|mysql|mariadb))?\.sql$/;
 
-/** A file of seeds that has run. */
+/** A seed file that has run. */
 export interface SeedDone {
   readonly file: string;
   readonly durationMs: number;
 }
 
-/** Fills a database with the rows of a folder. */
+/** Fills a database with the rows of seed files. */
 export class Seeder {
   readonly #database: Database;
   readonly #directory: string;
   readonly #clock: Clock;
 
-  /** Reads nothing yet. */
+  /** Does not read the folder yet. */
   constructor(database: Database, directory: string, clock: Clock = systemClock) {
     this.#database = database;
     this.#directory = directory;
     this.#clock = clock;
   }
 
-  /** Runs all files. @throws SvcError `E_SEED` with the file, and what is wrong with it or what the database says; then its rows are undone, and those of earlier files remain */
+  /**
+   * Runs all files.
+   *
+   * @throws SvcError `E_SEED` with the file and the problem; the rows of that file are rolled back, the rows
+   * of earlier files remain
+   */
   async run(onDone?: (done: SeedDone) => void): Promise<readonly SeedDone[]> {
     const seeds = readSeeds(this.#directory, this.#database.dialect);
     const all: SeedDone[] = [];
@@ -63,18 +69,18 @@ export class Seeder {
   }
 }
 
-/** Keeps seeds out of production, unless they are wanted there. @throws SvcError `E_SEED_PRODUCTION` */
+/** Throws in production, unless seeds are allowed there. @throws SvcError `E_SEED_PRODUCTION` */
 export function refuseInProduction(env: Env, isWanted: boolean): void {
   if (env === 'production' && !isWanted) throw new SvcError('E_SEED_PRODUCTION', []);
 }
 
-/** The files for an engine, in the order of their names. @throws SvcError `E_SEED` */
+/** Returns the files for an engine, in the order of their names. @throws SvcError `E_SEED` */
 function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
   const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
   return [...names.values()].flatMap((group) => {
     const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
     const seed = group.find((each) => each.dialect === engine);
-    if (seed === undefined) return []; // all of its files are of other engines
+    if (seed === undefined) return []; // all of its files are for other engines
     const script = readScript(
       directory,
       seed.file,
@@ -105,8 +111,8 @@ function listSeeds(
     const [, name, dialect] = FILE.exec(file) ?? [];
     if (name === undefined)
       throw new SvcError('E_SEED', [
-        `"${file}" in "${directory}" is no name of a seed: small letters, digits, "_" and "-", then ".sql"`,
+        `"${file}" in "${directory}" is not a seed name: use lower-case letters, digits, "_" and "-", then ".sql"`,
       ]);
-    return { file, name, dialect: dialect as Dialect | undefined }; // the pattern says so
+    return { file, name, dialect: dialect as Dialect | undefined }; // guaranteed by the pattern
   });
 }

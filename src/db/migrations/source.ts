@@ -1,19 +1,19 @@
 /**
- * Where migrations come from: files of a folder, and what plugins contribute.
+ * Sources of migrations: files in a folder, and plugins.
  *
  *   migrations/0001_create_users.up.sql      applied in the order of their numbers, which have no gaps
- *   migrations/0001_create_users.down.sql    undoes it; may be missing
- *   migrations/0002_search.postgres.up.sql   in place of 0002_search.up.sql on PostgreSQL; other engines: sqlite, mysql, mariadb
+ *   migrations/0001_create_users.down.sql    undoes it; optional
+ *   migrations/0002_search.postgres.up.sql   replaces 0002_search.up.sql on PostgreSQL; also sqlite, mysql, mariadb
  *   host.migration('0001', { sqlite: [...] })   of a plugin "oauth": its id is "oauth/0001"
  *
- * A file of an engine wins over the plain one. On MariaDB a file of mariadb wins over one of mysql, and that over the plain one. A
- * migration whose files are all of other engines does not exist for this one; its number is taken all the same.
+ * A file for an engine takes precedence over the plain file. MariaDB prefers mariadb, then mysql, then the
+ * plain file. A migration that has only files for other engines is skipped, and its number stays taken.
  *
- * What plugins contribute comes first, in the order in which they contribute it: files of an application may refer to tables
- * of plugins, and plugins know no table of an application. Directives are comments before the first statement:
+ * Migrations of plugins come first, in the order of registration. So files of an application may refer to
+ * tables of plugins, but not the reverse. Directives are comments before the first statement:
  *
- *   -- svc: no-transaction      for what an engine refuses inside one, such as `vacuum`: statement by statement
- *   -- svc: no-foreign-keys     SQLite: they are off while tables are rebuilt, and checked before the commit
+ *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in one
+ *   -- svc: no-foreign-keys     SQLite: off during the migration, checked before the commit
  */
 import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -22,24 +22,24 @@ import { SvcError } from '../../base/errors.ts';
 import { ScriptIssue, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
-/** Statements of a plugin, by engine. */
+/** Statements that a plugin contributes, by engine. */
 export interface ContributedMigration {
   readonly plugin: string;
   readonly id: string;
   readonly sql: Readonly<Record<Dialect, readonly string[]>>;
 }
 
-/** Where to look. */
+/** Sources of migrations. */
 export interface MigrationSources {
-  /** A folder of files. Default: none. */
+  /** Folder with migration files. Default: none. */
   readonly directory?: string | undefined;
-  /** What plugins contribute. Default: nothing. */
+  /** Migrations of plugins. Default: none. */
   readonly contributed?: readonly ContributedMigration[] | undefined;
 }
 
-/** How the statements of a migration run. */
+/** Statements of a migration, and how they run. */
 export interface Script {
-  /** The file, or the plugin and its id: for messages. */
+  /** File, or plugin and id: for messages. */
   readonly origin: string;
   readonly statements: readonly Statement[];
   readonly hasTransaction: boolean;
@@ -48,15 +48,15 @@ export interface Script {
 
 /** One migration. */
 export interface Migration {
-  /** `0001`, or `plugin/id`. */
+  /** `0001` for a file, `plugin/id` for a plugin. */
   readonly id: string;
-  /** What its file is called between the number and the ending; for a plugin's, its id. */
+  /** Part of the file name between the number and the ending; for a plugin, its id. */
   readonly name: string;
-  /** SHA-256 of what it does, with unified line ends, in hexadecimal. */
+  /** SHA-256 of the text with unified line ends, in hexadecimal. */
   readonly checksum: string;
   readonly isContributed: boolean;
   readonly up: Script;
-  /** Undefined when there is none. Read when it is needed. */
+  /** Reads the down script; undefined when there is none. */
   readonly down: (() => Script) | undefined;
 }
 
@@ -75,9 +75,9 @@ const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
- * Every migration in the order in which they are applied.
+ * Returns every migration in the order of application.
  *
- * @throws SvcError `E_MIGRATION_FILES` with the folder or file and what is wrong; `E_MIGRATION_CONTRIBUTED`
+ * @throws SvcError `E_MIGRATION_FILES` with the folder or file and the problem; `E_MIGRATION_CONTRIBUTED`
  */
 export function readMigrations({ directory, contributed }: MigrationSources, dialect: Dialect): Migration[] {
   return [
@@ -86,26 +86,33 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
   ];
 }
 
-/** The engines whose files an engine takes, the best first; undefined for the plain file. */
+/** Engine suffixes that an engine accepts, the preferred one first; undefined stands for the plain file. */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }
 
-/** The file of a migration that has a name already, in a folder; undefined where there is none. @throws SvcError `E_MIGRATION_FILES` */
+/**
+ * Returns the file of a migration with this name in a folder; undefined when there is none.
+ *
+ * @throws SvcError `E_MIGRATION_FILES`
+ */
 export function fileNamed(directory: string, name: string): string | undefined {
   return listFiles(directory, true).find((file) => file.name === name && file.direction === 'up')?.file;
 }
 
-/** The number that comes next in a folder, as four digits; `0001` where there is no folder yet. @throws SvcError `E_MIGRATION_FILES` */
+/**
+ * Returns the next free number in a folder, as four digits; `0001` when the folder does not exist.
+ *
+ * @throws SvcError `E_MIGRATION_FILES`
+ */
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
-  if (next > 9_999)
-    throw new SvcError('E_MIGRATION_FILES', [directory, 'the numbers have come to their end at 9999']);
+  if (next > 9_999) throw new SvcError('E_MIGRATION_FILES', [directory, 'no number is left after 9999']);
   return String(next).padStart(4, '0');
 }
 
-// -- contributed --
+// -- migrations of plugins --
 
 function readContributed(contributed: readonly ContributedMigration[], dialect: Dialect): Migration[] {
   const seen = new Set<string>();
@@ -117,7 +124,7 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
     };
     if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id))
       refuse('its id is not 1 … 100 letters, digits, "_", "." and "-"');
-    if (seen.has(full)) refuse('there are two of that id');
+    if (seen.has(full)) refuse('its id is used twice');
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
       refuse(`it has no list of statements for ${dialect}`);
     seen.add(full);
@@ -142,13 +149,13 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
   });
 }
 
-// -- files --
+// -- migration files --
 
 interface FileName {
   readonly file: string;
   readonly number: string;
   readonly name: string;
-  /** The engine that it is for; undefined for all. */
+  /** Engine of the file; undefined for all engines. */
   readonly dialect: Dialect | undefined;
   readonly direction: 'up' | 'down';
 }
@@ -159,7 +166,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // all of its files are of other engines
+    if (up === undefined) return []; // all of its files are for other engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {
@@ -176,7 +183,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   });
 }
 
-/** Numbers have no gaps, and one name each; what undoes a migration stands beside what does it. */
+/** Throws unless the numbers have no gaps, each number has one name, and each down file has an up file. */
 function checkNumbers(
   directory: string,
   files: readonly FileName[],
@@ -186,7 +193,7 @@ function checkNumbers(
     throw new SvcError('E_MIGRATION_FILES', [directory, problem]);
   };
   for (const { file, number, name, dialect, direction } of files) {
-    const beside = groups.get(number)!; // grouped by it
+    const beside = groups.get(number)!; // the group contains this file
     const twin = beside.find((other) => other.name !== name && other.direction === direction);
     if (twin !== undefined) refuse(`${file} and ${twin.file} have the same number`);
     const hasUp = beside.some(
@@ -201,7 +208,7 @@ function checkNumbers(
   ordered.forEach(([number, [first]], index) => {
     const expected = String(index + 1).padStart(4, '0');
     if (number === expected) return;
-    const { file } = first!; // a group has files
+    const { file } = first!; // a group is never empty
     const before = ordered[index - 1]?.[1].at(-1);
     refuse(
       before === undefined
@@ -211,7 +218,7 @@ function checkNumbers(
   });
 }
 
-/** The file of a number that an engine takes; undefined where there is none. */
+/** Returns the file of a number for an engine; undefined when there is none. */
 function fileFor(
   group: readonly FileName[],
   direction: FileName['direction'],
@@ -224,7 +231,10 @@ function fileFor(
   return undefined;
 }
 
-/** The files in order. Hidden ones are nobody's; any other must be a migration, for a misspelt name would be left out silently. */
+/**
+ * Returns the files in order. Hidden files are skipped. Any other file must have a migration name, because a
+ * misspelt one would be skipped silently.
+ */
 function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
   let entries: string[];
   try {
@@ -238,7 +248,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       'E_MIGRATION_FILES',
       [
         directory,
-        code === 'ENOENT' ? 'there is no such folder' : `it cannot be read (${code ?? String(error)})`,
+        code === 'ENOENT' ? 'the folder does not exist' : `it cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },
     );
@@ -248,7 +258,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
     if (match === null)
       throw new SvcError('E_MIGRATION_FILES', [
         directory,
-        `"${file}" is no name of a migration: four digits, "_", small letters, digits and "_", perhaps an engine as in ".postgres", then ".up.sql" or ".down.sql"`,
+        `"${file}" is not a migration name: use four digits, "_", lower-case letters, digits and "_", an optional engine such as ".postgres", then ".up.sql" or ".down.sql"`,
       ]);
     const [, number, name, engine, direction] = match;
     return {
@@ -257,11 +267,11 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       name: name!,
       dialect: engine as Dialect | undefined,
       direction: direction as 'up' | 'down',
-    }; // the pattern says so
+    }; // guaranteed by the pattern
   });
 }
 
-/** What is wrong with a file, as an error. */
+/** Makes the error for a problem with a file. */
 type Refusal = (origin: string, problem: string, cause?: unknown) => SvcError;
 
 const ofMigrations: Refusal = (origin, problem, cause) =>
@@ -280,13 +290,13 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
     );
   }
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // a byte order mark is left out
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // the decoder drops a byte order mark
   } catch (error) {
     throw refusal(path, 'it is not UTF-8', error);
   }
 }
 
-/** Reads the statements of a file, and its directives. */
+/** Parses the statements of a file and its directives. */
 export function readScript(directory: string, file: string, dialect: Dialect, refusal: Refusal): Script {
   return scriptOf(directory, file, readText(directory, file, refusal), dialect, refusal);
 }
@@ -303,7 +313,7 @@ function scriptOf(
   const { head, statements } = read(text, dialect, refuse);
   const directives = directivesOf(head, refuse);
   if (statements.length === 0)
-    throw refuse('there is no statement in it: write one, or remove the file and its other half');
+    throw refuse('it has no statement: write one, or remove its up and down files');
   const script = {
     origin,
     statements,
@@ -322,24 +332,28 @@ function scriptOf(
   return script;
 }
 
-/** The directives among the comments above the first statement, whatever kinds of comments stand between them: one that is passed over may cost rows. */
+/**
+ * Returns the directives in the comments before the first statement. It accepts every kind of comment,
+ * because a missed directive may cost rows.
+ */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
   return head.flatMap((comment) => {
     const match = (comment.startsWith('/*') ? BLOCK_DIRECTIVE : LINE_DIRECTIVE).exec(comment);
     if (match === null) return [];
     const [, directive, rest] = match as unknown as [string, string, string];
     if (!DIRECTIVES.includes(directive))
-      throw refuse(`"-- svc: ${directive}" is no directive: there are ${DIRECTIVES.join(' and ')}`);
+      throw refuse(`"-- svc: ${directive}" is not a directive: use ${DIRECTIVES.join(' and ')}`);
     const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));
     if (second !== undefined)
-      throw refuse(
-        `"-- svc: ${directive}" and "${second}" stand in one comment: give each a line of its own`,
-      );
+      throw refuse(`"-- svc: ${directive}" and "${second}" are in one comment: give each a line of its own`);
     return directive;
   });
 }
 
-/** The statements, of which none may begin or end a transaction: that would cut the migration in two. */
+/**
+ * Splits a script. Refuses statements that begin or end a transaction, because they would split the
+ * migration.
+ */
 function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcError): SplitScript {
   try {
     const script = splitScript(text, dialect);
@@ -347,13 +361,13 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
       const command = clientCommandOf(statement, dialect);
       if (command !== undefined)
         throw refuse(
-          `line ${statement.line}: "${command}" is a command of the program that dumps are fed to, which no server knows: leave out such lines`,
+          `line ${statement.line}: "${command}" is a command of the client program, not of the server: remove the line`,
         );
     }
     const control = script.statements.find(({ words }) => CONTROL.has(words[0]));
     if (control !== undefined)
       throw refuse(
-        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, which a migration has already`,
+        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, but a migration already runs in one`,
       );
     return script;
   } catch (error) {
@@ -361,7 +375,9 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
   }
 }
 
-/** What psql or mysql would do themselves: `\restrict`, which pg_dump writes, or `delimiter`. */
+/**
+ * Returns a command for the client programs psql or mysql: `\restrict`, which pg_dump writes, or `delimiter`.
+ */
 function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
   if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];
   return dialect !== 'sqlite' && first === 'delimiter' ? text.slice(0, first.length) : undefined;

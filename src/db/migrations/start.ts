@@ -1,9 +1,9 @@
 /**
- * What an application does about migrations when it starts, and who has any to tell of.
+ * Handles migrations at the start of an application, and defines the interface of plugins with migrations.
  *
- *   check    refuses to start while some are pending: what production does unless told otherwise
- *   apply    applies them: what development and tests do, and what a database in memory needs
- *   ignore   looks at nothing
+ *   check    refuses to start while migrations are pending; default in production
+ *   apply    applies them; default in development, in tests, and for a database in memory
+ *   ignore   does not check migrations
  */
 import { SvcError } from '../../base/errors.ts';
 import { Migrator, type MigrationDone } from './migrations.ts';
@@ -14,15 +14,16 @@ import type { MigrationSources } from './source.ts';
 import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
 
-/** What is done about pending migrations when an application starts. */
+/** Action for pending migrations when an application starts. */
 export type MigrationPolicy = 'check' | 'apply' | 'ignore';
 
-/** A plugin whose database has migrations. `svc migrate` and `svc check --live` ask it. */
+/** A plugin whose database has migrations, used by `svc migrate` and `svc check --live`. */
 export interface Migratable {
   readonly name: string;
   /**
-   * The database opened by itself, without the application, until it is disposed of; with `onlyReads` neither made nor written to.
-   * Rejects when it cannot be reached. `onDone` is told of each migration when it has been applied or undone.
+   * Opens the database without the application, until the result is disposed of. With `onlyReads` the
+   * database is neither created nor written. Rejects when the database cannot be reached. `onDone` is called
+   * after each migration that was applied or undone.
    */
   openMigrator(options?: {
     readonly onlyReads?: boolean;
@@ -30,21 +31,21 @@ export interface Migratable {
   }): Promise<OpenMigrator>;
 }
 
-/** A migrator, and how to leave its database. */
+/** A migrator with its database; disposing of it closes the database. */
 export interface OpenMigrator extends AsyncDisposable {
   readonly migrator: Migrator;
-  /** Fills the database with rows for development, where the plugin has seeds. */
+  /** Fills the database with seed rows; undefined when the plugin has no seeds. */
   readonly seeder?: Seeder | undefined;
 }
 
-/** Whether a plugin has migrations. */
+/** Returns whether a plugin has migrations. */
 export function isMigratable<P extends object>(plugin: P): plugin is P & Migratable {
   return typeof (plugin as Partial<Migratable>).openMigrator === 'function';
 }
 
-/** What goes with a start. */
+/** Context of a start. */
 interface MigrationStartDeps {
-  /** Of the database, for messages. */
+  /** Name of the database, for messages. */
   readonly name: string;
   readonly log: Logger;
   readonly clock?: Clock | undefined;
@@ -52,9 +53,10 @@ interface MigrationStartDeps {
 }
 
 /**
- * Does what the policy says.
+ * Applies or checks migrations as the policy says.
  *
- * @throws SvcError `E_MIGRATION_PENDING` for `check`; whatever `Migrator.up()` throws for `apply`; `E_MIGRATION_FILES`
+ * @throws SvcError `E_MIGRATION_PENDING` for `check`; the errors of `Migrator.up()` for `apply`;
+ * `E_MIGRATION_FILES`
  */
 export async function migrateAtStart(
   database: Database,
@@ -79,11 +81,11 @@ export async function migrateAtStart(
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
     if (each.state !== 'applied')
-      log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name }); // an older version beside a newer database must start
+      log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name }); // no error: an older version of the application must start with a newer database
   }
 }
 
-/** A migration as people call it: `0001_create_users`, `oauth/0001`. */
+/** Returns the display name of a migration: `0001_create_users`, `oauth/0001`. */
 export function labelOf({ id, name }: Pick<MigrationState, 'id' | 'name'>): string {
   return id.includes('/') ? id : `${id}_${name}`;
 }

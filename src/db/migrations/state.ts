@@ -1,24 +1,25 @@
 /**
- * What a database has been through, against what there is: what comes next, what came last, and what does not fit.
+ * Compares the migrations that a database has applied with the sources: which comes next, which came last,
+ * and which do not match.
  */
 import { SvcError } from '../../base/errors.ts';
 import type { Connection, Dialect } from '../driver.ts';
 import type { Migration, Script } from './source.ts';
 
-/** What has become of a migration in this database. */
+/** State of a migration in a database. */
 export interface MigrationState {
   readonly id: string;
   readonly name: string;
   /**
-   * `applied`, `pending`; `changed`: applied, and its text is another one now; `unfinished`: begun without a transaction, and
-   * not ended; `unknown`: applied, and in no source.
+   * `applied`; `pending`; `changed`: applied, but its text has changed since; `unfinished`: begun without a
+   * transaction, and not ended; `unknown`: applied, but in no source.
    */
   readonly state: 'applied' | 'pending' | 'changed' | 'unfinished' | 'unknown';
-  /** ISO 8601, UTC; undefined for what is pending or unfinished. */
+  /** ISO 8601 in UTC; undefined for a pending or unfinished migration. */
   readonly appliedAt: string | undefined;
 }
 
-/** A row of the table. */
+/** A row of the table `svc_migrations`. */
 export interface Applied {
   readonly id: string;
   readonly name: string;
@@ -26,16 +27,19 @@ export interface Applied {
   readonly applied_at: string | null;
 }
 
-/** What is to be done with which migration. */
+/** The next migration to run, and its script. */
 export interface Task {
   readonly migration: Migration;
   readonly script: Script;
 }
 
-/** Finds it by what has been applied. Throws where that does not fit the sources. */
+/** Chooses the next task from the applied rows. Throws when the rows do not match the sources. */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
-/** Makes the table. Text is what every engine has, but for keys of MySQL; the time is ISO 8601 in UTC. */
+/**
+ * Returns the statement that makes the table. All columns are text, because every engine has it, except keys
+ * in MySQL; the time is ISO 8601 in UTC.
+ */
 export function createTable(dialect: Dialect): string {
   const key =
     dialect === 'mysql' || dialect === 'mariadb'
@@ -44,7 +48,7 @@ export function createTable(dialect: Dialect): string {
   return `create table if not exists svc_migrations (id ${key} not null primary key, name text not null, checksum text not null, applied_at text)`;
 }
 
-/** The rows of the table, by id; none where there is no table. */
+/** Returns the rows of the table by id; an empty list when the table does not exist. */
 export async function readApplied(connection: Connection, dialect: Dialect): Promise<readonly Applied[]> {
   if ((await connection.scalar(tableExists(dialect), [], undefined)) === undefined) return [];
   return (await connection.fetchAll(
@@ -65,7 +69,7 @@ function tableExists(dialect: Dialect): string {
   }
 }
 
-/** Every migration in order, then what no source knows. */
+/** Returns every migration in order, then applied ones that no source has. */
 export function statesOf(migrations: readonly Migration[], rows: readonly Applied[]): MigrationState[] {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const known = migrations.map(({ id, name, checksum }): MigrationState => {
@@ -90,14 +94,19 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
   ];
 }
 
-/** The next one to apply. @throws SvcError `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED` */
+/**
+ * Returns the next migration to apply.
+ *
+ * @throws SvcError `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED`
+ */
 export function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
   refuseUnfinished(rows);
   const byId = new Map(rows.map((row) => [row.id, row]));
   for (const { id, checksum, up } of migrations) {
     const row = byId.get(id);
     if (row !== undefined && row.checksum !== checksum)
-      throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]); // no row is unfinished
+      // a row is unfinished when this error is thrown
+      throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));
   if (next === undefined || next.isContributed) return next;
@@ -105,12 +114,12 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   if (later !== undefined)
     throw new SvcError('E_MIGRATION_ORDER', [
       next.up.origin,
-      `${later.id}_${later.name}, which comes after it, has been applied already`,
+      `${later.id}_${later.name}, which comes after it, is already applied`,
     ]);
   return next;
 }
 
-/** The last one to undo. @throws SvcError `E_MIGRATION_DOWN`, `E_MIGRATION_UNFINISHED` */
+/** Returns the last migration, to be undone. @throws SvcError `E_MIGRATION_DOWN`, `E_MIGRATION_UNFINISHED` */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);
   const last = rows.filter(({ id }) => isOfFile(id)).at(-1);
@@ -126,7 +135,7 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   return { migration, script: migration.down() };
 }
 
-/** @throws SvcError `E_MIGRATION_UNFINISHED` when one is */
+/** @throws SvcError `E_MIGRATION_UNFINISHED` when a migration is unfinished */
 export function refuseUnfinished(rows: readonly Applied[]): void {
   const unfinished = rows.find(isUnfinished);
   if (unfinished !== undefined)
@@ -135,12 +144,12 @@ export function refuseUnfinished(rows: readonly Applied[]): void {
     ]);
 }
 
-/** Whether a migration was begun, and has not ended. */
+/** Whether a migration has begun and not ended. */
 export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
 }
 
-/** Ids of plugins have a slash. */
+/** Whether the id belongs to a plugin: such ids have a slash. */
 function isOfFile(id: string): boolean {
   return !id.includes('/');
 }

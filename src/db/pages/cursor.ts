@@ -1,9 +1,10 @@
 /**
- * Cursors: a position in a list as text that clients carry, signed so that they cannot make one up.
+ * Cursors: a position in a list as text for clients. A signature keeps clients from inventing one.
  *
  *   payload.mac      payload = base64url of ["next", …values] as JSON; mac = HMAC-SHA-256 over the order of the list and the payload
  *
- * A cursor is signed, not sealed: a client can read the values that its row has in the columns of the order. It is valid for lists of one order.
+ * A cursor is signed, not encrypted: a client can read its row's values in the order columns. It is valid
+ * only for lists with the same order.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
@@ -12,17 +13,21 @@ import { services } from '../../http/state.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { Position } from './order.ts';
 
-/** The longest cursor: it is part of an address. */
+/** Maximum length of a cursor, because it is part of a URL. */
 export const MAX_CURSOR_CHARACTERS = 1_024;
 const LABEL = 'svc page cursor';
 
-/** A position, and the way in which the rows go on from there. */
+/** A position, and the direction of reading from it. */
 export interface Cursor {
   readonly isForward: boolean;
   readonly position: Position;
 }
 
-/** The keys of cursors: of the secrets given, else of the application that a request came to. @throws SvcError `E_SECRET_ABSENT` */
+/**
+ * Returns the signing keys: from the given secrets, else from the application of the request.
+ *
+ * @throws SvcError `E_SECRET_ABSENT`
+ */
 export function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): Keyring {
   const config = req?.state.get(services).config;
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
@@ -30,7 +35,7 @@ export function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undef
   return Keyring.of(secrets).derive(LABEL);
 }
 
-/** The text of a cursor. @throws SvcError `E_DB_PAGE` when it is too long */
+/** Returns a cursor as text. @throws SvcError `E_DB_PAGE` when the text is too long */
 export function writeCursor(keys: Keyring, order: string, { isForward, position }: Cursor): string {
   const values = position.map((value) => {
     if (typeof value === 'bigint') return { bigint: String(value) };
@@ -42,12 +47,12 @@ export function writeCursor(keys: Keyring, order: string, { isForward, position 
   const cursor = `${payload}.${hmacSha256(keys.current.key, `${order}\n${payload}`)}`;
   if (cursor.length > MAX_CURSOR_CHARACTERS)
     throw new SvcError('E_DB_PAGE', [
-      `the cursor of a row takes ${cursor.length} characters, and ${MAX_CURSOR_CHARACTERS} are the most`,
+      `the cursor of a row has ${cursor.length} characters, but at most ${MAX_CURSOR_CHARACTERS} are allowed`,
     ]);
   return cursor;
 }
 
-/** A cursor that this application has made. @throws BadRequest for any other text */
+/** Parses a cursor that this application has signed. @throws BadRequest for any other text */
 export function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [payload = '', mac = ''] = text.split('.', 2);
   const given = Buffer.from(mac);
@@ -62,11 +67,11 @@ export function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [way, ...values] = JSON.parse(Buffer.from(payload, 'base64url').toString()) as readonly [
     string,
     ...Written[],
-  ]; // written above
+  ]; // the signature proves the format
   return { isForward: way === 'next', position: values.map(valueOf) };
 }
 
-/** A value as the payload has it. */
+/** Returns a value in the form of the payload. */
 type Written = string | number | boolean | null | { readonly bigint: string } | { readonly bytes: string };
 
 function valueOf(written: Written): Position[number] {

@@ -1,6 +1,6 @@
 /**
- * Keyset pagination: each page begins behind the last row of the one before, whatever is inserted or deleted meanwhile, and costs as
- * little as the first.
+ * Keyset pagination: each page begins after the last row of the previous page. Rows that are inserted or
+ * deleted meanwhile do not shift pages, and every page is as fast as the first.
  *
  *   const notes = new KeysetPages({ orderBy: { created_at: 'desc', id: 'asc' } });
  *
@@ -27,43 +27,49 @@ import type { Session } from '../session.ts';
 import type { Cursor } from './cursor.ts';
 import type { OrderColumn, PageOrder, Position } from './order.ts';
 
-/** How a list is cut into pages. */
+/** Options of keyset pagination. */
 export interface KeysetPagesOptions {
-  /** Columns of the rows by importance. Together they are unique; each is never NULL, unless it has `nulls last`. */
+  /**
+   * Sort columns, the most important first. Together they must be unique. Each must not be NULL, unless it
+   * has `nulls last`.
+   */
   readonly orderBy: PageOrder;
-  /** Rows of a page where the client says nothing, 1 ... 10_000. Default 20. */
+  /** Rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
   readonly size?: number | undefined;
-  /** Rows of a page at most, 1 ... 10_000. Default 100. */
+  /** Maximum rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
-  /** Signs cursors; of several the first signs, and the others are still accepted. Default: the secrets of the application, `authSecret`. */
+  /**
+   * Secrets that sign cursors. The first signs; the others only verify. Default: the application's
+   * `authSecret`.
+   */
   readonly secret?: Secrets | undefined;
 }
 
-/** Parameters of the address, for `query` of a route. Spread them where a route has others, too. */
+/** Query parameters of a page, for `query` of a route. Spread them to combine them with other parameters. */
 export interface KeysetQuery {
   readonly size: number;
   readonly cursor: string | undefined;
 }
 
-/** The page that a client asks for. */
+/** Query values of a page that a client asks for. */
 interface KeysetRequest {
   readonly query: KeysetQuery;
   readonly req?: HttpRequest | undefined;
 }
 
-/** A page as a response has it. */
+/** Body of a page in a response. */
 export interface KeysetPageBody<T> {
   readonly items: readonly T[];
   readonly next: string | null;
   readonly previous: string | null;
 }
 
-/** Rows, and the cursors of the pages behind and before them. */
+/** Rows of a page, and the cursors of the pages after and before it. */
 export class KeysetPage<T> implements KeysetPageBody<T> {
   readonly items: readonly T[];
-  /** The cursor of the next page, or null on the last one. */
+  /** Cursor of the next page, or null on the last page. */
   readonly next: string | null;
-  /** The cursor of the page before, or null on the first one. */
+  /** Cursor of the previous page, or null on the first page. */
   readonly previous: string | null;
   readonly #req: HttpRequest | undefined;
 
@@ -80,7 +86,10 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
     this.#req = req;
   }
 
-  /** `Link` with the relations `first`, `prev` and `next` (RFC 8288), relative to the address of the request. */
+  /**
+   * `Link` header with the relations `first`, `prev` and `next` (RFC 8288), relative to the URL of the
+   * request.
+   */
   get headers(): Readonly<Record<string, string>> {
     const to = (cursor: string | null): { cursor: string } | undefined =>
       cursor === null ? undefined : { cursor };
@@ -88,7 +97,7 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
   }
 }
 
-/** The name of the column with the exact text of a key. */
+/** Prefix of the columns that carry the exact text of a key. */
 const EXACT = 'svc_key_';
 
 const schemaOf = pageSchemas(
@@ -97,14 +106,14 @@ const schemaOf = pageSchemas(
     class extends Schema {
       items = Field(list(Item));
       next = Field(nullable(str), { description: 'Cursor of the next page' });
-      previous = Field(nullable(str), { description: 'Cursor of the page before' });
+      previous = Field(nullable(str), { description: 'Cursor of the previous page' });
     } as unknown as SchemaClass,
 );
 
-/** A list that is read in pages. See the top of this file. */
+/** Reads a list in pages by cursor. The opening comment of this file has an example. */
 export class KeysetPages {
   readonly #columns: readonly OrderColumn[];
-  /** Names the order: a cursor is valid for lists of one order only. */
+  /** Text of the order: a cursor is valid only for lists with the same order. */
   readonly #signature: string;
   readonly #secret: Secrets | undefined;
   readonly #size: number;
@@ -128,25 +137,26 @@ export class KeysetPages {
   /** Fields for `query` of a route. */
   get query(): KeysetQuery {
     return {
-      size: Field(this.#size, { ge: 1, le: this.#maxSize, description: 'Entries of a page' }),
+      size: Field(this.#size, { ge: 1, le: this.#maxSize, description: 'Number of entries per page' }),
       cursor: Field(str, {
         optional: true,
         maxLength: MAX_CURSOR_CHARACTERS,
-        description: 'Position that an earlier page has given, as next or previous',
+        description: 'Cursor from "next" or "previous" of an earlier page',
       }),
     };
   }
 
-  /** The schema of a page, for `response` of a route. */
+  /** Returns the schema of a page, for `response` of a route. */
   response<T extends object>(Item: SchemaClass<T>): SchemaClass<KeysetPageBody<T>> {
     return schemaOf(Item) as SchemaClass<KeysetPageBody<T>>;
   }
 
   /**
-   * Reads one page of the rows of a `select` without a limit. The columns of the order are among its columns.
+   * Reads one page of the rows of a `select` without a limit. The `select` must return the order columns.
    *
-   * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in a column of the order, for
-   * an order that is not unique, and for values that a cursor cannot have; `E_SECRET_ABSENT`
+   * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in an
+   * order column, for an order that is not unique, and for a value that a cursor cannot hold;
+   * `E_SECRET_ABSENT`
    */
   fetch(
     session: Session,
@@ -200,7 +210,7 @@ export class KeysetPages {
     const type = session.dialect === 'postgres' ? sql`text` : sql`char`;
     const exact =
       session.dialect === 'sqlite'
-        ? [] // it has no instants of its own
+        ? [] // SQLite has no timestamp type
         : this.#columns.map(
             ({ name }, index) =>
               sql`, cast(${sourceColumn(name)} as ${type}) as ${sql.identifier(`${EXACT}${index}`)}`,
@@ -211,15 +221,16 @@ ${fromSource(query)} ${where} ${orderBy(this.#columns, isForward)} limit ${limit
 
   #positionOf(row: Row): Position {
     return this.#columns.map(({ name, mayBeNull }, index) => {
-      const value = row[name] instanceof Date ? row[`${EXACT}${index}`] : row[name]; // a Date has no microseconds
+      // a Date would lose microseconds
+      const value = row[name] instanceof Date ? row[`${EXACT}${index}`] : row[name];
       if (value === undefined) throw new SvcError('E_DB_PAGE', [`the rows have no column "${name}"`]);
       if (value === null && !mayBeNull)
         throw new SvcError('E_DB_PAGE', [
-          `the column "${name}" is NULL in a row: write "asc nulls last" or "desc nulls last" for one that may be`,
+          `the column "${name}" is NULL in a row: write "asc nulls last" or "desc nulls last" for a column that may be NULL`,
         ]);
       if (!isKeyValue(value))
         throw new SvcError('E_DB_PAGE', [
-          `the column "${name}" has ${shown(value)}, which no cursor can have`,
+          `the column "${name}" has ${shown(value)}, which a cursor cannot hold`,
         ]);
       return value;
     });
@@ -246,7 +257,7 @@ function isEqual(left: Position, right: Position): boolean {
   });
 }
 
-/** The row as the statement gave it. */
+/** Returns the row without the added key columns. */
 function withoutKeys(row: Row, count: number): Row {
   const own: Row = {};
   const keys = new Set(Array.from({ length: count }, (_, index) => `${EXACT}${index}`));

@@ -1,6 +1,6 @@
 /**
- * Pages by number, with their total: for small tables. The server reads and counts all rows before a page, and rows that are inserted
- * meanwhile move others to the next one. For lists that grow there is keyset.ts.
+ * Pages by number with a total count, for small tables. The server reads all rows before a page and counts
+ * all rows. Rows inserted meanwhile shift others to the next page. For lists that grow, use keyset.ts.
  *
  *   const tags = new OffsetPages({ orderBy: { name: 'asc' } });
  *   app.get('/tags', { db: Depends(db), query: tags.query, response: tags.response(Tag) }, async ({ db, query, req }) => {
@@ -21,31 +21,31 @@ import type { QueryOptions } from '../limits.ts';
 import type { Session } from '../session.ts';
 import type { OrderColumn, PageOrder } from './order.ts';
 
-/** How a list is cut into pages. */
+/** Options of numbered pages. */
 export interface OffsetPagesOptions {
-  /** Columns of the rows by importance; the last is a key, or pages may overlap. */
+  /** Sort columns, the most important first. The last must be a key; otherwise pages may overlap. */
   readonly orderBy: PageOrder;
-  /** Rows of a page where the client says nothing, 1 ... 10_000. Default 20. */
+  /** Rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
   readonly size?: number | undefined;
-  /** Rows of a page at most, 1 ... 10_000. Default 100. */
+  /** Maximum rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
-  /** The last page that may be asked for, 1 ... 1_000_000. Default 1_000. */
+  /** Highest page number that a client may ask for, 1 ... 1_000_000. Default 1_000. */
   readonly maxPage?: number | undefined;
 }
 
-/** Parameters of the address, for `query` of a route. Spread them where a route has others, too. */
+/** Query parameters of a page, for `query` of a route. Spread them to combine them with other parameters. */
 export interface OffsetQuery {
   readonly page: number;
   readonly size: number;
 }
 
-/** The page that a client asks for. */
+/** Query values of a page that a client asks for. */
 interface OffsetRequest {
   readonly query: OffsetQuery;
   readonly req?: HttpRequest | undefined;
 }
 
-/** A page as a response has it. */
+/** Body of a page in a response. */
 export interface OffsetPageBody<T> {
   readonly items: readonly T[];
   readonly page: number;
@@ -53,13 +53,13 @@ export interface OffsetPageBody<T> {
   readonly total: number;
 }
 
-/** Rows, and where in the list they are. */
+/** Rows of a page, and its place in the list. */
 export class OffsetPage<T> implements OffsetPageBody<T> {
   readonly items: readonly T[];
-  /** Counted from 1. */
+  /** Page number, counted from 1. */
   readonly page: number;
   readonly size: number;
-  /** Rows of all pages. */
+  /** Number of rows on all pages. */
   readonly total: number;
   readonly #req: HttpRequest | undefined;
 
@@ -72,7 +72,10 @@ export class OffsetPage<T> implements OffsetPageBody<T> {
     this.#req = req;
   }
 
-  /** `Link` with the relations `first`, `prev`, `next` and `last` (RFC 8288), relative to the address of the request. */
+  /**
+   * `Link` header with the relations `first`, `prev`, `next` and `last` (RFC 8288), relative to the URL of
+   * the request.
+   */
   get headers(): Readonly<Record<string, string>> {
     const last = Math.max(1, Math.ceil(this.total / this.size));
     const to = (page: number): { page: string } | undefined =>
@@ -92,12 +95,12 @@ const schemaOf = pageSchemas(
     class extends Schema {
       items = Field(list(Item));
       page = Field(integer, { description: 'Number of the page, from 1' });
-      size = Field(integer, { description: 'Entries of a page' });
-      total = Field(integer, { description: 'Entries of all pages' });
+      size = Field(integer, { description: 'Number of entries per page' });
+      total = Field(integer, { description: 'Number of entries on all pages' });
     } as unknown as SchemaClass,
 );
 
-/** A list that is read in numbered pages. See the top of this file. */
+/** Reads a list in numbered pages. The opening comment of this file has an example. */
 export class OffsetPages {
   readonly #columns: readonly OrderColumn[];
   readonly #size: number;
@@ -122,18 +125,18 @@ export class OffsetPages {
   get query(): OffsetQuery {
     return {
       page: Field(1, { ge: 1, le: this.#maxPage, description: 'Number of the page, from 1' }),
-      size: Field(this.#size, { ge: 1, le: this.#maxSize, description: 'Entries of a page' }),
+      size: Field(this.#size, { ge: 1, le: this.#maxSize, description: 'Number of entries per page' }),
     };
   }
 
-  /** The schema of a page, for `response` of a route. */
+  /** Returns the schema of a page, for `response` of a route. */
   response<T extends object>(Item: SchemaClass<T>): SchemaClass<OffsetPageBody<T>> {
     return schemaOf(Item) as SchemaClass<OffsetPageBody<T>>;
   }
 
   /**
-   * Reads one page of the rows of a `select` without a limit, and counts all of them. Beyond the last page there are no items. Pass a
-   * transaction with `isolation: 'repeatable read'` where the total must be of one moment with the items.
+   * Reads one page of the rows of a `select` without a limit, and counts all rows. A page after the last one
+   * has no items. Pass a transaction with `isolation: 'repeatable read'` when the total must match the items.
    */
   fetch(
     session: Session,
@@ -163,7 +166,7 @@ export class OffsetPages {
         ? []
         : await session.fetchAll(
             sql`select * ${source} ${orderBy(this.#columns, true)} limit ${size} offset ${offset}`,
-            options as RowOptions, // or without `as`, which is the other signature
+            options as RowOptions, // VerbOptions without `as` are the other overload
           );
     return new OffsetPage({ items, page, size, total }, request.req);
   }

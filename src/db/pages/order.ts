@@ -1,62 +1,65 @@
 /**
- * The order of a list, in SQL: how rows are sorted, and which rows come behind a position.
+ * SQL for the order of a list: the sort order, and the condition for rows after a position.
  *
- *   { created_at: 'desc', id: 'asc' }, behind (c, i)     created_at <= c and ((created_at < c) or (created_at = c and id > i))
+ *   { created_at: 'desc', id: 'asc' }, after (c, i)     created_at <= c and ((created_at < c) or (created_at = c and id > i))
  *
- * The first condition lets an index on the first column begin at the position. Columns whose values may be NULL say so: engines
- * disagree on where NULL belongs, so that it is always behind all values here.
+ * The first condition lets an index on the first column start at the position. A column that may be NULL must
+ * say so. Engines disagree on where NULL sorts; here it always sorts after all values.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
 import { sql, type Sql } from '../sql.ts';
 import type { Parameter } from '../values.ts';
 
-/** The direction of one column. A column that may be NULL has `nulls last`, in either direction. */
+/** Sort direction of a column. A column that may be NULL has `nulls last`, in either direction. */
 export type Direction = 'asc' | 'desc' | 'asc nulls last' | 'desc nulls last';
 
-/** Columns of the rows with their directions, the most important first. Together their values are of one row only, so that the last is a key. */
+/**
+ * Sort columns with their directions, the most important first. The last must be a key, so that together
+ * their values identify one row.
+ */
 export type PageOrder = Readonly<Record<string, Direction>>;
 
-/** The values of one row in the columns of the order. */
+/** Values of one row in the sort columns. */
 export type Position = readonly (Parameter & (string | number | bigint | boolean | Uint8Array | null))[];
 
-/** A column of an order. */
+/** A sort column. */
 export interface OrderColumn {
   readonly name: string;
   readonly isAscending: boolean;
   readonly mayBeNull: boolean;
 }
 
-/** The name of the statement that a page is taken from. */
+/** Alias of the paged statement. */
 const SOURCE = 'svc_page';
 
-/** The columns of an order. @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER` */
+/** Parses the columns of an order. @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER` */
 export function orderColumns(order: PageOrder): readonly OrderColumn[] {
   const columns = Object.entries(order).map(([name, direction]) => {
     const [, word, nulls] = /^(asc|desc)( nulls last)?$/.exec(String(direction)) ?? [];
     if (word === undefined)
       throw new SvcError('E_DB_PAGE', [
-        `"${name}" has the direction ${shown(direction)}, and "asc", "desc", or one of them with "nulls last" is needed`,
+        `"${name}" has the direction ${shown(direction)}: use "asc" or "desc", or one of them with "nulls last"`,
       ]);
-    sql.identifier(name); // refused here, where the mistake is
+    sql.identifier(name); // checks the name here, where the mistake is
     return { name, isAscending: word === 'asc', mayBeNull: nulls !== undefined };
   });
   if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['orderBy names no column']);
   return columns;
 }
 
-/** `from (…) as svc_page`. A statement may end with a comment. */
+/** Returns `from (…) as svc_page`. The line break allows a statement that ends with a comment. */
 export function fromSource(query: Sql): Sql {
   return sql`from (${query}
 ) as ${sql.identifier(SOURCE)}`;
 }
 
-/** A column of the statement that a page is taken from. */
+/** Returns the name of a column of the paged statement. */
 export function sourceColumn(name: string): Sql {
   return sql.identifier(SOURCE, name);
 }
 
-/** `order by …`, or the other way round. */
+/** Returns `order by …`, reversed when reading backwards. */
 export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sql {
   const terms = columns.flatMap(({ name, isAscending, mayBeNull }) => {
     const column = sourceColumn(name);
@@ -68,7 +71,7 @@ export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sq
   return sql`order by ${sql.join(terms)}`;
 }
 
-/** The condition that a row comes behind a position, or before it. */
+/** Returns the condition for rows after a position, or before it when reading backwards. */
 export function beyond(columns: readonly OrderColumn[], position: Position, isForward: boolean): Sql {
   const ways = columns.map((column, index) => {
     const equal = columns.slice(0, index).map((earlier, at) => equals(earlier, position[at]!));

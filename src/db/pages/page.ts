@@ -4,12 +4,12 @@
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
-/** Addresses by their relation to this page: `next`, `prev`, `first`, `last`. */
+/** Query parameters by their relation to this page: `next`, `prev`, `first`, `last`. */
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
- * `Link` of a response: the query of the request with other parameters, relative to its address, so that proxies may serve it under
- * another path. Without a request there is none.
+ * Returns the `Link` header of a response. Each link is the query of the request with other parameters, as a
+ * relative URL, so that it also works behind a proxy with another path. Returns no header without a request.
  */
 export function linkHeaders(
   req: HttpRequest | undefined,
@@ -28,7 +28,9 @@ export function linkHeaders(
   return texts.length === 0 ? {} : { Link: texts.join(', ') };
 }
 
-/** Returns `make`, which is called once for each schema of items. A page is named after its items, for documents. */
+/**
+ * Caches the page schema for each schema of items. The page gets a name after its items, for API documents.
+ */
 export function pageSchemas(
   suffix: string,
   make: (Item: SchemaClass) => SchemaClass,

@@ -1,6 +1,6 @@
 /**
- * One connection to SQLite, in the thread that calls it. A statement runs at once and blocks the loop while it does; only
- * waiting for another process's lock is done beside it, by trying again.
+ * One SQLite connection in the calling thread. A statement runs synchronously and blocks the event loop. Only
+ * the wait for another process's lock is asynchronous, by retries.
  */
 import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
@@ -17,14 +17,20 @@ import type { SqliteInput } from './values.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
-/** SQLite's own pauses of its busy handler; the last one repeats. Each is shortened by up to half, so that waiters spread. */
+/**
+ * Pauses of SQLite's own busy handler; the last one repeats. Each is shortened by up to half, so that waiting
+ * processes do not retry together.
+ */
 const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
-/** Rows of executeMany() between two turns of the loop: some 2 ms. */
+/** Number of rows that executeMany() writes between two turns of the event loop: takes about 2 ms. */
 const MANY_ROWS = 4 * BATCH_ROWS;
 
-/** What is done with a subject, and known before it: a function made for each statement is 2 % of ten inserts, by test/bench/candidate.mjs. */
+/**
+ * A function with its arguments passed separately. A closure made for each statement would cost 2 % of ten
+ * inserts; benchmark: test/bench/candidate.mjs.
+ */
 type Step<T, Subject, Detail> = (subject: Subject, detail: Detail) => T;
-/** What is done with a statement once its values are encoded. */
+/** Runs a statement with encoded values. */
 type Verb<T> = Step<T, SqliteStatement, readonly SqliteInput[]>;
 
 const EXECUTE: Verb<ExecuteResult> = (statement, inputs) => statement.execute(inputs);
@@ -34,22 +40,22 @@ const FETCH_ARRAYS: Verb<Table> = (statement, inputs) => statement.fetchArrays(i
 const SCALAR: Verb<unknown> = (statement, inputs) => statement.scalar(inputs);
 const CALL = <T>(work: () => T): T => work();
 
-/** See {@link Connection}. */
+/** SQLite's implementation of {@link Connection}. */
 export class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #options: SqliteConnectionOptions;
   readonly #timing: StatementTiming | undefined;
   readonly #statements: SqliteStatements;
   readonly #controls = new Map<string, StatementSync>();
-  /** Open cursors: they end with the transaction, else they would keep its snapshot. */
+  /** Open streams. They end with the transaction; otherwise they would keep its snapshot. */
   readonly #streams = new Set<{ end(): void }>();
   #hasBegun = false;
-  /** Something failed in this transaction: only with an error does SQLite roll one back by itself. */
+  /** Whether an error occurred in this transaction. SQLite rolls back on its own only after an error. */
   #hasFailed = false;
-  /** By us, for a read-only transaction. */
+  /** Whether this class made the connection refuse writes, for a read-only transaction. */
   #refusesWrites = false;
   #mayHaveChanged = false;
-  /** A statement that waits for a lock: those that come later wait for it. */
+  /** Set while a statement waits for a lock. Later statements wait for it. */
   #waiting: Promise<unknown> | undefined;
 
   constructor(db: DatabaseSync, options: SqliteConnectionOptions) {
@@ -93,7 +99,7 @@ export class SqliteConnection implements Connection {
       while (next.done !== true) {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => {
-          // tried again, it goes on with the row that failed
+          // a retry continues with the row that failed
           for (; next.done !== true && count < until; next = source.next()) {
             affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
@@ -113,20 +119,21 @@ export class SqliteConnection implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    const statement = this.#try(sql, () => this.#statements.prepare(sql)); // one of its own: running a kept one again would end it
+    // not from the cache: running a cached statement again would end this stream
+    const statement = this.#try(sql, () => this.#statements.prepare(sql));
     const inputs = statement.encode(params);
     let batches = statement.batches(inputs);
     const cursor = { end: () => batches.return() };
     this.#streams.add(cursor);
     try {
       let next = await this.#attempt(sql, limit, () => {
-        // may be tried again: from its start
+        // a retry restarts from the first row
         batches = statement.batches(inputs);
         return batches.next();
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // or a fast reader would keep everybody else from running
+        await turn(); // a fast reader must not block the event loop
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
         const startedMs = this.#timing?.begin() ?? 0;
@@ -145,7 +152,10 @@ export class SqliteConnection implements Connection {
     this.#onOther();
   }
 
-  /** Puts foreign keys on again that its owner has switched off: all callers share the connection. Returns whether they were off. */
+  /**
+   * Switches foreign keys on again if the last owner left them off, because all callers share the connection.
+   * Returns whether they were off.
+   */
   restoreForeignKeys(): boolean {
     if (!this.#mayHaveChanged) return false;
     this.#mayHaveChanged = false;
@@ -156,7 +166,7 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /** A statement has run that changes the schema or a setting. */
+  /** Called after a statement that may have changed the schema or a setting. */
   #onOther(): void {
     this.#statements.clear();
     this.#mayHaveChanged = true;
@@ -203,14 +213,14 @@ export class SqliteConnection implements Connection {
   }
 
   rollbackTo(name: string): Awaitable<void> {
-    if (!this.#db.isTransaction) return; // SQLite has rolled all of it back
+    if (!this.#db.isTransaction) return; // SQLite has already rolled back the whole transaction
     return this.#attempt('rollback to', undefined, () => {
       this.#control(`rollback to ${name}`);
       this.#control(`release ${name}`);
     });
   }
 
-  /** Ends what reads. The file is closed by whoever opened it. */
+  /** Ends open streams. The code that opened the file closes it. */
   end(): void {
     this.#endStreams();
   }
@@ -235,7 +245,7 @@ export class SqliteConnection implements Connection {
     return this.#attemptOn(sql, limit, CALL<T>, work, undefined);
   }
 
-  /** Runs something once; for as long as another process holds the lock, again and again. */
+  /** Runs a step, and retries it while another process holds the lock. */
   #attemptOn<T, Subject, Detail>(
     sql: string,
     limit: Limit | undefined,
@@ -301,7 +311,7 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  /** Runs something that waits for no lock. */
+  /** Runs work that does not wait for a lock. */
   #try<T>(sql: string, work: () => T): T {
     try {
       return work();
@@ -314,7 +324,7 @@ export class SqliteConnection implements Connection {
   #control(text: string): void {
     let statement = this.#controls.get(text);
     if (statement === undefined) this.#controls.set(text, (statement = this.#db.prepare(text)));
-    statement.get(); // run() would tell a key, which Node 26 refuses where it is no exact number
+    statement.get(); // run() would read the last key, which Node 26 refuses when a number cannot hold it
   }
 
   #end(): void {
@@ -338,10 +348,10 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Where the data is kept in memory. */
+/** Path of a database in memory. */
 export const MEMORY = ':memory:';
 
-/** What a connection needs beside the open file. */
+/** Options of a connection besides the open file. */
 interface SqliteConnectionOptions extends TimingOptions {
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
@@ -349,13 +359,13 @@ interface SqliteConnectionOptions extends TimingOptions {
   readonly types?: OwnTypes | undefined;
 }
 
-/** How a SQLite database is opened; all of it checked by `openDatabase`. */
+/** Options of a SQLite database, validated by `openDatabase`. */
 export interface SqliteOptions extends SqliteConnectionOptions {
-  /** A path, or {@link MEMORY}. */
+  /** File path, or {@link MEMORY}. */
   readonly path: string;
   readonly isReadOnly: boolean;
   readonly synchronous: 'full' | 'normal';
-  /** Processes that read; 0 for none. */
+  /** Number of reader processes; 0 for none. */
   readonly readers: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;

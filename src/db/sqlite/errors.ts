@@ -1,6 +1,6 @@
 /**
- * SQLite's result codes (sqlite.org/rescode.html) -> our errors. The extended code says which constraint; only the message
- * says which columns. No message of SQLite quotes a value.
+ * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended code gives the kind of
+ * constraint; only the message names its columns. No message of SQLite quotes a value.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -24,7 +24,10 @@ import {
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** By extended code first, then by its low byte. The states are what PostgreSQL gives for the same mistake. */
+/**
+ * Error class and SQLSTATE by extended code, then by its low byte. The SQLSTATE is what PostgreSQL reports
+ * for the same mistake.
+ */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],
   5: [LockTimeout, '55P03'],
@@ -52,14 +55,14 @@ const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>>
   25: [StatementError, '42000'],
 };
 
-/** What node:sqlite throws for a failure of SQLite itself. */
+/** Error that node:sqlite throws for a failure of SQLite itself. */
 export interface SqliteError {
   readonly message: string;
-  /** The extended result code. */
+  /** Extended result code. */
   readonly errcode: number;
 }
 
-/** Whether SQLite said no, and not Node.js. */
+/** Whether SQLite reported the error, and not Node.js. */
 export function isSqliteError(error: unknown): error is SqliteError & Error {
   return (
     error instanceof Error &&
@@ -68,12 +71,15 @@ export function isSqliteError(error: unknown): error is SqliteError & Error {
   );
 }
 
-/** Somebody else holds the lock: to be tried again. Not when what was read is stale: then the whole transaction must be. */
+/**
+ * Whether another connection holds the lock, so that a retry may help. False for a stale read, after which
+ * the whole transaction must run again.
+ */
 export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
-/** The error as ours. What is none of SQLite's comes back as it is. */
+/** Returns an SQLite error as a DatabaseError, and any other error unchanged. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
   if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
@@ -81,7 +87,10 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
   return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message, sql) });
 }
 
-/** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`. */
+/**
+ * Formats of SQLite's messages: `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`,
+ * `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`.
+ */
 function placeOf(
   message: string,
   sql: string | undefined,

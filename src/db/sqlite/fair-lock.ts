@@ -1,16 +1,17 @@
 /**
- * Turns: so many may be taken at once, other callers wait in the order in which they came, for so long, and so many of them.
+ * Semaphore with a bounded queue: a limited number of callers hold a permit. Other callers wait in the order
+ * of their calls, with a time limit.
  */
 import { PoolTimeout } from '../errors.ts';
 import { Waiters } from '../waiters.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** How turns are given. */
+/** Options of a lock. */
 interface FairLockDeps {
-  /** The thing that is waited for, for messages: `the writing connection`. */
+  /** Name of the resource, for messages: `the writing connection`. */
   readonly what: string;
-  /** Added to the message when a turn does not come in time. */
+  /** Text added to the message when a caller waited too long. */
   readonly hint?: string | undefined;
   readonly permits: number;
   readonly maxWaiting: number;
@@ -18,7 +19,7 @@ interface FairLockDeps {
   readonly clock: Clock;
 }
 
-/** A queue for something that only so many can have. */
+/** Lends a limited number of permits, first come, first served. */
 export class FairLock {
   readonly #deps: FairLockDeps;
   readonly #waiters: Waiters<void>;
@@ -46,9 +47,10 @@ export class FairLock {
   }
 
   /**
-   * Takes a turn: at once without a promise, or when it comes.
+   * Takes a permit. Returns undefined when one is free, else a promise that resolves when one becomes free.
    *
-   * @throws PoolTimeout when too many wait, or it takes too long; the error of {@link close}; QueryCanceled, QueryTimeout
+   * @throws PoolTimeout when too many callers wait, or the wait is too long; the error of {@link close};
+   * QueryCanceled, QueryTimeout
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
     if (this.#closed !== undefined) throw this.#closed();
@@ -61,7 +63,7 @@ export class FairLock {
     return this.#waiters.add(limit, undefined);
   }
 
-  /** Gives the turn to the caller that waits longest. */
+  /** Returns a permit: the caller that has waited longest gets it. */
   give(): void {
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve();
@@ -70,7 +72,10 @@ export class FairLock {
     if (this.inUse === 0) this.#drained?.resolve();
   }
 
-  /** From now on `take` throws what `error` makes; callers that wait already get their turns. Resolves when all turns are given back. */
+  /**
+   * Makes later calls of `take` throw the error; callers that already wait still get their permits. Resolves
+   * when all permits are returned.
+   */
   async close(error: () => unknown): Promise<void> {
     this.#closed = error;
     if (this.inUse > 0) await (this.#drained ??= Promise.withResolvers()).promise;

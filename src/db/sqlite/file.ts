@@ -1,11 +1,11 @@
 /**
- * A SQLite file from the outside: made for its owner only, opened with the settings we promise, and told apart from a file
- * that was put in its place.
+ * Prepares and opens a SQLite file: creates it for its owner only, opens it with safe settings, and detects a
+ * file that replaced it.
  *
- *   journal_mode=WAL     readers do not stop the writer, nor it them
- *   synchronous=FULL     what is committed has reached the disk; `normal` may lose the last commits when the power fails
- *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's own advice against files that others have prepared
- *   timeout 0            its busy handler would sleep in the event loop
+ *   journal_mode=WAL     readers and the writer do not block each other
+ *   synchronous=FULL     a commit has reached the disk; `normal` may lose the last commits when the power fails
+ *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
+ *   timeout 0            SQLite's busy handler would block the event loop
  */
 import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -13,23 +13,26 @@ import { SvcError } from '../../base/errors.ts';
 import { isSqliteError } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
-/** A file of this mode is read and written by its owner; SQLite gives its -wal and -shm the same. */
+/** Mode of a new file: only its owner reads and writes it. SQLite gives -wal and -shm the same mode. */
 const OWNER_ONLY = 0o600;
 
-/** How a file is opened. */
+/** Options for opening a file. */
 interface SqliteFileOptions {
-  /** A path, or `:memory:`. */
+  /** File path, or `:memory:`. */
   readonly path: string;
   readonly isReadOnly: boolean;
 }
 
-/** Which file it is, however it is called. */
+/** Identity of a file, whatever its path. */
 export interface FileIdentity {
   readonly device: number;
   readonly inode: number;
 }
 
-/** Makes the file if it is not there, or says why it cannot be used: SQLite's own reasons are "unable to open", or none at all. */
+/**
+ * Makes the file if it does not exist. Throws with the reason when it cannot be used, because SQLite reports
+ * only "unable to open", or nothing.
+ */
 export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) refuse(path, 'it is a directory');
@@ -37,10 +40,12 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
     refuse(path, `there is no directory "${folder}"`);
   if (found === undefined && isReadOnly)
-    refuse(path, 'there is no such file, and opened for reading it is not made');
+    refuse(path, 'the file does not exist, and readOnly does not create it');
   try {
-    if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY)); // not "wx": another process may be making it, too
-    accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK); // SQLite would open it for reading, and fail later
+    // not "wx", because another process may create it at the same moment SQLite would open the file for
+    // reading, and fail at the first write
+    if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
+    accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK);
     if (!isReadOnly) accessSync(folder, constants.W_OK);
   } catch (error) {
     refuse(
@@ -51,9 +56,10 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   }
 }
 
-/** Opens the file, without settings yet. */
+/** Opens the file, without applying settings. */
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
-  const { DatabaseSync } = await import('node:sqlite'); // 10 ms that a program without a database need not wait for
+  // loaded here, because it takes 10 ms that programs without a database save
+  const { DatabaseSync } = await import('node:sqlite');
   try {
     const db = new DatabaseSync(path, {
       readOnly: isReadOnly,
@@ -69,7 +75,10 @@ export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise
   }
 }
 
-/** Why a file cannot be used, in words; errors that say so already come back as they are. */
+/**
+ * Returns an error with the reason why a file cannot be used. An error that already has one is returned
+ * unchanged.
+ */
 export function openIssue(path: string, error: unknown): unknown {
   const cause = error instanceof Error && 'errno' in error ? error.errno : undefined;
   const code = isSqliteError(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
@@ -83,7 +92,7 @@ export function openIssue(path: string, error: unknown): unknown {
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 
-/** The file behind a path, to be compared later; undefined when there is none. */
+/** Returns the identity of the file at a path, to compare it later; undefined when there is none. */
 export function identityOf(path: string): FileIdentity | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? undefined : { device: found.dev, inode: found.ino };

@@ -1,5 +1,5 @@
 /**
- * The process of a reader: a connection to the file that only reads, and answers one question after the other.
+ * Program of a reader process: one connection that only reads, and handles one request after another.
  */
 import { systemClock } from '../../base/clock.ts';
 import { DatabaseError } from '../errors.ts';
@@ -42,7 +42,8 @@ async function answer({
       streams.set(++lastStream, connection.stream(sql, inputs, undefined)[Symbol.asyncIterator]());
       return lastStream;
     case 'next':
-      return (await streams.get(stream)!.next()).value; // asked only between "stream" and "end"
+      // the reader sends "next" only between "stream" and "end"
+      return (await streams.get(stream)!.next()).value;
     case 'end':
       await streams.get(stream)!.return?.();
       return void streams.delete(stream);
@@ -79,10 +80,10 @@ async function reply(request: ReaderRequest): Promise<ReaderReply> {
 
 let before: Promise<unknown> = Promise.resolve();
 process.on('message', (request: ReaderRequest) => {
-  before = before.then(async () => process.send!(await reply(request))); // it was forked, so there is a channel
+  before = before.then(async () => process.send!(await reply(request))); // a forked process has a channel
 });
-process.on('disconnect', () => process.exit()); // whoever asked is gone
+process.on('disconnect', () => process.exit()); // the parent process has ended
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {
-    /* meant for the whole group: requests that are still answered need us */
+    /* the signal goes to the whole process group, and running requests must still finish here */
   });

@@ -1,7 +1,7 @@
 /**
- * A reading connection in a process of its own, seen from the process that asks. SQLite cannot be interrupted from JavaScript:
- * when a limit is reached the process is killed, and the connection with it. A thread would not do: Worker.terminate() waits
- * for as long as a statement runs, and so would the program's end.
+ * A connection that reads in a process of its own: the side of the parent process. JavaScript cannot
+ * interrupt SQLite, so at a limit the process is killed together with its connection. A thread would not
+ * help: Worker.terminate() waits until the running statement ends, and so would the exit of the program.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -31,7 +31,7 @@ import type { Params } from '../values.ts';
 import type { DatabaseErrorDetails } from '../errors.ts';
 import type { SqliteInput } from './values.ts';
 
-/** The program of reader processes; undefined in a bundle, which has no such file beside it. */
+/** Program of reader processes; undefined in a bundle, which does not contain that file. */
 export function readerProcess(): string | undefined {
   const program = programBeside(import.meta.url, 'reader-process');
   return program === undefined ? undefined : fileURLToPath(program);
@@ -42,7 +42,7 @@ interface Asked {
   readonly reject: (error: unknown) => void;
 }
 
-/** See {@link Connection}. */
+/** Implementation of {@link Connection} by a reader process. */
 class SqliteReader implements Connection {
   readonly #process: ChildProcess;
   readonly #clock: Clock;
@@ -58,7 +58,8 @@ class SqliteReader implements Connection {
     this.#process = child;
     this.#clock = clock;
     this.#keepAlive(false);
-    process.on('exit', this.#kill); // in the midst of a statement it would not see that nobody waits for it
+    // a reader in the middle of a statement would not notice that its parent has ended
+    process.on('exit', this.#kill);
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
       this.#break(
@@ -85,7 +86,7 @@ class SqliteReader implements Connection {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     if (child.pid === undefined) {
-      // no descriptors are left, for example: it tells why in a moment, and never that it has ended
+      // the fork failed, for example without free descriptors: "error" follows soon, and "exit" never
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
     }
@@ -125,11 +126,12 @@ class SqliteReader implements Connection {
     return this.#statement('scalar', sql, params, limit);
   }
 
-  /** Lists cross in less time than objects. */
+  /** Fetches arrays, because they pass between processes faster than objects. */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
     const { columns, rows } = await this.fetchArrays(sql, params, limit);
     const names = columns.map(({ name }) => name);
-    return rows.map((values) => rowOf(names, values, 'auto')); // its process has decoded them
+    // 'auto', because the process has already converted integers
+    return rows.map((values) => rowOf(names, values, 'auto'));
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
@@ -187,15 +189,15 @@ class SqliteReader implements Connection {
     if (!this.isBroken) await this.#ask('rollbackTo', undefined, { sql: name });
   }
 
-  /** Lets the process close the file, and ends it. */
+  /** Makes the process close the file, and ends it. */
   async close(): Promise<void> {
     const ended =
       this.#process.exitCode === null && this.#process.signalCode === null
         ? new Promise((resolve) => this.#process.once('exit', resolve))
-        : undefined; // once() rejects where it is gone before we know
+        : undefined; // not once(): it rejects on an "error" event, which a process that has ended may emit
     if (!this.isBroken)
       await this.#ask('close', undefined).catch(() => {
-        /* it ends anyway */
+        /* the process ends in any case */
       });
     this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
     if (ended === undefined) return;
@@ -246,13 +248,14 @@ class SqliteReader implements Connection {
     const asked = this.#asked.get(reply.id);
     if (asked === undefined) return;
     this.#asked.delete(reply.id);
-    if (this.#asked.size === 0) this.#keepAlive(false); // only while something is asked must it keep the program
+    // the process keeps the program running only while a request is open
+    if (this.#asked.size === 0) this.#keepAlive(false);
     if (reply.error === undefined)
-      asked.resolve(reply.value as never); // what each verb answers, reader-process.ts says
+      asked.resolve(reply.value as never); // reader-process.ts gives each verb its result
     else asked.reject(revive(reply.error));
   }
 
-  /** The first reason counts; whoever waits for this process gets it. */
+  /** Ends the process and rejects all its requests. Only the first reason counts. */
   #break(error: Error): void {
     if (this.#broken !== undefined) return;
     this.#broken =
@@ -268,31 +271,31 @@ class SqliteReader implements Connection {
   }
 }
 
-/** The error that the process had, as its class. */
+/** Returns an error of the process as an instance of its class. */
 function revive({ name, message, details }: NonNullable<ReaderReply['error']>): Error {
   const Class =
     (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ??
-    errors.DatabaseError; // the module's classes, by their names
+    errors.DatabaseError; // the module exports the classes by name
   return new Class(message, details);
 }
 
 /*
- * Connections of a SQLite file that only read: for long reads, read-only transactions and streams. Each sees the file as it is
- * when it begins to read, whatever is written meanwhile. In this process, or with `readers` in processes of their own, where a read
- * does not hold the loop, and can be ended.
+ * Connections of a SQLite file that only read: for long reads, read-only transactions and streams. Each sees
+ * the file as of the begin of its read. They run in this process. With `readers` they run in processes of
+ * their own, where a read does not block the event loop and can be ended.
  */
 
-/** Reading connections in this process, at most. */
+/** Maximum number of reading connections in this process. */
 const MAX_IN_PROCESS = 8;
 
-/** A connection and how to end it. */
+/** A connection, and how to close it. */
 interface Reading {
   readonly connection: SqliteConnection | SqliteReader;
   readonly isBroken: boolean;
   close(): Promise<void> | void;
 }
 
-/** Lends them, opening them as they are needed, the last one used first. */
+/** Lends reading connections. Opens them on demand, and reuses the last one first. */
 export class SqliteReads {
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
@@ -336,12 +339,12 @@ export class SqliteReads {
     this.#lock.give();
   }
 
-  /** Refuses what comes by `error`; resolves when all are given back. */
+  /** Makes later calls throw `error`; resolves when all connections are returned. */
   drain(error: () => unknown): Promise<void> {
     return this.#lock.close(error);
   }
 
-  /** Closes all, those that are still lent too. */
+  /** Closes all connections, including those in use. */
   async close(): Promise<void> {
     for (const reading of [...this.#idle.splice(0), ...this.#inUse.values()]) await reading.close();
     this.#inUse.clear();
@@ -364,10 +367,10 @@ export class SqliteReads {
 }
 
 /*
- * What a program and its reader processes say to one another. Everything survives a structured clone.
+ * Messages between a program and its reader processes. All values can be cloned with structuredClone().
  */
 
-/** What a reader is asked to do; the answers are in the order of the questions. */
+/** Kinds of request. Replies come in the order of the requests. */
 type ReaderVerb =
   | 'open'
   | 'execute'
@@ -386,7 +389,7 @@ type ReaderVerb =
   | 'rollbackTo'
   | 'close';
 
-/** How a reader is started. */
+/** Options for starting a reader. */
 interface ReaderData {
   readonly path: string;
   readonly busyTimeoutMs: number;
@@ -394,21 +397,21 @@ interface ReaderData {
   readonly int8: Int8;
 }
 
-/** A question. */
+/** A request to a reader process. */
 export interface ReaderRequest {
   readonly id: number;
   readonly verb: ReaderVerb;
-  /** The statement, or the name of a savepoint. */
+  /** Text of a statement, or name of a savepoint. */
   readonly sql?: string | undefined;
   readonly inputs?: readonly SqliteInput[] | undefined;
-  /** The number of a stream that is open. */
+  /** Number of an open stream. */
   readonly stream?: number | undefined;
   readonly begin?: BeginOptions | undefined;
-  /** For `open`. */
+  /** Options for `open`. */
   readonly data?: ReaderData | undefined;
 }
 
-/** Its answer. */
+/** Reply to a request. */
 export interface ReaderReply {
   readonly id: number;
   readonly value?: unknown;

@@ -1,6 +1,7 @@
 /**
- * The lock of a process that migrates a SQLite file statement by statement, where the lock of a transaction would not last. It is an open
- * transaction on an empty file beside it, `data.db-migrating`: the kernel ends it with the process, and a process that was killed holds none.
+ * Lock of a process that migrates a SQLite file without a transaction. It is an open transaction on an empty
+ * file next to the database, `data.db-migrating`. The kernel releases it when the process ends, even if it is
+ * killed.
  */
 import { existsSync } from 'node:fs';
 import { isBusy, isSqliteError } from './errors.ts';
@@ -8,7 +9,9 @@ import { openFile, prepareFile } from './file.ts';
 
 const SUFFIX = '-migrating';
 
-/** Takes the lock of a database file until it is disposed of; returns undefined when another process has it. */
+/**
+ * Takes the lock of a database file until it is disposed of. Returns undefined when another process has it.
+ */
 export async function takeRunnerLock(path: string): Promise<Disposable | undefined> {
   const file = { path: path + SUFFIX, isReadOnly: false };
   prepareFile(file);
@@ -23,7 +26,7 @@ export async function takeRunnerLock(path: string): Promise<Disposable | undefin
   }
 }
 
-/** Whether a process has the lock of a database file. Makes no file. */
+/** Whether a process has the lock of a database file. Does not create the lock file. */
 export async function hasRunner(path: string): Promise<boolean> {
   if (!existsSync(path + SUFFIX)) return false;
   const lock = await takeRunnerLock(path);

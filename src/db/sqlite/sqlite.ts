@@ -1,9 +1,10 @@
 /**
- * SQLite, by node:sqlite: one connection that writes, lent to one owner after another, and connections beside it that only read.
+ * SQLite driver on node:sqlite: one connection that writes, lent to one owner at a time, and further
+ * connections that only read.
  *
- *   statements, transactions            the writing connection, first come, first served: nothing gets into a transaction
+ *   statements, transactions            the writing connection, first come, first served; a transaction has it alone
  *   long reads, read-only transactions, streams    connections of their own on the file, or processes with `readers`
- *   :memory:                            has one connection, which does it all
+ *   :memory:                            one connection for everything
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
@@ -21,15 +22,15 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/** What is still under way when a database is closed has so long; then it is closed all the same. */
+/** Time for running statements to end when a database closes; after it, the database closes anyway. */
 const CLOSE_MS = 10_000;
 
-/** See {@link Driver}. */
+/** SQLite's implementation of {@link Driver}. */
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
-  /** None for `:memory:`, where another connection would be another database. */
+  /** Undefined for `:memory:`, where a second connection would open another database. */
   readonly #reads: SqliteReads | undefined;
   #db: DatabaseSync | undefined;
   #main: SqliteConnection | undefined;
@@ -40,20 +41,20 @@ export class SqliteDriver implements Driver {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
     if (path === MEMORY && readers > 0)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" are processes, and none sees what is in the memory of another',
+        '"readers" are separate processes, which cannot see a database in memory',
       ]);
     if (readers > 0 && readerProcess() === undefined)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" are processes that run a file of this package, and beside a program in one file there is none',
+        '"readers" need a file of this package, which a program bundled into one file does not have',
       ]);
     if (path === MEMORY && options.isReadOnly)
       throw new SvcError('E_DB_OPTION', [
-        '"readOnly" leaves nothing to read in a database that begins empty',
+        '"readOnly" has no use for a database in memory, which begins empty',
       ]);
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; a transaction has it: run statements that belong to it on its handle, also in a handler with Depends(transaction)',
+      hint: '; a transaction holds it: run statements of that transaction on its handle, also in a handler with Depends(transaction)',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -98,14 +99,14 @@ export class SqliteDriver implements Driver {
       return;
     }
     if (connection.isInTransaction) {
-      this.#options.log?.warn('transaction_left_open', { remedy: 'It was rolled back' });
+      this.#options.log?.warn('transaction_left_open', { remedy: 'The transaction was rolled back' });
       this.#main.rollback();
     }
     try {
       if (this.#main.restoreForeignKeys())
         this.#options.log?.warn('foreign_keys_restored', {
           remedy:
-            'All callers share the connection: switch foreign keys off by a migration (-- svc: no-foreign-keys)',
+            'All callers share the connection: switch foreign keys off in a migration (-- svc: no-foreign-keys)',
         });
     } finally {
       this.#lock.give();
@@ -130,7 +131,7 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** Asks the file, not only the connection: one that was deleted or replaced still answers those who had opened it. */
+  /** Checks the file too, because an open connection still works after its file was deleted or replaced. */
   async ping(limit: Limit | undefined): Promise<void> {
     const connection = await this.acquire(limit, 'read');
     try {
@@ -154,7 +155,7 @@ export class SqliteDriver implements Driver {
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
     if (this.#isOwnFile(path) || this.#isOwnFile(partial))
-      throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
+      throw new SvcError('E_DB_OPEN', [path, 'the copy cannot replace the database itself']);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
@@ -166,7 +167,8 @@ export class SqliteDriver implements Driver {
     }
     try {
       await this.#copyTo(partial, limit);
-      for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true }); // the log of a copy that was there, and in use when a process ended, would be read into this one
+      // an old log of the copy's path, left by a process that was killed, would be applied to the new copy
+      for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true });
       await rename(partial, path);
     } catch (error) {
       await rm(partial, { force: true });
@@ -174,7 +176,10 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** Whether it is the database, or a log of it. What is open would go on in a file without a name, and its log be read into the copy. */
+  /**
+   * Whether the path is the database or one of its log files. Replacing them would lose later commits, and
+   * mix the log with the copy.
+   */
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
     if (found === undefined || this.#identity === undefined) return false;
@@ -200,25 +205,29 @@ export class SqliteDriver implements Driver {
     if (db === undefined || main === undefined) return;
     if (!isDrained)
       this.#options.log?.warn('database_closed_in_use', {
-        remedy: 'Let callbacks of transactions settle, and loops over streams end',
+        remedy: 'Let transaction callbacks settle and stream loops end before closing the database',
       });
     if (main.isInTransaction) main.rollback();
     main.end();
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
     } catch (error) {
-      this.#options.log?.debug('optimize_failed', { reason: (error as Error).message }); // somebody else writes: they will, or the next time
+      // another connection writes; a later close runs it
+      this.#options.log?.debug('optimize_failed', { reason: (error as Error).message });
     }
     db.close();
   }
 
-  /** Whether it came in time: a callback that never settles, or a stream that nobody reads on, must not keep a program from ending. */
+  /**
+   * Whether all connections were returned in time. A callback that never settles, or an abandoned stream,
+   * must not keep a program from ending.
+   */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
-    ); // aborted: it came in time
+    ); // aborted after the drain won the race
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;
@@ -229,7 +238,10 @@ export class SqliteDriver implements Driver {
     return this.#main;
   }
 
-  /** It is all in memory already: read at once, so that a slow reader keeps nobody from the only connection. */
+  /**
+   * Reads all rows at once, so that a slow reader does not block the only connection. They are in memory
+   * anyway.
+   */
   async *#streamFromMemory(
     sql: string,
     params: Params,
@@ -245,7 +257,10 @@ export class SqliteDriver implements Driver {
     for (let from = 0; from < rows.length; from += BATCH_ROWS) yield rows.slice(from, from + BATCH_ROWS);
   }
 
-  /** From a connection that is in no transaction: what is copied from one that is would not be committed yet. */
+  /**
+   * Copies from a connection without a transaction, because a copy from inside one would contain uncommitted
+   * data.
+   */
   async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
     const { backup } = await import('node:sqlite');
     const { clock, path: source } = this.#options;
@@ -266,7 +281,7 @@ export class SqliteDriver implements Driver {
     }
     const connection = await this.acquire(limit, 'statement');
     try {
-      await backup(this.#db!, path, { progress }); // acquire() has seen that it is open
+      await backup(this.#db!, path, { progress }); // acquire() has checked that the database is open
     } finally {
       this.release(connection);
     }
@@ -277,13 +292,14 @@ async function configure(
   main: SqliteConnection,
   { path, isReadOnly, synchronous }: SqliteOptions,
 ): Promise<void> {
-  await main.scalar('pragma schema_version', [], undefined); // the first to read the file: it says whether that is one
+  // the first statement that reads the file, so it fails if that is not a database
+  await main.scalar('pragma schema_version', [], undefined);
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);
     if (mode !== 'wal')
       throw new SvcError('E_DB_OPEN', [
         path,
-        `its file system has no shared memory, which WAL needs (journal mode "${String(mode)}")`,
+        `its file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
       ]);
   }
   await main.script(

@@ -1,9 +1,10 @@
 /**
- * Prepared statements of one SQLite connection, kept by their text. Preparing costs 2.6 times what a look-up by key does.
+ * Prepared statements of one SQLite connection, cached by their text. Preparing takes 2.6 times as long as a
+ * look-up by key.
  *
- * Rows are read as lists and made into objects here: 1.4 times as fast as node:sqlite's own objects. Integers are read as
- * numbers where a statement cannot write, which is 8 % faster on wide results, until one does not fit; then, and where it can
- * write, as bigints. Both by shared/bench/db.
+ * Rows are read as arrays and converted to objects here: 1.4 times as fast as node:sqlite's own objects. A
+ * statement that only reads gets integers as numbers, which is 8 % faster on wide results, until one does not
+ * fit. After that, and in statements that write, integers are read as bigints. Benchmark: shared/bench/db.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -15,45 +16,56 @@ import type { Params } from '../values.ts';
 
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
-/** Takes the name of a table for that of its primary key where the table is WITHOUT ROWID, and only there. pragma_table_list looks at every table: 1.5 ms where there are 600. */
+/**
+ * Finds a table WITHOUT ROWID. Only such a table has its name as the name of its primary key.
+ * pragma_table_list reads every table: 1.5 ms for 600 tables.
+ */
 const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
-/** Rows read before the loop may turn. */
+/** Number of rows read between two turns of the event loop. */
 export const BATCH_ROWS = 256;
 
-/** The table that a statement makes rows in. */
+/** Table into which a statement inserts. */
 interface Target {
   readonly schema: string;
   readonly table: string;
 }
 
-/** What a connection counts beside its statements. */
+/** Counters of the connection. */
 interface Counters {
-  /** Texts compiled so far. */
+  /** Number of times that SQLite has compiled a statement. */
   readonly compilations: number;
   /** Rows that the last statement inserted, updated or deleted. */
   changes(): number;
   /** Rows changed by all statements so far. */
   totalChanges(): number;
-  /** The key that was made last, with all its digits. */
+  /** Key of the last insert, with all its digits. */
   lastInsertId(): number | bigint | string;
-  /** Whether rows of that table have such a key. Where they have none, SQLite still has that of another table's row. */
+  /**
+   * Whether the table has such keys. For a table without them, SQLite still reports the key of another table.
+   */
   hasRowid(target: Target): boolean;
 }
 
-/** One statement, prepared. */
+/** A prepared statement. */
 export class SqliteStatement {
   readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
   readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
-  /** Where it inserts, and what is known of that. */
+  /** Table of an `insert`. `#hasRowid` caches whether that table has keys. */
   readonly #target: Target | undefined;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
-  /** For each column how its type is parsed; undefined where no column has such a type. Known with the names. */
+  /**
+   * Parser of each column by its declared type; undefined when no column has a custom type. Set together with
+   * `#names`.
+   */
   #parsers: readonly CheckedType['parse'][] | undefined;
-  /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
+  /**
+   * Whether rows must be read with bigints. This does not apply to run(), where a bigint for either count
+   * would cost 15 % of an insert.
+   */
   #needsBigInts: boolean;
   #readsBigInts = false;
 
@@ -84,10 +96,11 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined }; // SQLite remembers both from the last statement that wrote: others must not report them as their own
+    // SQLite still has the counts of an earlier statement that wrote, which this statement must not report
+    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
-  /** The rows affected only: for many rows, one after the other. */
+  /** Runs the statement and returns only the rows affected; for many rows in a loop. */
   affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
     return kind === 'insert' || kind === 'update'
@@ -107,7 +120,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // each was replaced
+    return rows as unknown as Row[]; // the loop replaced every row
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
@@ -131,7 +144,7 @@ export class SqliteStatement {
       .map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
   }
 
-  /** Rows in batches. The statement must not be used for anything else meanwhile. */
+  /** Yields rows in batches. Until the end, the statement must not be used for anything else. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
@@ -153,10 +166,11 @@ export class SqliteStatement {
     const names = (this.#names ??= this.#readNames());
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
-      : rowOf(names, this.#decode(values), 'bigint'); // a bigint that a type has made stays one
+      : // 'bigint' keeps a bigint that a custom type has returned
+        rowOf(names, this.#decode(values), 'bigint');
   }
 
-  /** Decodes the values in their place. */
+  /** Decodes the values in place. */
   #decode(values: unknown[]): unknown[] {
     const parsers = this.#parsers;
     for (let index = 0; index < values.length; index++) {
@@ -168,7 +182,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // what fails here has inserted nothing
+    this.#hasRowid ??= this.#findRowid(); // checked first, because an error here must come before the insert
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -181,16 +195,22 @@ export class SqliteStatement {
     return this.#target === undefined || this.#counters.hasRowid(this.#target);
   }
 
-  /** It was compiled again as it ran. It has inserted, so this must not fail. */
+  /**
+   * Finds out again after SQLite recompiled the statement during the insert. The row is already inserted, so
+   * this must not throw.
+   */
   #findRowidAfter(): boolean {
     try {
       return (this.#hasRowid = this.#findRowid());
     } catch {
-      return false; // no key rather than another row's
+      return false; // reporting no key is better than reporting another row's key
     }
   }
 
-  /** It may write, or only read; then what it says of changes is old. */
+  /**
+   * Runs a statement that starts with `with`. It may only read; then the reported changes belong to an
+   * earlier statement.
+   */
   #with(inputs: readonly SqliteInput[]): ExecuteResult {
     const before = this.#counters.totalChanges();
     const { changes } = this.#run(inputs);
@@ -200,14 +220,19 @@ export class SqliteStatement {
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
     try {
-      return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+      // numbers, because bigints are switched off above
+      return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
-      return { changes: this.#counters.changes(), lastInsertRowid: NaN }; // it has run: Node 26 refuses to tell a key that is no exact number
+      // the statement has run, but Node 26 cannot return a key that does not fit into a number
+      return { changes: this.#counters.changes(), lastInsertRowid: NaN };
     }
   }
 
-  /** A number that does not fit throws; the statement has only read, so it may be run again. */
+  /**
+   * Reads with numbers. When one does not fit, reads again with bigints; that is safe because the statement
+   * only reads.
+   */
   #read(how: Step, inputs: readonly SqliteInput[]): unknown {
     this.#readBigInts(this.#needsBigInts);
     if (this.#needsBigInts) return this.#step(how, inputs);
@@ -221,7 +246,10 @@ export class SqliteStatement {
     }
   }
 
-  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others, and so may be the table. */
+  /**
+   * Runs a step. SQLite recompiles the statement after the schema has changed. Then the columns of `*` and
+   * the table may differ, so the cached names are dropped.
+   */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
     try {
@@ -244,7 +272,10 @@ export class SqliteStatement {
   }
 }
 
-/** How each column is parsed by its declared type, whose length in brackets does not count; undefined where none is. */
+/**
+ * Returns the parser of each column by its declared type, ignoring a length in brackets; undefined when no
+ * column has one.
+ */
 function parsersOf(
   columns: readonly { readonly type: string | null }[],
   types: OwnTypes,
@@ -257,7 +288,10 @@ function parsersOf(
 
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
-/** A list that is spread is copied on its way: 8 % of an insert (topic `sqlite` of test/bench/table.ts). Few have more than six values. */
+/**
+ * Passes up to six values as separate arguments, because spreading copies the list: 8 % of an insert (topic
+ * `sqlite` of test/bench/table.ts).
+ */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {
     case 1:
@@ -278,14 +312,15 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most often by the key
+  // one value, usually a key, is the most frequent case
+  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
 }
 
 function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   return statement.all(...inputs);
 }
 
-/** The statements of a connection: the least recently used one goes first. */
+/** Cache of a connection's statements; evicts the least recently used one. */
 export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
@@ -300,7 +335,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+      // always allows; only this callback shows that SQLite compiles a statement
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -312,7 +347,7 @@ export class SqliteStatements implements Counters {
     return this.#compilations;
   }
 
-  /** @throws SvcError `E_DB_STATEMENT`, and what SQLite says about the text */
+  /** @throws SvcError `E_DB_STATEMENT`; an error of SQLite about the text */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);
     if (known !== undefined) return known;
@@ -321,7 +356,7 @@ export class SqliteStatements implements Counters {
     return statement;
   }
 
-  /** One that is not kept, for whoever reads it slowly. */
+  /** Prepares a statement outside the cache, for a stream. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
@@ -338,14 +373,15 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string; // an integer, as `int8` has it
+    // an integer, in the form of `int8`
+    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 
   hasRowid({ schema, table }: Target): boolean {
     return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
   }
 
-  /** Forgets all: what they mean may have changed. */
+  /** Removes all statements, because their meaning may have changed. */
   clear(): void {
     this.#kept.clear();
   }

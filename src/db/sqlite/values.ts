@@ -1,7 +1,7 @@
 /**
- * JavaScript values <-> SQLite's five: NULL, integer, real, text, blob.
+ * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob.
  *
- *   whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 with Z, which sorts as text · json(v) -> text · the rest as it is
+ *   whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 with Z, which sorts as text · json(v) -> text · other values unchanged
  *   integer -> number, or bigint beyond 2^53 - 1: no digit is lost · real -> number · blob -> Uint8Array
  */
 import { endianness } from 'node:os';
@@ -18,12 +18,12 @@ import {
 } from '../values.ts';
 import type { Int8, Row } from '../driver.ts';
 
-/** What node:sqlite takes. */
+/** Values that node:sqlite accepts. */
 export type SqliteInput = null | number | bigint | string | Uint8Array;
 
 /**
- * Values as SQLite takes them, each checked, in a list of their own: node:sqlite takes an object in the first place for a bag of
- * named parameters, Dates and lists too.
+ * Checks the values and returns them in SQLite's types, in a new array. node:sqlite would read an object in
+ * the first place, even a Date or an array, as named parameters.
  */
 export function encodeParams(params: Params, placeholders: number, row?: number): SqliteInput[] {
   const count = params.length;
@@ -32,7 +32,8 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
   for (let index = 0; index < count; index++) {
     const value = params[index]!;
     inputs[index] =
-      typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row); // a number would be bound as real: '5.0' in a text column
+      // bigint, because node:sqlite binds a number as real: '5.0' in a text column
+      typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row);
   }
   return inputs;
 }
@@ -41,7 +42,10 @@ const WIDE = new BigInt64Array(1);
 const HALVES = new Int32Array(WIDE.buffer);
 const LOW = endianness() === 'LE' ? 0 : 1;
 
-/** A whole number as bigint. One of 32 bits is read out of memory, in half the time of `BigInt()`: shared/bench/db, executeMany. */
+/**
+ * Returns an integer as bigint. A 32-bit integer goes through two typed arrays on one buffer, in half the time of `BigInt()`.
+ * Benchmark: shared/bench/db, executeMany.
+ */
 function integer(value: number): bigint {
   const low = value | 0;
   if (low !== value) return BigInt(value);
@@ -57,10 +61,13 @@ function encode(value: Parameter, index: number, row: number | undefined): Sqlit
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);
   if (value === null) return null;
-  return value instanceof Json ? value.text : bytesOf(value)!; // a list was refused above
+  return value instanceof Json ? value.text : bytesOf(value)!; // parameterIssue() has refused other objects
 }
 
-/** A value as callers get it. Integers come as bigint, or as number when the statement was read so. */
+/**
+ * Returns a value in the form for callers. Integers come as bigint, or as number if the statement reads
+ * numbers.
+ */
 export function decodeValue(value: unknown, int8: Int8): unknown {
   if (typeof value !== 'bigint') return value;
   if (int8 === 'bigint') return value;
@@ -69,7 +76,10 @@ export function decodeValue(value: unknown, int8: Int8): unknown {
   return Number.isSafeInteger(number) ? number : value;
 }
 
-/** A row as an object. Plain, not without prototype: that would be a slow dictionary, and no test would call it equal. */
+/**
+ * Returns a row as a plain object. An object without prototype would be slower, and would not be deepEqual to
+ * a literal.
+ */
 export function rowOf(names: readonly string[], values: readonly unknown[], int8: Int8): Row {
   const row: Row = {};
   for (let index = 0; index < names.length; index++) {

@@ -9,12 +9,8 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
 import { SvcError } from '../../base/errors.ts';
-import { keep } from './grants.ts';
-import { DevKeys } from './keys.ts';
-import { logoutAnswer } from './logout.ts';
-import { readDevOptions } from './options.ts';
-import { inProcess, pathsBelow, serve, serveOn } from './serving.ts';
 import {
+  keep,
   METHODS,
   authorizationError,
   badPage,
@@ -24,17 +20,20 @@ import {
   pageHeaders,
   pickerPage,
   tokenError,
+  logoutAnswer,
 } from './protocol.ts';
+import { DevKeys } from './keys.ts';
+import { readDevOptions } from './options.ts';
+import { inProcess, pathsBelow, serve, serveOn } from './serving.ts';
 import { OAuthProvider, markForDevelopment } from '../provider/options.ts';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Router } from '../../routing/route.ts';
-import type { Grant } from './grants.ts';
+import type { Grant, DevRequest, DevResponse, DevUser } from './protocol.ts';
 import type { DevAlgorithm } from './keys.ts';
 import type { DevProviderOptions } from './options.ts';
 import type { Handle } from './serving.ts';
-import type { DevRequest, DevResponse, DevUser } from './protocol.ts';
 import type { OAuthProviderOptions } from '../provider/options.ts';
 
 export { type DevProviderOptions } from './options.ts';

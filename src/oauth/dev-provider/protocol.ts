@@ -1,5 +1,9 @@
 /**
- * Stateless part of DevProvider: responses, metadata, request checks, pages.
+ * Stateless part of DevProvider: responses, metadata, request checks, pages, granted logins by code or by access token.
+ *
+ * Logout at DevProvider (OpenID Connect RP-Initiated Logout 1.0). It keeps no sessions: the endpoint asks, and sends the browser back.
+ *
+ *   id_token_hint, client_id, post_logout_redirect_uri checked -> page with a button, unless there is a hint -> back, with state
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
@@ -217,7 +221,7 @@ ${buttons.join('\n')}
 }
 
 /** Page that asks whether to log out. `parameters`: the logout request, which the form sends again. */
-export function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
+function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
   return page(
     'Log out at the provider?',
     `<form method="post" action="${escapeHtml(action)}">
@@ -228,7 +232,7 @@ ${hiddenFields(parameters)}
 }
 
 /** Page after a logout without an address to return to. */
-export function loggedOutPage(): string {
+function loggedOutPage(): string {
   return page('You are logged out at the provider', '<p>You may close this page.</p>');
 }
 
@@ -255,4 +259,74 @@ ${body}
 </body>
 </html>
 `;
+}
+
+/** A granted login. */
+export interface Grant {
+  readonly user: DevUser;
+  readonly redirectUri: string;
+  readonly challenge: string;
+  readonly nonce: string | undefined;
+  readonly scopes: readonly string[];
+  readonly authTime: number;
+  readonly expiresMs: number;
+  /** Set when the code was used. The token ends if the code comes again (RFC 6749 §4.1.2). */
+  accessToken: string | undefined;
+}
+
+const MAX_GRANTS = 1_000;
+
+/** Adds a grant, and deletes the oldest beyond a thousand. */
+export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
+  grants.set(key, grant);
+  const [oldest] = grants.keys();
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // not empty: one was just added
+}
+
+/** The provider that a logout is for. */
+interface LogoutDeps {
+  readonly clientId: string;
+  readonly issuer: string;
+  /** Claims of an id_token of this provider, else undefined. */
+  readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
+  readonly mayReturnTo: (url: string) => boolean;
+}
+
+const PARAMETERS = [
+  'id_token_hint',
+  'client_id',
+  'post_logout_redirect_uri',
+  'state',
+  'logout_hint',
+  'ui_locales',
+];
+
+/** Answers a logout request (§2). Mistakes are shown on a page, and never sent to the address that the request names. */
+export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
+  if (new Set(given.keys()).size < given.size) return refused('A parameter is there more than once.');
+  const hint = given.get('id_token_hint');
+  const claims = hint === null ? undefined : deps.claimsOf(hint);
+  if (hint !== null && (claims?.['iss'] !== deps.issuer || claims['aud'] !== deps.clientId))
+    return refused('The id_token_hint is not an id_token of this provider for its client.');
+  const clientId = given.get('client_id');
+  if (clientId !== null && clientId !== deps.clientId) return refused('The client_id is unknown.');
+  const to = given.get('post_logout_redirect_uri');
+  if (to !== null && clientId === null && hint === null)
+    return refused('A post_logout_redirect_uri needs an id_token_hint or a client_id.');
+  if (to !== null && !deps.mayReturnTo(to))
+    return refused('The post_logout_redirect_uri is not one of those registered with DevProvider.');
+  if (hint === null && !(isForm && given.has('confirmed'))) {
+    const parameters = Object.fromEntries([...given].filter(([name]) => PARAMETERS.includes(name)));
+    const origin = new URL(to ?? deps.issuer).origin;
+    return { status: 200, headers: pageHeaders([origin]), body: logoutPage('logout', parameters) };
+  }
+  if (to === null) return { status: 200, headers: pageHeaders([]), body: loggedOutPage() };
+  const url = new URL(to);
+  const state = given.get('state');
+  if (state !== null) url.searchParams.set('state', state);
+  return { status: 303, headers: { location: url.href, 'cache-control': 'no-store' }, body: '' };
+}
+
+function refused(problem: string): DevResponse {
+  return badPage(problem, 'This logout cannot go on');
 }

@@ -1,7 +1,7 @@
 /**
  * The authorization URL of a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1).
  */
-import { PROTOCOL_PARAMETERS } from './protocol.ts';
+import { PROTOCOL_PARAMETERS } from './option-types.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 
 /** Parameters of an authorization URL. */

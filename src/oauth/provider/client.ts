@@ -7,16 +7,14 @@
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
+import { verifyLogoutToken } from './logout-token.ts';
 import { authorizationUrlOf } from './authorization-url.ts';
-import { secondsOf } from './call-seconds.ts';
+import { secondsOf, Outbound, jsonObject, jsonValue } from './outbound.ts';
 import { ProviderFault } from './failure.ts';
-import { jsonObject, jsonValue } from './json-answer.ts';
-import { Outbound } from './outbound.ts';
 import { formEncoded, readTokenAnswer } from './token-answer.ts';
 import { KeySource } from './jwks.ts';
-import { verifyLogoutToken } from './logout-token.ts';
 import { inProcessOf, settingsOf } from './options.ts';
-import { TENANT } from './protocol.ts';
+import { TENANT } from './option-types.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -375,4 +373,11 @@ export class ProviderClient {
 
 function bearer(accessToken: string): Readonly<Record<string, string>> {
   return { authorization: `Bearer ${accessToken}` };
+}
+
+/** A provider in a running application, and its client. */
+export interface ConnectedProvider {
+  readonly provider: OAuthProvider;
+  /** Replaced each time the application starts. */
+  client: ProviderClient;
 }

@@ -5,14 +5,15 @@
  * background; until that succeeds, the old one is used. If the first fetch fails, the next login tries again. With all
  * endpoints given, or with `metadata`, nothing is fetched. Endpoints that a provider on a public address names must be public,
  * too (server-side request forgery).
+ *
+ * The discovery document of a provider (OpenID Connect Discovery §3, RFC 8414 §2) is reduced to the members a client needs.
  */
 import { ProviderFault } from './failure.ts';
-import { jsonObject, withoutNulls } from './json-answer.ts';
-import { readMetadata } from './metadata.ts';
+import { jsonObject, withoutNulls } from './outbound.ts';
+import { isWithinSite, issueOfUrl } from './addresses.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Outbound } from './outbound.ts';
-import type { Metadata } from './metadata.ts';
-import type { ResolvedProviderOptions } from './options.ts';
+import type { ResolvedProviderOptions } from './option-types.ts';
 
 /** An address for calls. */
 export interface Target {
@@ -156,4 +157,73 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
     clientAuth: options.clientAuth ?? metadata.clientAuth ?? 'post',
     sendsIssuer: metadata.sendsIssuer,
   };
+}
+
+/** Metadata of a provider. */
+interface Metadata {
+  readonly authorizeUrl: string | undefined;
+  readonly tokenUrl: string | undefined;
+  readonly userinfoUrl: string | undefined;
+  readonly jwksUrl: string | undefined;
+  /** Only browsers open it. */
+  readonly endSessionUrl: string | undefined;
+  /** Client authentication at the token endpoint: the first supported of `post` and `basic`. */
+  readonly clientAuth: 'post' | 'basic' | undefined;
+  /** Whether every authorization response has `iss` (RFC 9207 §3). */
+  readonly sendsIssuer: boolean;
+}
+
+/** Expected values of a document. */
+interface MetadataRules {
+  readonly issuer: string;
+  readonly allowInsecure: boolean | readonly string[];
+  readonly requireSameSite: boolean;
+}
+
+const ENDPOINTS = {
+  authorizeUrl: 'authorization_endpoint',
+  tokenUrl: 'token_endpoint',
+  userinfoUrl: 'userinfo_endpoint',
+  jwksUrl: 'jwks_uri',
+  endSessionUrl: 'end_session_endpoint',
+} as const;
+
+/** Returns the metadata, or why they are invalid. The issuer is compared byte for byte (RFC 8414 §3.3). */
+export function readMetadata(
+  document: Readonly<Record<string, unknown>>,
+  { issuer, allowInsecure, requireSameSite }: MetadataRules,
+): Metadata | string {
+  if (document['issuer'] !== issuer) return 'issuer is not the one configured';
+  const urls: Record<keyof typeof ENDPOINTS, string | undefined> = {
+    authorizeUrl: undefined,
+    tokenUrl: undefined,
+    userinfoUrl: undefined,
+    jwksUrl: undefined,
+    endSessionUrl: undefined,
+  };
+  for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
+    const url = document[member];
+    if (url === undefined) continue;
+    const problem = issueOfUrl(url as string, allowInsecure); // which refuses what is no string
+    if (problem !== undefined) return `${member} ${problem}`;
+    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
+      return `${member} is not within the issuer's site`;
+    urls[name] = url as string;
+  }
+  return {
+    ...urls,
+    clientAuth: clientAuthOf(document['token_endpoint_auth_methods_supported']),
+    sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
+  };
+}
+
+/** An absent list means HTTP Basic (OpenID Connect Discovery §3). A list without `post` and `basic` leaves it undefined. */
+function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
+  if (methods === undefined) return 'basic';
+  if (!Array.isArray(methods)) return undefined;
+  return methods.includes('client_secret_post')
+    ? 'post'
+    : methods.includes('client_secret_basic')
+      ? 'basic'
+      : undefined;
 }

@@ -13,7 +13,7 @@ import { LATEST_SECONDS } from '../../crypto/jwt.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
 import { ProviderFault } from './failure.ts';
-import { GUID, TENANT } from './protocol.ts';
+import { GUID, TENANT } from './option-types.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 

@@ -7,7 +7,7 @@
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
-import { jsonObject, withoutNulls } from './json-answer.ts';
+import { jsonObject, withoutNulls } from './outbound.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Target } from './discovery.ts';

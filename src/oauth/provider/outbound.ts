@@ -5,6 +5,8 @@
  *
  * Redirects are not followed, proxies not used, encodings not decoded: a compressed response is refused. TLS is always verified,
  * whatever the environment says. Nothing blocks the event loop, and only a running call keeps the process alive.
+ *
+ * Calls are measured by one histogram, and JSON responses are read strictly: status 200, a JSON media type, valid UTF-8, the expected form.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
@@ -12,10 +14,13 @@ import { isIP } from 'node:net';
 import { http } from '../../base/node-http.ts';
 import { isPrivateAddress } from './addresses.ts';
 import { ProviderFault, word } from './failure.ts';
+import { isRecord } from '../../base/options.ts';
+import { parseValue } from '../../crypto/jwt-json.ts';
 import type { LookupAddress } from 'node:dns';
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
+import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
 /** Maximum size of a response. Responses are not decoded, so this is the size that a parser sees. */
 const MAX_ANSWER_BYTES = 1_048_576;
@@ -307,4 +312,58 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
       else callback(null, first.address, first.family);
     });
   };
+}
+
+/** One histogram for all providers of an application, because a name can be declared only once. */
+const histograms = new WeakMap<Metrics, Histogram>();
+
+/** Returns the histogram of an application. */
+export function secondsOf(metrics: Metrics): Histogram {
+  const known =
+    histograms.get(metrics) ??
+    metrics.histogram(
+      'svc_oauth_provider_seconds',
+      'Duration of calls to identity providers',
+      BUCKETS_SECONDS,
+      ['provider', 'call'],
+    );
+  histograms.set(metrics, known);
+  return known;
+}
+
+const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Parses the JSON value of a response. `what` starts the reason of a failure. @throws ProviderFailure `provider_error` */
+export function jsonValue(what: string, answer: OutboundAnswer): unknown {
+  if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
+  if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
+  let text: string;
+  try {
+    text = utf8.decode(answer.body);
+    JSON.parse(text);
+  } catch {
+    throw new ProviderFault('provider_error', `${what}_not_json`); // without the cause, which quotes the text
+  }
+  const value = parseValue(text);
+  if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`); // a member twice: readers differ in which one counts
+  return value;
+}
+
+/** Parses a JSON object. @throws ProviderFailure `provider_error` */
+export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
+  const value = jsonValue(what, answer);
+  if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);
+  return value;
+}
+
+/** `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
+export function isJson(mediaType: string): boolean {
+  return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
+}
+
+/** Removes members that are null. Some providers write every member they know, with null for no value. */
+export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

@@ -6,7 +6,7 @@ import { createPrivateKey, sign } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { OAuthProvider } from './options.ts';
 import { PRESETS } from './preset-table.ts';
-import { GUID, TENANT } from './protocol.ts';
+import { GUID, TENANT } from './option-types.ts';
 import { textOr } from './user-info.ts';
 import type { KeyObject } from 'node:crypto';
 import type { ClientSecretMaker, OAuthProviderOptions } from './options.ts';

@@ -2,8 +2,8 @@
  * Checks of a provider's options. The first problem is reported.
  */
 import { issueOfUrl } from './addresses.ts';
-import { readMetadata } from './metadata.ts';
-import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
+import { readMetadata } from './discovery.ts';
+import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
 /** Returns the first problem of the options; undefined if they are valid. */

@@ -3,7 +3,7 @@
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault, word } from './failure.ts';
-import { isJson, jsonObject, withoutNulls } from './json-answer.ts';
+import { isJson, jsonObject, withoutNulls } from './outbound.ts';
 import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 import type { OutboundAnswer } from './outbound.ts';

@@ -7,13 +7,16 @@
  * logins are bound by the first refresh with a proof, in the statement that rotates the token. From then on only that key
  * refreshes the login. Its access tokens have `cnf: { jkt }` (§6.1), and need the scheme `DPoP` with a proof of that key.
  * A proof may name its key only by `jwk`, with ES256, EdDSA or RS256 (§11.6).
+ *
+ * Server nonces for DPoP proofs (RFC 9449 §8). They show that a proof is new, whatever the client's clock says.
+ *
+ *   nonce = window of five minutes "." HMAC(key, window)        nothing is stored; a nonce is valid in its window and the next
  */
-import { hash } from 'node:crypto';
+import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
 import { objectOf } from '../../crypto/jwt-json.ts';
 import { CARRIER } from '../../http/state.ts';
 import { isSignedBy } from '../provider/id-token.ts';
-
 import { readKeySet } from '../provider/jwks.ts';
 import { OAuthError } from '../errors.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
@@ -22,9 +25,9 @@ import type { Claims } from '../../crypto/jwt.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { Audit } from '../audit.ts';
 import type { SingleUse } from '../single-use.ts';
-import type { DpopNonces } from './dpop-nonces.ts';
 import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
+import type { Keyring } from '../../crypto/keys.ts';
 
 /** The check that a proof failed. */
 type ProofIssue =
@@ -223,4 +226,44 @@ function isTarget(htu: string, req: HttpRequest): boolean {
   const own = URL.parse(`${req.scheme}://${req.host}${req.path}`);
   if (given === null || own === null || given.username !== '' || given.password !== '') return false;
   return given.origin === own.origin && given.pathname === own.pathname;
+}
+
+const WINDOW_MS = 300_000;
+const MAC_BYTES = 16;
+const NONCE = /^([0-9a-z]{1,10})\.([\w-]{22})$/;
+
+/** Creates and checks nonces. */
+export class DpopNonces {
+  readonly #keys: Keyring;
+  readonly #clock: Clock;
+
+  constructor(ring: Keyring, clock: Clock) {
+    this.#keys = ring.derive('svc-oauth-dpop-nonce');
+    this.#clock = clock;
+  }
+
+  /** The current nonce, for `DPoP-Nonce`. */
+  current(): string {
+    const window = this.#window().toString(36);
+    return `${window}.${macOf(window, this.#keys.current.key)}`;
+  }
+
+  /** Returns whether a nonce is of this window, the previous one, or the next one, which another host may have reached. */
+  accepts(nonce: unknown): boolean {
+    const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;
+    if (parts === null) return false;
+    const [, window, mac] = parts as unknown as [string, string, string];
+    return (
+      Math.abs(parseInt(window, 36) - this.#window()) <= 1 &&
+      this.#keys.keys.some(({ key }) => timingSafeEqual(Buffer.from(macOf(window, key)), Buffer.from(mac)))
+    );
+  }
+
+  #window(): number {
+    return Math.floor(this.#clock.nowMs() / WINDOW_MS);
+  }
+}
+
+function macOf(window: string, key: KeyObject): string {
+  return createHmac('sha256', key).update(window).digest().subarray(0, MAC_BYTES).toString('base64url');
 }

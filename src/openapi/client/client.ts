@@ -1,5 +1,6 @@
 /**
- * An OpenAPI document -> a TypeScript client in one file without imports: types, a function for each operation, and runtime.ts.
+ * Generates a TypeScript client from an OpenAPI document. The client is one file without imports: types, a
+ * function for each operation, and runtime.ts.
  *
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
  *   const result = await api.readItem({ params: { id: 5 } });
@@ -16,14 +17,17 @@ import type { JsonObject } from '../docs/document.ts';
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
-/** The places of parameters, and their members of the input. */
+/** Places of parameters (`in`), and the member of the client's input for each. */
 const PLACES = [
   ['path', 'params'],
   ['query', 'query'],
   ['header', 'headers'],
   ['cookie', 'cookies'],
 ] as const;
-/** Names of TypeScript and of the text around the schemas, which no schema gets. Those of runtime.ts are read from it. */
+/**
+ * Names that no schema may get: TypeScript's own, and those of the text around the schemas. The names in
+ * runtime.ts are read from its source.
+ */
 const RESERVED = [
   'any bigint boolean never null number object string symbol undefined unknown void',
   'break case catch class const continue debugger default delete do else enum export extends false finally for function',
@@ -34,11 +38,11 @@ const RESERVED = [
   'TypeError Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
   'ServerErrorStatus createClient',
 ].flatMap((names) => names.split(' '));
-/** Exports of runtime.ts that only this file uses. */
+/** Exports of runtime.ts that only this generator uses. */
 const PRIVATE =
   /^export (?=(?:function (?:functionsOf|isJson|isJsonLines|isText)|interface (?:Operation|Scheme))\b)/gm;
 
-/** One operation, with its references followed. */
+/** An operation with its references resolved. */
 interface Read {
   readonly id: string;
   readonly method: string;
@@ -52,7 +56,7 @@ interface Read {
   readonly security: readonly (readonly string[])[];
 }
 
-/** The text of a client. `document` is an OpenAPI 3.1 document. */
+/** Returns the text of a client. `document` is an OpenAPI 3.1 document. */
 export function clientText(document: object): string {
   const root = document as JsonObject;
   const runtime = readFileSync(new URL('src/openapi/client/runtime.ts', packageRoot()), 'utf8');
@@ -126,7 +130,7 @@ class ClientWriter {
     return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
   }
 
-  /** The first parameter of a function. */
+  /** Type of the first parameter of an operation's function. */
   #input({ parameters, body, isBodyRequired }: Read): string {
     const indent = '    ';
     const groups: string[] = [];
@@ -175,7 +179,7 @@ class ClientWriter {
     );
   }
 
-  /** The fields of a form: files are `Blob`, and a `File` has a name. */
+  /** Type of a form's fields: a file is a `Blob`, or a `File` when it has a name. */
   #form(media: JsonObject, indent: string): string {
     const schema = resolve(this.#root, media['schema']);
     const required = new Set(list(schema['required']));
@@ -191,7 +195,7 @@ class ClientWriter {
     return lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
   }
 
-  /** Successes one by one; failures with one type of body together. */
+  /** Result types: one for each success status, and one for all failures with the same body type. */
   #result({ responses }: Read): string {
     const successes: string[] = [];
     const failures = new Map<string, string[]>();
@@ -252,7 +256,7 @@ ${entries.join('')}};
     );
   }
 
-  /** Tables of the runtime. Operations share the media types of their responses. */
+  /** Tables that the runtime reads. Operations with the same media types of responses share an entry. */
   #table(): string {
     const shared = new Map<string, number>();
     const rows = this.#operations.map(({ id, method, path, parameters, body, responses, security }) => {
@@ -302,7 +306,10 @@ function statusUnion(name: string, first: number): string {
   return `/** Statuses ${first} to ${first + 99}. */\nexport type ${name} =\n  | ${rows.join('\n  | ')};\n`;
 }
 
-/** Operations in the order of the document. One without an id is called by its method and path. */
+/**
+ * Returns the operations in the order of the document. An operation without an id is named after its method
+ * and path.
+ */
 function readOperations(root: JsonObject): Read[] {
   const found: Read[] = [];
   const taken = new Set<string>();
@@ -330,7 +337,7 @@ function readParts(
   );
   const body = resolve(root, operation['requestBody']);
   const contents = Object.entries(record(body['content']));
-  // files need multipart, and it takes texts too
+  // Files need multipart, which can also send text fields
   const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
   return {
     parameters: [...new Map(all.map((one) => [`${String(one['in'])} ${String(one['name'])}`, one])).values()],
@@ -367,7 +374,7 @@ function schemeText(scheme: JsonObject): string {
   return `{ in: "${isBasic ? 'basic' : 'bearer'}" }`;
 }
 
-/** A name of the table: as a literal, `__proto__` would set a prototype. */
+/** Returns a computed key for the table: as a plain literal, `__proto__` would set the prototype. */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
 }
@@ -378,7 +385,10 @@ function statusType(status: string, except: readonly string[]): string {
   return except.length === 0 ? range : `Exclude<${range}, ${except.join(' | ')}>`;
 }
 
-/** The statuses of failures with one body: a range goes without those statuses that have another one. */
+/**
+ * Type of the statuses of failures with one body. A range such as 4XX excludes the statuses that have a body
+ * of their own.
+ */
 function failureStatuses(statuses: readonly string[], known: readonly string[]): string {
   const ranges = statuses.filter((status) => /\D/.test(status));
   const single = statuses.filter((status) => /^\d/.test(status) && !ranges.includes(`${status[0]!}XX`));

@@ -1,12 +1,15 @@
 /**
  * Runtime of a generated client: builds requests, sends them with `fetch`, and reads responses by status and media type.
  *
- * `svc openapi --client` copies this file into the client, so it imports nothing and runs in browsers, Node, Deno and Bun.
- * Values of a caller never change the path or the origin of a request. Redirects are returned, not followed: a key in a header
- * field would go along to another site.
+ * `svc openapi --client` copies this file into the client, so it imports nothing and runs in browsers, Node,
+ * Deno and Bun. Values from a caller never change the path or origin of a request. Redirects are returned,
+ * not followed: fetch would send API keys in header fields to the other site.
  */
 
-/** A credential, or a function that returns it for each call. Without one the call is sent without it. */
+/**
+ * A credential, or a function that returns it for each call. Without a credential the request is sent
+ * unauthenticated.
+ */
 export type Credential = string | (() => string | undefined | Promise<string | undefined>);
 
 /** Options of a client. */
@@ -17,7 +20,7 @@ export interface BaseOptions {
   readonly fetch?: typeof fetch | undefined;
   /** Header fields of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Whether browsers send cookies to another site. Default: to the page's own site only. */
+  /** Whether browsers send cookies to other sites. Default: cookies go to the page's own site only. */
   readonly credentials?: 'include' | 'omit' | 'same-origin' | undefined;
   /** Credentials by security scheme. */
   readonly auth?: Readonly<Record<string, Credential | undefined>> | undefined;
@@ -31,7 +34,7 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** A response of success. `response` has the header fields. */
+/** A successful response. `response` has the header fields. */
 export interface Success<Status extends number, Data> {
   readonly ok: true;
   readonly status: Status;
@@ -39,7 +42,7 @@ export interface Success<Status extends number, Data> {
   readonly response: Response;
 }
 
-/** A response of failure. `error` is its body. */
+/** A failed response. `error` is its body. */
 export interface Failure<Status extends number, Body> {
   readonly ok: false;
   readonly status: Status;
@@ -47,19 +50,19 @@ export interface Failure<Status extends number, Body> {
   readonly response: Response;
 }
 
-/** An event of a stream (`text/event-stream`). */
+/** An event of an event stream (`text/event-stream`). */
 export interface ServerSentEvent {
-  /** `message` where the server names none. */
+  /** `message` when the server sends no event name. */
   readonly event: string;
   readonly data: string;
-  /** Id of the last event that had one; send it as `Last-Event-ID` to continue. */
+  /** Last event id that the stream has sent; send it as `Last-Event-ID` to continue the stream. */
   readonly id: string;
 }
 
-/** A body that is sent as it is. */
+/** A request body that is sent unchanged. */
 export type RawBody = NonNullable<RequestInit['body']>;
 
-/** A failure as an error: {@link unwrap} throws it. */
+/** A failed response as an error, thrown by {@link unwrap}. */
 export class HttpError extends Error {
   override readonly name: string = 'HttpError';
   readonly status: number;
@@ -74,7 +77,10 @@ export class HttpError extends Error {
   }
 }
 
-/** A response that the interface does not document, such as the error page of a proxy. Its body is not read. */
+/**
+ * A response that the OpenAPI document does not describe, such as the error page of a proxy. Its body is not
+ * read.
+ */
 export class UnexpectedResponse extends Error {
   override readonly name: string = 'UnexpectedResponse';
   readonly response: Response;
@@ -85,16 +91,17 @@ export class UnexpectedResponse extends Error {
   }
 }
 
-/** Returns the data of a success. @throws HttpError for a failure */
+/** Returns the data of a successful result. @throws HttpError for a failure */
 export async function unwrap<R extends Success<number, unknown> | Failure<number, unknown>>(
   result: R | Promise<R>,
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
   const settled: Success<number, unknown> | Failure<number, unknown> = await result;
   if (!settled.ok) throw new HttpError(settled);
-  return settled.data as Extract<R, { readonly ok: true }>['data']; // `ok` tells the two apart
+  // `ok` says which of the two types the result has
+  return settled.data as Extract<R, { readonly ok: true }>['data'];
 }
 
-/** The events of a stream, as they arrive. Leaving the loop closes the connection. */
+/** Yields the events of a stream as they arrive. Leaving the loop closes the connection. */
 export async function* events(response: Response): AsyncGenerator<ServerSentEvent, void, undefined> {
   let [event, data, id] = ['', '', ''];
   for await (const line of linesOf(response)) {
@@ -113,56 +120,56 @@ export async function* events(response: Response): AsyncGenerator<ServerSentEven
   }
 }
 
-/** The values of a stream that has one JSON text a line. */
+/** Yields the values of a stream that has one JSON text per line. */
 export async function* jsonLines(response: Response): AsyncGenerator<unknown, void, undefined> {
   for await (const line of linesOf(response)) if (line.trim() !== '') yield JSON.parse(line);
 }
 
-/** Characters of one event or line. */
+/** Maximum length of one event or line, in characters. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 
 async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
   if (response.body === null) return;
   const reader = response.body.getReader();
-  const decoder = new TextDecoder(); // leaves out a byte order mark
+  const decoder = new TextDecoder(); // TextDecoderStream removes a byte order mark
   let rest = '';
   try {
     for (;;) {
       const { done, value } = await reader.read();
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
-      const isOpen = !done && rest.endsWith('\r'); // the line feed may follow
+      const isOpen = !done && rest.endsWith('\r'); // The line feed of a CRLF may be in the next chunk
       const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
-      rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns one at least
+      rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns at least one element
       yield* lines;
       if (done) return;
       if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line without end');
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // it may have failed already
+    await reader.cancel().catch(() => undefined); // The stream may have failed already
   }
 }
 
-/** An operation as the client knows it. */
+/** Description of an operation in the generated client. */
 export interface Operation {
   readonly method: string;
   readonly path: string;
-  /** Media type of the body. */
+  /** Media type of the request body. */
   readonly body?: string;
-  /** Lists that are sent as one text, with commas between their items. */
+  /** Names of list parameters that are sent as one comma-separated value. */
   readonly joined?: readonly string[];
-  /** Media types by status; an empty list is for no content. */
+  /** Response media types by status; an empty list means no content. */
   readonly responses: Readonly<Record<string, readonly string[]>>;
-  /** Names of schemes that are needed together; any one of the lists is enough. */
+  /** Security alternatives. All schemes of one list are needed together; any one list is enough. */
   readonly security?: readonly (readonly string[])[];
 }
 
-/** How a scheme sends its credential. */
+/** How a security scheme sends its credential. */
 export interface Scheme {
   readonly in: 'bearer' | 'basic' | 'header' | 'query' | 'cookie';
   readonly name?: string;
 }
 
-/** Values of a call, by their place. */
+/** Values of a call, by place. */
 interface Input {
   readonly params?: Readonly<Record<string, unknown>>;
   readonly query?: Readonly<Record<string, unknown>>;
@@ -172,7 +179,7 @@ interface Input {
   readonly form?: Readonly<Record<string, unknown>>;
 }
 
-/** A function for each operation. */
+/** Adds a function for each operation. */
 export function functionsOf(
   operations: Readonly<Record<string, Operation>>,
   schemes: Readonly<Record<string, Scheme>>,
@@ -205,7 +212,8 @@ async function send(
     else if (place === 'header') headers.set(name, text);
     else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
   }
-  if (cookies.length > 0) headers.set('Cookie', cookies.join('; ')); // browsers send their own instead
+  // Browsers ignore this field and send their own cookies
+  if (cookies.length > 0) headers.set('Cookie', cookies.join('; '));
   for (const [name, text] of Object.entries(own ?? {})) headers.set(name, text);
   const init: RequestInit & { duplex?: 'half' } = { method: operation.method, headers, redirect: 'manual' };
   if (signal !== undefined) init.signal = signal;
@@ -218,12 +226,17 @@ async function send(
   );
 }
 
-/** Fills in a path. @throws TypeError for a value that would name another path */
+/**
+ * Returns the path with its parameters filled in.
+ * @throws TypeError for a value that would change the path
+ */
 function pathOf(template: string, params: Readonly<Record<string, unknown>> = {}): string {
   return template.replace(/\{([^}]+)\}/g, (_, name: string) => {
     const text = textOf(params[name] ?? '');
     if (text === '' || text === '.' || text === '..')
-      throw new TypeError(`The path parameter "${name}" is "${text}", which would name another path`);
+      throw new TypeError(
+        `The path parameter "${name}" is "${text}", which would change the path: pass a value that is not empty, "." or ".."`,
+      );
     return encodeURIComponent(text);
   });
 }
@@ -237,7 +250,7 @@ function queryOf(values: Input['query'], joined: readonly string[] = []): string
   });
 }
 
-/** Values as texts: an item of a list each, or all of them in one. */
+/** Returns a parameter's values as texts: one for each list item, or all items joined into one. */
 function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || value === null) return [];
@@ -251,7 +264,7 @@ function textOf(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
 }
 
-/** The credentials of the first alternative that has all of them. */
+/** Returns the credentials of the first alternative for which all credentials are given. */
 async function credentialsOf(
   { security = [] }: Operation,
   auth: NonNullable<BaseOptions['auth']>,
@@ -280,13 +293,13 @@ function addBody(
 ): void {
   if (type === undefined || (body === undefined && form === undefined)) return;
   if (type === 'multipart/form-data') {
-    init.body = formOf(form, joined); // fetch adds the boundary to the content type
+    init.body = formOf(form, joined); // fetch() adds the boundary to the content type
     return;
   }
   headers.set('Content-Type', type);
   if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
   else if (isJson(type)) init.body = JSON.stringify(body);
-  else init.body = body as RawBody; // as the types of the client say
+  else init.body = body as RawBody; // The generated types guarantee this
   if (body instanceof ReadableStream) init.duplex = 'half';
 }
 
@@ -305,7 +318,8 @@ async function resultOf({ responses }: Operation, response: Response): Promise<u
   const ok = status < 400;
   const types = responses[status] ?? responses[`${Math.floor(status / 100)}XX`] ?? responses['default'];
   if (types === undefined) {
-    const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`; // browsers hide where to
+    // Browsers hide the target of a redirect
+    const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`;
     throw new UnexpectedResponse(response, `${what}, which is not documented`);
   }
   const data = await dataOf(response, types);
@@ -331,17 +345,17 @@ async function dataOf(response: Response, types: readonly string[]): Promise<unk
   }
 }
 
-/** Whether a media type holds JSON. */
+/** Whether a media type is JSON. */
 export function isJson(type: string): boolean {
   return /[/+]json$/.test(type);
 }
 
-/** Whether a media type holds one JSON text a line. */
+/** Whether a media type has one JSON text per line. */
 export function isJsonLines(type: string): boolean {
   return type === 'application/x-ndjson' || type === 'application/jsonl';
 }
 
-/** Whether a media type holds text. */
+/** Whether a media type is text. */
 export function isText(type: string): boolean {
   return type.startsWith('text/') || /[/+]xml$/.test(type);
 }

@@ -1,24 +1,27 @@
 /**
- * JSON Schema as TypeScript: one exported type for each named schema, the others written where they are used.
+ * Writes JSON Schemas as TypeScript: one exported type for each named schema; other schemas are written
+ * inline.
  *
- * A schema of requests leaves out read-only members, and takes undefined for optional ones. What a type cannot say, such as
- * bounds, patterns and formats, is left to the server.
+ * A schema for requests leaves out read-only members, and accepts undefined for optional ones. TypeScript
+ * cannot express bounds, patterns and formats: the server validates them.
  */
 import { list, record, text, unescaped } from '../docs/document.ts';
 import type { JsonObject } from '../docs/document.ts';
 
-/** Where a type is used. A named schema that responses have is written for responses. */
+/**
+ * Use of a type: for requests or responses. A named schema that any response uses is written for responses.
+ */
 type Place = 'request' | 'response';
 
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
 const INDENT = '  ';
 
-/** Writes the types of one document. `reserved` has the names that no schema gets. */
+/** Writes the types of one document. `reserved` has the names that no schema may get. */
 export class TypeWriter {
   readonly #schemas: JsonObject;
   readonly #names: ReadonlyMap<string, string>;
-  /** Named schemas that responses lead to. */
+  /** Named schemas that responses use, directly or through other schemas. */
   readonly #answered: ReadonlySet<string>;
 
   constructor(root: JsonObject, reserved: ReadonlySet<string>, responses: readonly unknown[]) {
@@ -27,14 +30,14 @@ export class TypeWriter {
     this.#answered = new Set(this.#reached(responses));
   }
 
-  /** Every named schema as a declaration. */
+  /** Returns a declaration for every named schema. */
   declarations(): string {
     return Object.entries(this.#schemas)
       .map(([name, schema]) => this.#declaration(name, record(schema)))
       .join('\n');
   }
 
-  /** A type as text. `indent` is that of the line it stands in. */
+  /** Returns a type as text. `indent` is the indentation of the line it stands in. */
   type(schema: unknown, place: Place, indent = ''): string {
     if (schema === undefined || schema === true) return 'unknown';
     if (schema === false) return 'never';
@@ -115,10 +118,11 @@ export class TypeWriter {
       this.member(name, member, { isRequired: required.has(name), place, indent }),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
-    return others.length === 0 ? object : `${object} & Record<string, unknown>`; // an index type would have to fit every member
+    // The type of an index signature must be compatible with every member
+    return others.length === 0 ? object : `${object} & Record<string, unknown>`;
   }
 
-  /** One member of an object as lines, with its description. */
+  /** Returns one member of an object as lines, with its description. */
   member(
     name: string,
     schema: unknown,
@@ -136,7 +140,7 @@ export class TypeWriter {
     return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
   }
 
-  /** Names of all schemas that values lead to. */
+  /** Names of all schemas that the values refer to, directly or indirectly. */
   #reached(values: readonly unknown[]): Iterable<string> {
     const found = new Set<string>();
     const visit = (value: unknown): void => {
@@ -154,12 +158,12 @@ export class TypeWriter {
   }
 }
 
-/** A member's name as it is written: in quotation marks where it is not an identifier. */
+/** Returns a member's name, quoted unless it is an identifier. */
 export function key(name: string): string {
   return IDENTIFIER.test(name) ? name : JSON.stringify(name);
 }
 
-/** A doc comment on lines of its own; nothing for no text. */
+/** Returns a doc comment on lines of its own; an empty text for no description. */
 export function comment(about: string | undefined, indent = ''): string {
   if (about === undefined || about.trim() === '') return '';
   const lines = about
@@ -170,7 +174,7 @@ export function comment(about: string | undefined, indent = ''): string {
   return `${indent}/**\n${lines.map((line) => `${indent} * ${line}`.trimEnd()).join('\n')}\n${indent} */\n`;
 }
 
-/** The types of a union, each once. */
+/** The types of a union, without duplicates. */
 export function union(types: readonly string[]): string {
   const distinct = [...new Set(types)];
   if (distinct.includes('unknown')) return 'unknown';
@@ -185,7 +189,10 @@ function nameIn(ref: string): string {
     .replaceAll('~0', '~');
 }
 
-/** An identifier for each schema: its own name, or one with `Schema` and a number behind it where that is taken. */
+/**
+ * Returns an identifier for each schema: its own name, or the name with `Schema` and a number added if it is
+ * taken.
+ */
 function namesOf(names: readonly string[], reserved: ReadonlySet<string>): ReadonlyMap<string, string> {
   const taken = new Set(reserved);
   const found = new Map<string, string>();
@@ -212,7 +219,7 @@ function bracketed(type: string): string {
   return /[|&]|^readonly /.test(type) && !isObject(type) ? `(${type})` : type;
 }
 
-/** Whether a type is one object written out, with nothing beside it. */
+/** Whether a type is a single inline object type. */
 function isObject(type: string): boolean {
   return type.startsWith('{') && type.endsWith('}') && !/^ *\} [&|]/m.test(type);
 }

@@ -56,7 +56,7 @@ function payload(body) {
   return data;
 }
 
-/** Sets the cookies of the form for this request. Returns a function that puts the cookies of before back. */
+/** Sets the cookies of the form for this request. Returns a function that restores the former cookies. */
 function lendCookies(cookies) {
   const pairs = document.cookie
     .split('; ')
@@ -92,7 +92,7 @@ async function showResponse(out, response, ms, signal) {
   if (isLive) holder.append(shown);
   const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
   size.textContent = ` · ${sizeText(bytes.size)}${isCut ? ', cut' : ''}`;
-  say(status.textContent); // the body is there to be read, not to be read out
+  say(status.textContent); // screen readers announce the status only, not the body
   if (bytes.size === 0) return;
   if (!isText) return holder.replaceChildren(...(await binary(bytes, type, response)));
   const text = await bytes.text();
@@ -111,7 +111,7 @@ function headerFields({ headers }) {
   return make('details', { class: 'heads' }, summary, make('dl', {}, ...rows));
 }
 
-/** Reads a body up to a limit, or until it is stopped. `onText` gets its chunks as text. */
+/** Reads a body up to a limit, or until the user stops it. Passes its chunks to `onText` as text. */
 async function readAll(response, onText, signal) {
   const chunks = [];
   let size = 0;
@@ -138,7 +138,7 @@ async function readAll(response, onText, signal) {
 
 const MOST_SHOWN = 256;
 
-/** An image, or the first bytes of a file; its name, type and size, and a link that saves it. */
+/** Shows an image, or the first bytes of a file, with its name, type and size, and a link that saves it. */
 async function binary(bytes, type, response) {
   const url = URL.createObjectURL(bytes);
   const name = fileName(response.headers.get('Content-Disposition') ?? '');
@@ -150,14 +150,14 @@ async function binary(bytes, type, response) {
   return [about, shown, make('div', { class: 'go' }, link)];
 }
 
-/** The name that a response gives its file (RFC 6266). */
+/** Returns the file name in a response's header fields (RFC 6266). */
 function fileName(disposition) {
   const [, encoded] = /filename\*=UTF-8''([^;]+)/i.exec(disposition) ?? [];
   const [, plain] = /filename="?([^";]+)/i.exec(disposition) ?? [];
   return encoded === undefined ? (plain ?? 'response') : decoded(encoded);
 }
 
-/** Bytes in rows of 8: place, hexadecimal, and ASCII. */
+/** Returns bytes in rows of 8: offset, hexadecimal, and ASCII. */
 async function firstBytes(bytes) {
   const first = new Uint8Array(await bytes.slice(0, MOST_SHOWN).arrayBuffer());
   const rows = Array.from({ length: Math.ceil(first.length / 8) }, (_, row) => {
@@ -177,7 +177,7 @@ function sizeText(bytes) {
 
 const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])/g;
 
-/** JSON as coloured elements, indented. Text that is not JSON comes as it is. */
+/** Returns JSON as coloured, indented elements. Text that is not JSON is returned unchanged. */
 function jsonNodes(text) {
   if (!isJsonText(text)) return [text];
   const nodes = [];

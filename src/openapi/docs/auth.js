@@ -14,7 +14,7 @@ function schemes() {
   return Object.fromEntries(found.map(([name, scheme]) => [name, resolved(scheme)]));
 }
 
-/** Whether it is the CSRF token, for which the page asks the server. */
+/** Whether a scheme is the CSRF token, which the page requests from the server. */
 const isCsrf = (scheme) =>
   scheme.type === 'apiKey' && scheme.in === 'header' && String(scheme.name).toLowerCase() === 'x-csrf-token';
 const isCookie = (scheme) => scheme.type === 'apiKey' && scheme.in === 'cookie';
@@ -100,7 +100,7 @@ function schemeFields([name, scheme]) {
   );
 }
 
-/** The credentials that the dialog has; fields without any are left out. */
+/** Returns the credentials entered in the dialog, without empty fields. */
 function givenProofs() {
   const given = Object.entries(schemes()).map(([name, scheme]) => {
     const value = byId(`:proof-${name}`)?.value ?? '';
@@ -118,7 +118,7 @@ function startAuth() {
   try {
     proofs = JSON.parse(stored('sessionStorage', KEPT) ?? '{}') ?? {};
   } catch {
-    /* another program has written it */
+    /* another program has written the stored value */
   }
   const dialog = byId(':auth');
   dialog.querySelector('form').addEventListener('submit', (event) => {
@@ -137,7 +137,7 @@ function startAuth() {
   showProofs();
 }
 
-/** The alternatives that an operation accepts, each a list of names with their schemes. */
+/** Returns the security alternatives of an operation, each a list of names with their schemes. */
 function alternativesOf(operation) {
   const known = schemes();
   return (operation.security ?? openApi.security ?? []).map((alternative) =>
@@ -155,7 +155,7 @@ function chosenProofs(operation) {
   );
 }
 
-/** The names of the schemes that are lacking, by alternative; empty when the operation can be called. */
+/** Returns the names of missing schemes by alternative; empty when the operation can be called. */
 function missingProofs(operation) {
   const alternatives = alternativesOf(operation);
   if (alternatives.some((one) => one.length === 0) || chosenProofs(operation).length > 0) return [];

@@ -6,7 +6,7 @@
 const CODE = 'svc-docs-code';
 const LANGUAGES = { curl: curlCode, fetch: fetchCode, Python: pythonCode, 'Generated client': clientCode };
 
-/** Fills the part for code, and returns a function that writes it anew. */
+/** Fills the section for code. Returns a function that updates the code. */
 function startCode(part, request) {
   const [select, code, button] = ['select', 'pre', '.button'].map((selector) => part.querySelector(selector));
   select.append(...Object.keys(LANGUAGES).map((name) => make('option', { value: name }, name)));
@@ -23,7 +23,7 @@ function startCode(part, request) {
   return show;
 }
 
-/** A header field with the token, which only a page of the application gets. */
+/** Returns a header field with the CSRF token, which only pages of the application get. */
 const headersOf = ({ headers, needsToken }) => [
   ...headers,
   ...(needsToken ? [['X-CSRF-Token', '<token of your session>']] : []),
@@ -32,7 +32,7 @@ const cookieOf = ({ cookies }) => cookies.map((pair) => pair.join('=')).join('; 
 
 // ── curl ──
 
-/** As a shell reads it. */
+/** Returns a text quoted for a shell. */
 const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
 
 const METHOD_FLAGS = { GET: '', HEAD: ' -I' };
@@ -54,7 +54,7 @@ function curlCode(request) {
 
 // ── JavaScript ──
 
-/** A value as it is written in JavaScript; files are a name. */
+/** Returns a value as JavaScript code; a file becomes the name of a variable. */
 function literalOf(value, indent = '') {
   if (value instanceof File) return 'file';
   if (typeof value !== 'object' || value === null) return textLiteral(value);
@@ -94,7 +94,7 @@ function bodyLiteral({ text, parts, type }) {
     : textLiteral(text);
 }
 
-/** The lines that make a form. */
+/** Returns the lines of code that build a form. */
 function formCode(body) {
   if (!body?.parts) return '';
   const lines = body.parts.map(
@@ -105,7 +105,7 @@ function formCode(body) {
 
 // ── the generated client ──
 
-/** Members of the input by place of the parameters. */
+/** Members of the client's input, by place of the parameters. */
 const MEMBERS = { path: 'params', query: 'query', header: 'headers', cookie: 'cookies' };
 
 function clientCode({ operation, inputs, body }) {

@@ -1,7 +1,9 @@
 /**
- * An OpenAPI 3.1 document as the page wants it: operations under their tags, with parameters merged and references followed.
+ * Converts an OpenAPI 3.1 document into the model of the docs page: operations under their tags, with merged
+ * parameters and resolved references.
  *
- * Any document will do, also one that somebody else has made: what is missing or of another type is passed over.
+ * Accepts any document, also one made by another tool: missing members and members of another type are
+ * ignored.
  */
 
 /** A JSON object. */
@@ -24,7 +26,7 @@ export interface Example {
   readonly value: unknown;
 }
 
-/** What a body or an answer holds in one media type. */
+/** Content of a body or response in one media type. */
 export interface MediaContent {
   readonly type: string;
   readonly schema: unknown;
@@ -40,7 +42,7 @@ export interface RequestBody {
   readonly contents: readonly MediaContent[];
 }
 
-/** One of the answers. */
+/** A response of an operation. */
 export interface DocumentedResponse {
   /** `200`, `4XX` or `default`. */
   readonly status: string;
@@ -49,18 +51,18 @@ export interface DocumentedResponse {
   readonly headers: readonly (readonly [name: string, description: string | undefined, schema: unknown])[];
 }
 
-/** A request that the application sends because of an operation. */
+/** A callback request that the application sends because of an operation. */
 export interface Callback {
   readonly name: string;
   readonly method: string;
-  /** Where its address comes from, such as `{$request.body#/url}`. */
+  /** Expression for the callback's URL, such as `{$request.body#/url}`. */
   readonly expression: string;
   readonly body: RequestBody | undefined;
 }
 
 /** One method of one path. */
 export interface Operation {
-  /** What links name it by; unique in the page. */
+  /** Id that links use; unique in the page. */
   readonly id: string;
   /** In lower case. */
   readonly method: string;
@@ -71,15 +73,15 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   readonly body: RequestBody | undefined;
   readonly responses: readonly DocumentedResponse[];
-  /** Requests that the application sends to an address of the client. */
+  /** Requests that the application sends to a URL of the client. */
   readonly callbacks: readonly Callback[];
-  /** Sent by the application, so that it cannot be tried. */
+  /** True for webhooks and callbacks: the application sends them, so the page cannot try them. */
   readonly isWebhook: boolean;
-  /** Alternatives, each of schemes with their scopes; none: open to everybody. */
+  /** Security alternatives, each with its schemes and scopes. Empty: no credentials are needed. */
   readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
 }
 
-/** Operations that belong together. */
+/** Operations of one tag. */
 export interface Section {
   readonly id: string;
   readonly name: string;
@@ -87,14 +89,14 @@ export interface Section {
   readonly operations: readonly Operation[];
 }
 
-/** A schema with a name. */
+/** A named schema. */
 export interface NamedSchema {
   readonly id: string;
   readonly name: string;
   readonly schema: unknown;
 }
 
-/** All that the page shows. */
+/** The model of the whole page. */
 export interface ReadDocument {
   readonly root: JsonObject;
   readonly title: string;
@@ -102,7 +104,7 @@ export interface ReadDocument {
   readonly summary: string | undefined;
   readonly description: string | undefined;
   readonly servers: readonly string[];
-  /** Links of the author: licence, contact, further documents. */
+  /** Links from the document: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
   readonly sections: readonly Section[];
   readonly schemas: ReadonlyMap<string, NamedSchema>;
@@ -120,10 +122,10 @@ const METHODS: ReadonlySet<string> = new Set([
   'patch',
   'trace',
 ]);
-/** References to references end somewhere. */
+/** Maximum number of references followed in a row. */
 const MOST_HOPS = 16;
 
-/** Reads a document. Throws for none. */
+/** Reads a document. Never throws. */
 export function readDocument(document: object): ReadDocument {
   const root = document as JsonObject;
   const info = record(root['info']);
@@ -146,22 +148,22 @@ export function readDocument(document: object): ReadDocument {
   };
 }
 
-/** A JSON object; what is none is an empty one. */
+/** Returns a JSON object, or an empty object for any other value. */
 export function record(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
-/** A JSON array; what is none is an empty one. */
+/** Returns a JSON array, or an empty array for any other value. */
 export function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Text that is not empty. */
+/** Returns a text that is not empty, or undefined. */
 export function text(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** What a value is, or what its `$ref` leads to within the document. */
+/** Returns a value, with a `$ref` within the document resolved. */
 export function resolve(root: JsonObject, value: unknown): JsonObject {
   let found = record(value);
   for (let hops = 0; hops < MOST_HOPS; hops++) {
@@ -172,7 +174,7 @@ export function resolve(root: JsonObject, value: unknown): JsonObject {
   return {};
 }
 
-/** The member of the document that a reference names (RFC 6901). */
+/** Returns the member of the document that a reference names (RFC 6901). */
 function target(root: JsonObject, ref: string): unknown {
   if (!ref.startsWith('#/')) return undefined;
   let found: unknown = root;
@@ -184,7 +186,7 @@ function target(root: JsonObject, ref: string): unknown {
   return found;
 }
 
-/** Percent signs decoded, where that can be. */
+/** Returns the text with percent-encoding decoded, or unchanged if the encoding is invalid. */
 export function unescaped(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -193,9 +195,11 @@ export function unescaped(part: string): string {
   }
 }
 
-/** Gives out ids: each once, none with a space, which HTML forbids, and none that begins with a colon: those are the script's. */
+/**
+ * Returns unique ids without spaces, which HTML forbids. None starts with a colon: the script uses such ids.
+ */
 class Ids {
-  /** The page's own. */
+  /** Ids of the page itself. */
   readonly #taken = new Set([
     '',
     'authorize',
@@ -220,7 +224,10 @@ class Ids {
   }
 }
 
-/** Tags in the order in which the document lists them, others as they are met; operations without one come first. */
+/**
+ * Returns operations by tag, in the order of the document's tag list, then by first use. Untagged operations
+ * come first.
+ */
 function sectionsOf(root: JsonObject, ids: Ids): Section[] {
   const described = new Map(
     list(root['tags']).map((tag) => [text(record(tag)['name']) ?? '', text(record(tag)['description'])]),
@@ -249,7 +256,7 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
     }));
 }
 
-/** Webhooks in a section of their own; undefined without any. */
+/** Returns the webhooks as a section, or undefined if there are none. */
 function webhooksOf(root: JsonObject, ids: Ids): Section | undefined {
   const operations = Object.entries(record(root['webhooks'])).flatMap(([path, entry]) => {
     const item = resolve(root, entry);
@@ -262,7 +269,7 @@ function webhooksOf(root: JsonObject, ids: Ids): Section | undefined {
     : { id: ids.of('webhooks'), name: 'Webhooks', description: undefined, operations };
 }
 
-/** The methods that a path item describes. */
+/** Returns the operations of a path item. */
 function methodsIn(item: JsonObject): string[] {
   return Object.keys(item).filter(
     (method) => METHODS.has(method) && typeof item[method] === 'object' && item[method] !== null,
@@ -299,7 +306,8 @@ function operationOf(
     id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
     method,
     path,
-    summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary, // that says nothing new
+    // Such a summary repeats the method and path
+    summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary,
     description: text(declared['description']) ?? text(item['description']),
     isDeprecated: declared['deprecated'] === true,
     parameters: parametersOf(root, [...list(item['parameters']), ...list(declared['parameters'])]),
@@ -317,7 +325,7 @@ function operationOf(
   };
 }
 
-/** Of one name in one place, the last counts: those of an operation stand behind those of its path. */
+/** Merges parameters. The last one of a name and place wins, so the operation's replace those of its path. */
 function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter[] {
   const byName = new Map<string, Parameter>();
   for (const entry of declared) {
@@ -375,7 +383,7 @@ function contentsOf(content: unknown): MediaContent[] {
   }));
 }
 
-/** One example, or several with names. */
+/** Returns one example, or several named ones. */
 function examplesOf(owner: JsonObject): readonly Example[] {
   if (owner['example'] !== undefined) return [{ name: undefined, value: owner['example'] }];
   return Object.entries(record(owner['examples'])).flatMap(([name, example]) => {
@@ -384,7 +392,9 @@ function examplesOf(owner: JsonObject): readonly Example[] {
   });
 }
 
-/** Only what leads to a page: a `javascript:` address in somebody's document stays text. */
+/**
+ * Returns a URL that leads to a page. Others, such as `javascript:` URLs in a foreign document, stay text.
+ */
 function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
   const [contact, license, external] = [
     record(info['contact']),

@@ -1,17 +1,18 @@
 /**
- * Descriptions in Markdown -> HTML: paragraphs, headings, lists, tables, quotes, code, emphasis and links (CommonMark and tables
- * of GitHub, without HTML). Text that is none of these stays text.
+ * Converts descriptions from Markdown to HTML: paragraphs, headings, lists, tables, quotes, code, emphasis
+ * and links. The dialect is CommonMark with GitHub's tables, without HTML. All other text stays text.
  *
- *   lines -> blocks, a block within another to a depth of 6 -> inline text, where each search ends after 2,000 characters
+ *   lines -> blocks, nested to a depth of 6 -> inline text, where each search ends after 2,000 characters
  *
- * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links, and images are links to them.
+ * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links. Images become links to
+ * the image.
  */
 import { NOTHING, html, joined } from './markup.ts';
 import type { Content, Markup } from './markup.ts';
 
 const MOST_CHARACTERS = 50_000;
 const MOST_DEPTH = 6;
-/** Characters between the two ends of an emphasis, a code span or a link. */
+/** Maximum number of characters between the two ends of an emphasis, code span or link. */
 const MOST_SPAN = 2_000;
 
 const BLANK = /^\s*$/;
@@ -22,7 +23,7 @@ const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?=\S)/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-/** A description as blocks. Nothing for no text. */
+/** Returns a description as blocks, or an empty result for an empty text. */
 export function prose(text: string | undefined): Markup {
   if (text === undefined || text.trim() === '') return NOTHING;
   return blocks(
@@ -34,7 +35,7 @@ export function prose(text: string | undefined): Markup {
   );
 }
 
-/** A description in one line: emphasis, code and links. */
+/** Returns a description as one line: emphasis, code and links only. */
 export function inline(text: string): Markup {
   return spans(text.slice(0, MOST_CHARACTERS), 0);
 }
@@ -51,14 +52,15 @@ function blocks(lines: readonly string[], depth: number): Markup {
   return joined(found, '');
 }
 
-/** The block that begins in a line, and the line behind it. */
+/** Returns the block that starts at a line, and the index of the line after it. */
 function blockAt(lines: readonly string[], at: number, depth: number): readonly [Markup, next: number] {
   const line = lines[at]!;
   if (BLANK.test(line)) return [NOTHING, at + 1];
   const fence = FENCE.exec(line)?.[1];
   if (fence !== undefined) return fenced(lines, at, fence);
   const heading = HEADING.exec(line)?.[1];
-  if (heading !== undefined) return [html`<p><b>${inline(heading)}</b></p>`, at + 1]; // the outline is the page's own
+  // Headings become smaller ones: the page has an outline of its own
+  if (heading !== undefined) return [html`<p><b>${inline(heading)}</b></p>`, at + 1];
   if (RULE.test(line)) return [html`<hr>`, at + 1];
   if (isTable(lines, at)) return table(lines, at);
   if (depth < MOST_DEPTH && QUOTE.test(line)) {
@@ -131,7 +133,7 @@ function listAt(lines: readonly string[], at: number, depth: number): readonly [
   return [first === 1 ? html`<ol>${items}</ol>` : html`<ol start="${first}">${items}</ol>`, next];
 }
 
-/** Whether a line belongs to the item that begins before it: indented, or a paragraph that goes on. */
+/** Whether a line belongs to the list item before it: it is indented, or continues its paragraph. */
 function isWithin(lines: readonly string[], at: number, line: string, indent: number): boolean {
   if (BLANK.test(line)) {
     const after = lines.slice(at, at + 3).find((each) => !BLANK.test(each)) ?? '';
@@ -140,7 +142,7 @@ function isWithin(lines: readonly string[], at: number, line: string, indent: nu
   return indentOf(line) >= Math.min(indent, 2) || !startsBlock(lines, at, line);
 }
 
-/** One paragraph needs no element of its own. */
+/** A single paragraph needs no element of its own. */
 function itemOf(lines: readonly string[], depth: number): Markup {
   const end = endOf(lines, 0, (line, index) => index === 0 || !startsBlock(lines, index, line));
   return html`${inline(
@@ -183,13 +185,13 @@ function table(lines: readonly string[], at: number): readonly [Markup, number] 
   return [html`<div class="g" tabindex="0"><table><thead><tr>${names}<tbody>${rows}</table></div>`, end];
 }
 
-/** The alignment of a column as an attribute. */
+/** Returns the alignment of a column as an attribute. */
 function classOf(rule: string): Markup | undefined {
   if (!rule.endsWith(':')) return undefined;
   return rule.startsWith(':') ? html` class="ac"` : html` class="ar"`;
 }
 
-/** The cells of a row; a bar behind a backslash is text. */
+/** Returns the cells of a row. A bar after a backslash is text. */
 function cellsOf(line: string): string[] {
   const inner = line.trim().replace(/^\|/, '').replace(/\|$/, '');
   return inner.split(/(?<!\\)\|/, 50).map((cell) => cell.trim().replaceAll('\\|', '|'));
@@ -225,13 +227,16 @@ function spans(text: string, depth: number): Markup {
   return joined([...found, text.slice(plain)], '');
 }
 
-/** Where the next sign stands that may begin something. */
+/** Returns the position of the next character that may start an inline element. */
 function next(text: string, from: number): number {
   SPECIAL.lastIndex = from;
   return SPECIAL.exec(text)?.index ?? text.length;
 }
 
-/** The span that begins at a sign, and the place behind it; undefined where the sign is text. */
+/**
+ * Returns the inline element that starts at a character, and the position after it; undefined if the
+ * character is plain text.
+ */
 function spanAt(text: string, at: number, depth: number): readonly [Content, end: number] | undefined {
   switch (text[at]) {
     case '\\':
@@ -328,7 +333,10 @@ function anchor(url: string, label: Content): Markup {
   return html`<a href="${url}" rel="noopener noreferrer">${label}</a>`;
 }
 
-/** An address that may become a link; undefined for one with another scheme, or with signs that browsers leave out. */
+/**
+ * Returns an address that may become a link. Undefined for other schemes, and for characters that browsers
+ * strip from URLs.
+ */
 function safeAddress(given: string): string | undefined {
   const url = given.replace(/\\([!-/:-@[-`{-~])/g, '$1');
   if (url === '' || /[\s\\\p{Cc}]/u.test(url)) return undefined;

@@ -1,15 +1,16 @@
 /**
- * HTML out of templates: whatever is put into one is escaped, unless a template has made it.
+ * HTML templates: every value in a template is escaped, unless it is the result of a template.
  *
- *   html`<p title="${title}">${text}</p>`      text, numbers, lists, markup; nothing for undefined and false
+ *   html`<p title="${title}">${text}</p>`      accepts text, numbers, lists and markup; undefined and false give nothing
  *
- * Attributes stand between double quotes, always: then five characters are all that can end a text or an attribute.
+ * Attribute values must stand in double quotes: then escaping five characters is sufficient for texts and
+ * attributes.
  */
 
-/** What may stand in a template. */
+/** Values that a template accepts. */
 export type Content = string | number | Markup | false | undefined | readonly Content[];
 
-/** HTML that is safe as it is. */
+/** HTML that is already safe. */
 export class Markup {
   readonly text: string;
 
@@ -18,22 +19,22 @@ export class Markup {
   }
 }
 
-/** Nothing. */
+/** Markup without content. */
 export const NOTHING: Markup = new Markup('');
 
-/** HTML with its values escaped. */
+/** Returns HTML with its values escaped. */
 export function html(parts: TemplateStringsArray, ...values: readonly Content[]): Markup {
   let text = parts[0]!;
   for (let index = 0; index < values.length; index++) text += textOf(values[index]) + parts[index + 1]!;
   return new Markup(text);
 }
 
-/** Markup of several parts, something between them. */
+/** Joins several values with a separator. */
 export function joined(parts: readonly Content[], between: Content): Markup {
   return new Markup(parts.map(textOf).join(textOf(between)));
 }
 
-/** Text as it stands in content, and in attributes between quotes. */
+/** Escapes a text for element content and quoted attributes. */
 export function escape(text: string): string {
   return SPECIAL.test(text) ? text.replace(EACH_SPECIAL, (character) => ESCAPES[character]!) : text;
 }

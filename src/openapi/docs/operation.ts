@@ -1,5 +1,6 @@
 /**
- * One operation -> HTML: what it is for, what it needs, what it takes, what it returns. Read without JavaScript, tried with it.
+ * Writes one operation as HTML: purpose, security, inputs and responses. Readable without JavaScript; the
+ * script adds a form for calls.
  */
 import { http } from '../../base/node-http.ts';
 import { inline, prose } from './markdown.ts';
@@ -18,19 +19,22 @@ import type {
 import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
-/** Where parameters stand, in the order in which a request has them. */
+/** Places of parameters, in the order in which a request has them. */
 const PLACES: readonly (readonly [place: string, title: string])[] = [
   ['path', 'Path parameters'],
   ['query', 'Query parameters'],
   ['header', 'Headers'],
   ['cookie', 'Cookies'],
 ];
-/** Characters of an example that is shown. */
+/** Maximum number of characters of a shown example. */
 const MOST_CHARACTERS = 20_000;
 /** Examples of one content. */
 const MOST_EXAMPLES = 10;
 
-/** An operation, folded. What stands in it has its id, so that browsers unfold it for a link. */
+/**
+ * Writes an operation as a closed `<details>`. Its content has the operation's id, so that browsers open it
+ * for a link.
+ */
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
   const { callbacks, isWebhook } = operation;
@@ -38,10 +42,10 @@ export function operationMarkup(operation: Operation, schemas: SchemaWriter): Ma
 `;
 }
 
-/** A padlock, with its meaning for screen readers. */
+/** A padlock icon, with a label for screen readers. */
 const LOCK: Markup = html`<span class="l" title="Requires authorization"><span class="v">requires authorization</span></span>`;
 
-/** The parameters of a path stand out. */
+/** Writes a path with its parameters highlighted. */
 export function pathMarkup(path: string): Markup {
   return joined(
     path.split(/(\{[^}]*\})/).map((part, index) => (index % 2 === 0 ? part : html`<i>${part}</i>`)),
@@ -49,7 +53,7 @@ export function pathMarkup(path: string): Markup {
   );
 }
 
-/** Whether every alternative asks for credentials. */
+/** Whether every security alternative needs credentials. */
 function isProtected({ security }: Operation): boolean {
   return security.length > 0 && security.every((alternative) => alternative.length > 0);
 }
@@ -95,7 +99,7 @@ function bodyMarkup({ isRequired, description, contents }: RequestBody, schemas:
   return html`<h4>Request body${isRequired && html` <em>required</em>`}</h4>${prose(description)}${contentsMarkup(contents, schemas, true)}`;
 }
 
-/** Successes one by one, and together those errors that look alike. */
+/** Writes each success on its own, and groups errors with equal content. */
 function responsesMarkup(responses: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
   const groups = new Map<string, DocumentedResponse[]>();
   for (const response of responses) {
@@ -134,7 +138,7 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
   return html`<p class="k">Headers</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
 }
 
-/** Successes are unfolded; of others the type is a link. */
+/** Successes are open; other responses only link to their type. */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;
   const isGood = /^2/.test(status);
@@ -146,7 +150,7 @@ function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Ma
     : html`<details class="r"><summary>${head}</summary>${inner}</details>`;
 }
 
-/** Media types that hold the same share what is said of it. */
+/** Media types with the same schema share one description of it. */
 function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
   const groups = new Map<string, MediaContent[]>();
   for (const content of contents) {

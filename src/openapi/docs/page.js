@@ -43,7 +43,7 @@ function stored(kind, key, value) {
     if (value === null) storage.removeItem(key);
     else storage.setItem(key, value);
   } catch {
-    /* then it is not remembered */
+    /* the value is not stored then */
   }
   return null;
 }
@@ -128,7 +128,7 @@ function startContents() {
   });
 }
 
-/** The group of the contents that stands for a section of the page. */
+/** Returns the group in the contents that belongs to a section of the page. */
 function contentsOf(section) {
   const heading = section.querySelector('h2').textContent;
   const items = all('.op,.sc', section).map((op) => {
@@ -225,18 +225,18 @@ function startSearch() {
     event.preventDefault();
     input.focus();
   });
-  if (input.value !== '') search(); // the browser has kept it
+  if (input.value !== '') search(); // the browser restored the text of the search
 }
 
 // ── links ──
 
-/** The element that the address names, encoded or as it is. */
+/** Returns the element whose id is the fragment of the page's address, decoded or not. */
 function linked() {
   const hash = location.hash.slice(1);
   return byId(decoded(hash)) ?? byId(hash);
 }
 
-/** Unfolds what the address names, and marks it in the contents. */
+/** Opens the element that the page's address names, and marks it in the contents. */
 function follow(isFocused) {
   const target = linked();
   for (const { link, op } of entries) {
@@ -264,7 +264,7 @@ function addPeeks(within, seen) {
     const written = byId(id);
     const host = link.closest('li,p');
     if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
-    if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k')) continue; // they stand there
+    if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k')) continue; // the members are already shown there
     const label = `Members of ${link.textContent}`;
     const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
     const button = make('button', { ...given, title: 'Show its members here' }, '+');
@@ -311,7 +311,7 @@ function startFolds() {
   addEventListener('hashchange', () => follow(true));
   document.addEventListener('click', ({ target }) => {
     const link = /** @type {Element} */ (target).closest('a[href^="#"]');
-    if (link?.getAttribute('href') === location.hash) follow(true); // the address does not change
+    if (link?.getAttribute('href') === location.hash) follow(true); // the address does not change, so there is no hashchange event
   });
   for (const fold of all('.op[open],.sc[open]')) unfolded(fold);
   follow(false);

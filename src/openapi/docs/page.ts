@@ -1,11 +1,12 @@
 /**
- * `/docs`: an OpenAPI document as one page of HTML, with its style and its script in it. Nothing comes from elsewhere, and
- * nothing of it needs JavaScript to be read; the script adds search, calls, copies and colours.
+ * `/docs`: an OpenAPI document as one HTML page that contains its style and script. It loads nothing from
+ * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
- *   document -> readDocument() -> Markup -> text around two places for the nonce -> codings, made once
+ *   document -> readDocument() -> Markup -> text with two places for the nonce -> content codings, made once
  *
- * Nobody's text is trusted: what a document says is escaped, and the policy lets nothing run but what carries the nonce of
- * this one answer. The script builds elements, never HTML (`trusted-types 'none'`), and talks to this origin alone.
+ * No text of the document is trusted: it is escaped, and the policy only runs elements that carry the
+ * response's nonce. The script builds elements, never HTML (`trusted-types 'none'`), and only connects to its
+ * own origin.
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
@@ -22,7 +23,7 @@ import type { Content, Markup } from './markup.ts';
 import type { HttpRequest, Middleware, Next } from '../../http/contracts.ts';
 import type { ContentCoding } from '../../http/content-codings.ts';
 
-/** `blob:` is for pictures that an operation answers with, `data:` for the page's icon. */
+/** `blob:` is for images in responses, `data:` for the page's icon. */
 const POLICY = new ContentSecurityPolicy({
   defaultSrc: "'none'",
   scriptSrc: "'none'",
@@ -46,10 +47,13 @@ const FIELDS: Readonly<Record<string, string>> = {
   'Cross-Origin-Resource-Policy': 'same-origin',
 };
 
-/** Where a page tells its script a CSRF token: in the answer to HEAD, which other sites can neither read nor keep. */
+/**
+ * Field in the response to HEAD that gives the page's script a CSRF token. Other sites can neither read nor
+ * store it.
+ */
 const TOKEN_FIELD = 'X-CSRF-Token';
 
-/** A page of one document. */
+/** The docs page of one document. */
 export class DocsPage {
   readonly #document: () => object;
   readonly #documentUrl: string;
@@ -57,8 +61,9 @@ export class DocsPage {
   #page: CodedPage | undefined;
 
   /**
-   * The document is asked for when the page is first looked at. `documentUrl` is where browsers find it, relative to the page;
-   * default `openapi.json`. `protection` returns the layers that give a CSRF token where the application has none for all routes.
+   * Calls `document` at the first visit. `documentUrl` is the document's URL relative to the page; default
+   * `openapi.json`. `protection` returns the layers that give a CSRF token when no application-wide layer
+   * does.
    */
   constructor(
     document: () => object,
@@ -70,7 +75,10 @@ export class DocsPage {
     this.#protection = protection;
   }
 
-  /** Answers GET with the page, HEAD with its fields and a CSRF token where the application has such. */
+  /**
+   * Answers GET with the page. Answers HEAD with the header fields, and a CSRF token if the application has
+   * one.
+   */
   async respond(req: HttpRequest): Promise<HttpResponse> {
     const nonce = cspNonce(req);
     const response = new HttpResponse(null, {
@@ -86,21 +94,23 @@ export class DocsPage {
   }
 }
 
-/** The response to HEAD, without content. */
+/** Returns the response to HEAD, without content. */
 function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  response.body = []; // content of unknown length: the page is not written for HEAD
+  response.body = []; // A stream of unknown length: the page is not rendered for HEAD
   response.headers.vary('Accept-Encoding');
   const coding = negotiateEncoding(req.headers['accept-encoding'], CODINGS);
   if (coding !== undefined) response.headers.set('Content-Encoding', coding);
   return response;
 }
 
-/** From so many rows on a browser lays out only the rows in view. A picture of a page with fewer rows has them all. */
+/**
+ * From this number of rows on, browsers lay out only the visible rows. Below it, screenshots show all rows.
+ */
 const MANY_ROWS = 100;
 
-/** The page in three parts; between them the nonce stands. @internal */
+/** Renders the page as three parts. The nonce stands between them. @internal */
 export function pageParts(document: ReadDocument, documentUrl: string): readonly string[] {
   const slots = slotsOf(document, documentUrl);
   return PAGE.split('{{nonce}}').map((part) =>
@@ -108,7 +118,7 @@ export function pageParts(document: ReadDocument, documentUrl: string): readonly
   );
 }
 
-/** Values of the slots of page.html. */
+/** Values of the slots in page.html. */
 function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<string, Content>> {
   const { title, sections, schemas, operationCount, hasSecurity } = document;
   const writer = new SchemaWriter(document);
@@ -163,30 +173,30 @@ function schemasMarkup(schemas: readonly NamedSchema[], writer: SchemaWriter): M
 }
 
 /*
- * The page on the wire: the same bytes around a nonce that is another one each time, compressed for each answer.
+ * Bytes of the page. Each response has another nonce between the same parts, and is compressed anew.
  *
- * Kept bytes cannot be shared, then; they need not be. Of 500 operations the page has 1.3 MB, of which br makes 37 kB in 5 ms,
- * in another thread, and a page of the common size takes 1 ms. Hashes in place of the nonce would
- * save that, and a policy that names the page's content would have to be made anew by whoever adds to it.
+ * Compressed bytes cannot be cached, because the nonce changes. For 500 operations, br compresses 1.3 MB to
+ * 37 kB in 5 ms, in another thread; a page of the usual size takes 1 ms. Hashes instead of the nonce would
+ * save that time. But middleware that adds elements to the page would then have to update the policy.
  */
 
 const CODERS = codersOf({ zstd: 3, br: 5, gzip: 9 });
-/** The best first: of this page zstd makes more bytes in more time. */
+/** Best coding first: for this page zstd gives more bytes and takes longer than br. */
 const CODINGS = ['br', 'gzip'] as const;
-/** Answers that are compressed at a time; further ones go out as they are. */
+/** Maximum number of concurrent compressions; further responses are sent uncompressed. */
 const MOST_AT_A_TIME = 32;
 
-/** A page with places for a nonce. */
+/** The parts of a page, with a nonce between them. */
 export class CodedPage {
   readonly #parts: readonly Buffer[];
   #underWay = 0;
 
-  /** The nonce stands between the parts. */
+  /** Returns the page with the nonce between its parts. */
   constructor(parts: readonly string[]) {
     this.#parts = parts.map((part) => Buffer.from(part));
   }
 
-  /** Gives an answer its body, in the coding that its client likes best. */
+  /** Sets the response's body, in the coding that the client prefers. */
   async write(response: HttpResponse, accepted: string | undefined, nonce: string): Promise<HttpResponse> {
     const bytes = this.#with(nonce);
     const coding = negotiateEncoding(accepted, CODINGS);

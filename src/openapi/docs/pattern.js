@@ -30,7 +30,7 @@ function patternText(source, minLength, isFit) {
       if (found !== undefined) return found;
     }
   } catch {
-    /* a back reference, or no pattern at all */
+    /* a back reference, or an invalid pattern */
   }
   return undefined;
 }

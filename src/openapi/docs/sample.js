@@ -5,7 +5,7 @@
 let openApi;
 let loading;
 
-/** Asks for the document once, when the first operation is unfolded. */
+/** Requests the document once, when the first operation is opened. */
 function loadDocument() {
   return (loading ??= fetchDocument());
 }
@@ -39,7 +39,7 @@ function resolved(value) {
   return value && typeof value === 'object' && !value.$ref ? value : {};
 }
 
-/** A text with its percent signs decoded, where that can be. */
+/** Returns a text with percent-encoding decoded, or unchanged if the encoding is invalid. */
 function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -55,7 +55,7 @@ function typeName(schema) {
   return schema.items || schema.prefixItems ? 'array' : 'string';
 }
 
-/** Whether it stands for bytes rather than text. */
+/** Whether a schema describes bytes rather than text. */
 function isFile({ format, contentMediaType, contentEncoding }) {
   if (format === 'binary') return true;
   if (!contentMediaType || contentEncoding) return false;
@@ -165,7 +165,7 @@ function items({ prefixItems, items: item, minItems = 0, maxItems = Infinity, un
   );
 }
 
-/** A further value for a list that has none twice. */
+/** Returns another value for a list whose items must be unique. */
 function another(schema, index, seen) {
   if (schema.enum) return schema.enum[index % schema.enum.length];
   const type = typeName(schema);
@@ -256,6 +256,6 @@ function matches(pattern, text) {
   try {
     return new RegExp(pattern, 'u').test(text);
   } catch {
-    return true; // no pattern: it refuses nothing
+    return true; // an invalid pattern refuses nothing
   }
 }

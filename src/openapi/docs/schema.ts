@@ -1,10 +1,11 @@
 /**
- * Schemas (JSON Schema 2020-12, as OpenAPI 3.1 has it) -> HTML: a type in words, constraints in a line, members in a list.
+ * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML: the type in words, constraints in a line,
+ * members in a list.
  *
  *   Note | null      1-500 characters · pattern \S · example "Buy milk"
  *
- * A schema with a name is written once, in a section of its own; others link to it. Nothing here follows a reference twice,
- * so that a schema may hold itself.
+ * A named schema is written once, in a section of its own; other places link to it. No reference is followed
+ * twice, so schemas may be recursive.
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
@@ -12,13 +13,13 @@ import { list, record, resolve, text, unescaped } from './document.ts';
 import type { JsonObject, NamedSchema, ReadDocument } from './document.ts';
 import type { Content, Markup } from './markup.ts';
 
-/** Members of members of members: deeper ones are named by their type alone. */
+/** Maximum nesting of member lists; deeper members only show their type. */
 const MOST_DEPTH = 6;
-/** Of an enumeration. */
+/** Maximum number of shown values of an enumeration. */
 const MOST_VALUES = 40;
-/** Characters of an example or default in a line. */
+/** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
-/** Keywords of schemas within schemas. */
+/** Keywords that contain schemas. */
 const HOLDERS = [
   'properties',
   'items',
@@ -31,29 +32,29 @@ const HOLDERS = [
 ];
 const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
 
-/** Writes the schemas of a document. */
+/** Writes the schemas of a document as HTML. */
 export class SchemaWriter {
   readonly #document: ReadDocument;
-  /** Operations share schemas: the members of each are written once. */
+  /** Member lists by schema: operations share schemas, so each list is written once. */
   readonly #written = new Map<JsonObject, Markup>();
 
   constructor(document: ReadDocument) {
     this.#document = document;
   }
 
-  /** The type in words, with links to schemas that have names. */
+  /** Returns the type in words, with links to named schemas. */
   type(schema: unknown): Markup {
     return this.#type(schema, 0);
   }
 
-  /** All constraints, the default and the example, in a line; nothing where there are none. */
+  /** Returns all constraints, the default and the example as a line; empty if there are none. */
   facts(schema: unknown, examples: readonly unknown[] = []): Markup {
     return factsOf(schema, examples);
   }
 
   /**
-   * The members of a schema, of the items of a list, or of what a reference to either means. Nothing where it has none.
-   * `fieldTypes` has the media types of the fields of a form.
+   * Returns the members of a schema, of its items, or of the schema that it refers to; empty if it has no
+   * members. `fieldTypes` has the media types of a form's fields.
    */
   members(schema: unknown, fieldTypes: ReadonlyMap<string, string> = new Map()): Markup {
     const followed = this.#followed(schema);
@@ -62,7 +63,7 @@ export class SchemaWriter {
       : this.#writeMembers(record(followed), 0, fieldTypes);
   }
 
-  /** A schema with a name, whole. */
+  /** Returns a named schema with all its details. */
   named({ schema }: NamedSchema): Markup {
     const { description } = record(schema);
     const members = this.#members(schema, 0);
@@ -105,7 +106,7 @@ export class SchemaWriter {
     return this.#single(text(type) ?? impliedType(given), given, depth);
   }
 
-  /** `null` comes last, and nothing twice. */
+  /** `null` comes last; duplicates are removed. */
   #alternatives(variants: readonly unknown[], depth: number): Markup {
     const types = new Map(
       variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]),
@@ -152,7 +153,7 @@ export class SchemaWriter {
 
   // -- members --
 
-  /** What a type is a list of, or refers to: one step of each, and no more. */
+  /** Returns the item type of a list, or the target of a reference. Each is followed once. */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
     const outer = record(schema)['$ref'] === undefined ? schema : resolve(root, schema);
@@ -205,7 +206,7 @@ export class SchemaWriter {
     return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
   }
 
-  /** Variants that are written out; references are in the type already. */
+  /** Inline alternatives; references already stand in the type. */
   #variants(given: JsonObject, depth: number): Markup {
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
       this.#members(variant, depth + 1),
@@ -227,7 +228,7 @@ export class SchemaWriter {
     return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
   }
 
-  /** The members of what a list or a map holds, where that is written out. */
+  /** The members of the items of a list or map, when they are defined inline. */
   #inner(given: JsonObject, depth: number): Markup {
     const items = this.#members(given['items'], depth + 1);
     if (items !== NOTHING) return items;
@@ -237,13 +238,13 @@ export class SchemaWriter {
   }
 }
 
-/** JSON, cut where it is long. */
+/** Returns a value as JSON, shortened if it is long. */
 function literal(value: unknown): Markup {
   const json = JSON.stringify(value) ?? 'undefined';
   return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
 }
 
-/** Whether it stands for bytes rather than text. */
+/** Whether a schema describes bytes rather than text. */
 export function isFile(schema: unknown): boolean {
   const { format, contentMediaType, contentEncoding } = record(schema);
   return (
@@ -260,14 +261,14 @@ function isPlainObject(schema: unknown): boolean {
   return type === 'object' && oneOf === undefined && anyOf === undefined;
 }
 
-/** A schema without `type` says by its keywords what it is about. */
+/** Returns the type of a schema. Without `type`, its keywords imply the type. */
 function impliedType(given: JsonObject): string {
   if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
   if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';
   return isFile(given) ? 'string' : 'any';
 }
 
-/** Formats whose name says more than the pattern and the length that go with them. */
+/** Formats whose name says more than the pattern and length beside it. */
 const NAMED_FORMATS: ReadonlySet<unknown> = new Set([
   'date',
   'date-time',
@@ -280,7 +281,7 @@ const NAMED_FORMATS: ReadonlySet<unknown> = new Set([
   'uuid',
 ]);
 
-/** Facts in a line, and in another one those of the items of a list. */
+/** Returns constraints of a schema as a line, and those of its items as another line. */
 function factsOf(schema: unknown, examples: readonly unknown[], mediaType?: string): Markup {
   const { type, items } = record(schema);
   const own = factList(schema, examples, mediaType);
@@ -313,7 +314,7 @@ function factList(schema: unknown, examples: readonly unknown[], mediaType?: str
   return facts.filter((fact) => fact !== false);
 }
 
-/** What is counted or measured, and by which words. */
+/** Names of limits, and the words for their units. */
 const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
   ['minLength', 'maxLength', 'character', 'characters'],
   ['minItems', 'maxItems', 'item', 'items'],
@@ -338,7 +339,7 @@ function rangesOf(given: JsonObject): Content[] {
   });
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
-  ); // any integer has those
+  ); // Every safe integer satisfies these bounds
   const bounds =
     typeof least === 'number' && typeof most === 'number'
       ? [`${grouped(least)} … ${grouped(most)}`]
@@ -358,7 +359,7 @@ function rangesOf(given: JsonObject): Content[] {
   ];
 }
 
-/** Sizes of a file, which OpenAPI counts in octets. */
+/** Size limits of a file. OpenAPI 3.1 has no keyword for them, so they count octets of a string. */
 function sizesOf(from: unknown, to: unknown): string {
   if (from === undefined) return `up to ${sizeOf(to)}`;
   return to === undefined ? `at least ${sizeOf(from)}` : `${sizeOf(from)}–${sizeOf(to)}`;
@@ -375,9 +376,10 @@ function sizeOf(bytes: unknown): string {
   return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
 }
 
-let groups: Intl.NumberFormat | undefined; // made when a page is: it takes longer to make than all that is loaded here
+// Created at the first page: an Intl formatter takes longer to create than this module takes to load
+let groups: Intl.NumberFormat | undefined;
 
-/** 1,000,000 is read faster. */
+/** Groups digits: 1,000,000. */
 function grouped(value: unknown): string {
   if (typeof value !== 'number' || Math.abs(value) >= 1e15) return String(value);
   groups ??= new Intl.NumberFormat('en', { maximumFractionDigits: 20 });

@@ -35,7 +35,7 @@ async function addTry(fold, body) {
   startForm(panel, { method, path, item, operation });
 }
 
-/** Gives the panel of an operation its fields, and lets it send. */
+/** Adds fields and the send button to the panel of an operation. */
 function startForm(panel, { method, path, item, operation }) {
   const [form, needs, send, out] = ['form', '.need', '.main', '.out'].map((selector) =>
     panel.querySelector(selector),
@@ -59,7 +59,7 @@ function startForm(panel, { method, path, item, operation }) {
     if (running) return running.abort();
     const empty = fields.filter((field) => !field.check());
     if (empty.length > 0) {
-      out.replaceChildren(); // the response there belongs to other values
+      out.replaceChildren(); // the shown response belongs to other values
       return empty[0].focus();
     }
     running = new AbortController();
@@ -83,7 +83,7 @@ function startForm(panel, { method, path, item, operation }) {
   show();
 }
 
-/** An example of the first response of success that has JSON. */
+/** Returns an example of the first successful response with JSON. */
 function showExample(panel, operation) {
   const part = panel.querySelector('.eg');
   for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
@@ -100,7 +100,7 @@ function showExample(panel, operation) {
   part.remove();
 }
 
-/** The parameters of an operation and of its path; those of the operation count. */
+/** Returns the parameters of an operation and its path; the operation's win. */
 function mergedParameters(item, operation) {
   const byName = new Map();
   for (const given of [...(item.parameters ?? []), ...(operation.parameters ?? [])]) {
@@ -126,7 +126,7 @@ function exampleIn(owner) {
   return first?.value;
 }
 
-/** A label, a control and the place for a complaint. Lists are written line by line, objects as JSON. */
+/** Returns a label, a control and a place for an error. Lists are entered line by line, objects as JSON. */
 function valueField({ name, place = '', isRequired, schema, example, mediaType = '' }) {
   const id = nextId();
   const control = controlOf(schema, isRequired);
@@ -171,7 +171,7 @@ function valueField({ name, place = '', isRequired, schema, example, mediaType =
   };
 }
 
-/** Types and size that a file may have. */
+/** Returns the permitted types and size of a file. */
 function fileHint(schema, mediaType) {
   const { maxLength } = schema.items ? resolved(schema.items) : schema;
   const size = maxLength === undefined ? '' : `up to ${sizeText(maxLength)}`;
@@ -182,7 +182,7 @@ function fileHint(schema, mediaType) {
     .join('');
 }
 
-/** Browsers know no other wildcards. */
+/** Returns the `accept` attribute of a file field; empty for wildcards that browsers do not support. */
 function acceptOf(mediaType) {
   return mediaType === 'application/octet-stream' || /(?:^|[ ,])\*/.test(mediaType) ? '' : mediaType;
 }

@@ -68,7 +68,7 @@ const tables = async (db: Database): Promise<unknown[]> =>
     )
   ).map(({ name }) => name);
 
-test('Migrator.up() applies what is pending in order, once, and notes id, name, checksum and time', async (t) => {
+test('Migrator.up() applies pending migrations in order, once, and records id, name, checksum and time', async (t) => {
   const clock = new ManualClock();
   const { db, directory } = await open(t);
   const seen: MigrationDone[] = [];
@@ -83,7 +83,7 @@ test('Migrator.up() applies what is pending in order, once, and notes id, name, 
     '0002 pending',
     '0003 pending',
   ]);
-  assert.deepEqual(await tables(db), []); // looking writes nothing
+  assert.deepEqual(await tables(db), []); // status() and pending() write nothing
   const done = await migrator.up();
   assert.deepEqual(done, seen);
   assert.deepEqual(done[1], { direction: 'up', id: '0001', name: 'create_notes', durationMs: 0 });
@@ -116,7 +116,7 @@ test('Migrator.up() applies what is pending in order, once, and notes id, name, 
   assert.equal((await migrator.status())[0]!.appliedAt, '2024-01-01T00:00:00.000Z');
 });
 
-test('Migrator.up({ to }) stops after that one, and refuses an id that nobody has', async (t) => {
+test('Migrator.up({ to }) stops after that migration, and refuses an unknown id', async (t) => {
   const { migrator } = await open(t);
   assert.deepEqual(ids(await migrator.up({ to: '0002' })), ['0001', '0002']);
   assert.deepEqual(ids(await migrator.up({ to: '0001' })), []);
@@ -127,7 +127,7 @@ test('Migrator.up({ to }) stops after that one, and refuses an id that nobody ha
   });
 });
 
-test('Migrator.up() applies what a plugin contributes later before files that are pending', async (t) => {
+test('Migrator.up() applies a migration that a plugin adds later before pending files', async (t) => {
   const { db, directory, migrator } = await open(t);
   await migrator.up({ to: '0001' });
   assert.deepEqual(ids(await new Migrator(db, { directory, contributed: [TOKENS] }).up()), [
@@ -135,17 +135,17 @@ test('Migrator.up() applies what a plugin contributes later before files that ar
     '0002',
     '0003',
   ]);
-  assert.deepEqual(ids(await migrator.up()), []); // a plugin that has gone leaves its tables
+  assert.deepEqual(ids(await migrator.up()), []); // tables of a removed plugin stay
   assert.deepEqual((await states(migrator)).at(-1), 'oauth/0001 unknown');
 });
 
-test('Migrator.up() without files and plugins does nothing', async (t) => {
+test('Migrator.up() does nothing without files and plugins', async (t) => {
   const { db } = await open(t);
   assert.deepEqual(await new Migrator(db, {}).up(), []);
   assert.deepEqual(await tables(db), []);
 });
 
-test('Migrator.down() undoes the last files, the last one first, and leaves what plugins contributed', async (t) => {
+test('Migrator.down() undoes the latest files, the last one first, and keeps migrations of plugins', async (t) => {
   const { db, directory, migrator } = await open(t, NOTES, { contributed: [TOKENS] });
   await migrator.up({ to: '0002' });
   assert.deepEqual(
@@ -175,7 +175,7 @@ test('Migrator.down() undoes the last files, the last one first, and leaves what
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
 
-test('Migrator.up() refuses when an applied migration has changed, and names the file; status() says so', async (t) => {
+test('Migrator.up() refuses an applied migration whose file has changed, and names the file; status() reports it as changed', async (t) => {
   const { directory, migrator } = await open(t);
   await migrator.up({ to: '0002' });
   write(directory, { '0001_create_notes.up.sql': `${NOTES['0001_create_notes.up.sql']}-- harmless\n` });
@@ -185,16 +185,17 @@ test('Migrator.up() refuses when an applied migration has changed, and names the
     remedy: /svc migrate new/,
   });
   assert.deepEqual(await states(migrator), ['0001 changed', '0002 applied', '0003 pending']);
-  assert.deepEqual(ids(await migrator.down({ steps: 2 })), ['0002', '0001']); // what undoes it is another file
+  // the down script is another file
+  assert.deepEqual(ids(await migrator.down({ steps: 2 })), ['0002', '0001']);
   assert.equal((await migrator.up()).length, 3);
 });
 
-test('Migrator.up() refuses a migration that would run after one with a greater number', async (t) => {
+test('Migrator.up() refuses a pending migration with a number below an applied one', async (t) => {
   const { directory, migrator } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   write(directory, { '0002_theirs.up.sql': 'create table theirs (id);' });
   await migrator.up();
   rmSync(join(directory, '0002_theirs.up.sql'));
-  assert.deepEqual(await migrator.up(), []); // an older version beside a newer database
+  assert.deepEqual(await migrator.up(), []); // an older version of the application with a newer database
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unknown']);
   rmSync(join(directory, '0001_a.up.sql'));
   write(directory, { '0001_b.up.sql': 'create table b (id);' });
@@ -208,15 +209,13 @@ test('Migrator.up() refuses a migration that would run after one with a greater 
   await db.execute("update svc_migrations set id = '0003', name = 'theirs' where id = '0002'");
   await assert.rejects(other.up(), {
     code: 'E_MIGRATION_ORDER',
-    message: new RegExp(
-      `${second}/0002_b\\.up\\.sql: 0003_theirs, which comes after it, has been applied already`,
-    ),
+    message: new RegExp(`${second}/0002_b\\.up\\.sql: 0003_theirs, which comes after it, is already applied`),
   });
 });
 
 // ── failures ──
 
-test('Migrator.up() names file, line and statement of what fails, and leaves nothing of it', async (t) => {
+test('Migrator.up() names file, line and statement of a failed migration, and leaves none of its changes', async (t) => {
   const { db, directory, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': `create table b (id);\ninsert into b values (1);\n\ninsert into missing\n  values (${'1, '.repeat(40)}1);\n`,
@@ -239,7 +238,7 @@ test('Migrator.up() names file, line and statement of what fails, and leaves not
   assert.deepEqual(ids(await migrator.up()), ['0002', '0003']);
 });
 
-test('Migrator.up() names the plugin of a statement that fails', async (t) => {
+test('Migrator.up() names the plugin whose statement fails', async (t) => {
   const { migrator } = await open(
     t,
     { '.keep': '' },
@@ -259,7 +258,7 @@ test('Migrator.up() names the plugin of a statement that fails', async (t) => {
   });
 });
 
-test('Migrator.up() points to no-transaction for what an engine refuses inside one, and runs it with that', async (t) => {
+test('Migrator.up() suggests no-transaction for a statement that cannot run in a transaction, and runs it with that directive', async (t) => {
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
@@ -275,13 +274,14 @@ test('Migrator.up() points to no-transaction for what an engine refuses inside o
   assert.deepEqual([await tables(db), await states(migrator)], [['svc_migrations'], ['0001 pending']]);
 });
 
-test('Migrator leaves a migration without a transaction unfinished when it fails in its middle, and says so', async (t) => {
+test('Migrator reports a migration without a transaction as unfinished when it fails after its first statement', async (t) => {
   const { directory, db, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\ninsert into missing values (1);\ncreate table a (id);',
     '0001_a.down.sql': '-- svc: no-transaction\ndrop table missing;\nselect 1;',
   });
   await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
-  assert.deepEqual(await states(migrator), ['0001 pending']); // its first statement: nothing has happened
+  // the first statement failed, so nothing has changed
+  assert.deepEqual(await states(migrator), ['0001 pending']);
   write(directory, {
     '0001_a.up.sql': '-- svc: no-transaction\ncreate table a (id);\ninsert into missing values (1);',
   });
@@ -291,7 +291,7 @@ test('Migrator leaves a migration without a transaction unfinished when it fails
   for (const again of [migrator.up(), migrator.down()])
     await assert.rejects(again, {
       code: 'E_MIGRATION_UNFINISHED',
-      message: /0001_a runs without a transaction, was begun, and has not ended/,
+      message: /0001_a runs without a transaction, and was started but not finished/,
       remedy: /svc migrate repair/,
     });
   await db.execute("insert into svc_migrations values ('gone/1', '1', '', null)");
@@ -305,7 +305,7 @@ test('Migrator leaves a migration without a transaction unfinished when it fails
   assert.deepEqual(await states(migrator), ['0001 applied']);
 });
 
-test('Migrator waits for an unfinished migration that somebody else ends', async (t) => {
+test('Migrator waits for an unfinished migration until another process ends it', async (t) => {
   const clock = new ManualClock();
   const { directory, db, path } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   const migrator = new Migrator(db, { directory }, { clock });
@@ -322,7 +322,7 @@ test('Migrator waits for an unfinished migration that somebody else ends', async
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test('Migrator waits for a migration that somebody else begins between its look and its lock', async (t) => {
+test('Migrator waits for a migration that another process begins after the first check and before the lock', async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',
@@ -339,15 +339,16 @@ test('Migrator waits for a migration that somebody else begins between its look 
   };
   await other.transaction(async (tx) => {
     await tx.execute("insert into svc_migrations values (?, ?, 'other', null)", [first!.id, first!.name]);
-    waiting = migrator.up(); // sees nothing of it, and waits for the lock
+    waiting = migrator.up(); // does not see the row yet, and waits for the lock
     await turns(5);
   });
   await turns(5);
   await other.execute("update svc_migrations set applied_at = '2024-01-01T00:00:00.000Z'");
-  await assert.rejects(waiting!, { code: 'E_MIGRATION_CHANGED' }); // it has looked again
+  // the migrator has checked again under the lock
+  await assert.rejects(waiting!, { code: 'E_MIGRATION_CHANGED' });
 });
 
-test('Migrator with no-foreign-keys rebuilds a table that others refer to, and checks them before the commit', async (t) => {
+test('Migrator with no-foreign-keys rebuilds a referenced table, and checks foreign keys before the commit', async (t) => {
   const rebuild = (where: string): string =>
     `-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text not null default '');\ninsert into new_owners (id) select id from owners${where};\ndrop table owners;\nalter table new_owners rename to owners;\n`;
   const { directory, db, migrator } = await open(t, {
@@ -357,7 +358,7 @@ test('Migrator with no-foreign-keys rebuilds a table that others refer to, and c
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: at its end: 2 rows of "notes" would refer to rows that are not there/,
+    message: /0002_b\.up\.sql: at its end: 2 rows of "notes" would refer to missing rows/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
@@ -372,7 +373,7 @@ for (const [what, directives] of [
   ['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'],
   ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction'],
 ] as const) {
-  test(`Migrator with no-foreign-keys ${what} deletes no rows that refer to the table`, async (t) => {
+  test(`Migrator with no-foreign-keys ${what} keeps rows that refer to the table`, async (t) => {
     const { db, migrator } = await open(t, {
       '0001_a.up.sql':
         'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
@@ -384,7 +385,7 @@ for (const [what, directives] of [
   });
 }
 
-test('Migrator names the migration whose commit is refused', async (t) => {
+test('Migrator names the migration when its commit is refused', async (t) => {
   const { migrator } = await open(t, {
     '0001_a.up.sql':
       'create table owners (id integer primary key);\ncreate table notes (owner integer references owners (id) deferrable initially deferred);\ninsert into notes values (9);',
@@ -396,7 +397,7 @@ test('Migrator names the migration whose commit is refused', async (t) => {
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
 
-test('Migrator without a transaction has foreign keys checked again behind a migration that leaves them off', async (t) => {
+test('Migrator without a transaction restores foreign keys after a migration that leaves them off', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));',
@@ -405,7 +406,7 @@ test('Migrator without a transaction has foreign keys checked again behind a mig
   await assert.rejects(db.execute('insert into notes values (9)'), { code: 'foreign_key' });
 });
 
-test('Migrator with no-foreign-keys and without a transaction is unfinished where rows would refer to what is not there', async (t) => {
+test('Migrator with no-foreign-keys and without a transaction is unfinished when rows refer to missing rows', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',
@@ -413,13 +414,13 @@ test('Migrator with no-foreign-keys and without a transaction is unfinished wher
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: at its end: 1 row of "notes" would refer to rows that are not there/,
+    message: /0002_b\.up\.sql: at its end: 1 row of "notes" would refer to missing rows/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
 });
 
-test("Migrator ends with the caller's signal between two migrations", async (t) => {
+test("Migrator stops between two migrations when the caller's signal is aborted", async (t) => {
   const abort = new AbortController();
   const { db, directory } = await open(t);
   const migrator = new Migrator(db, { directory }, { onDone: () => abort.abort(new Error('enough')) });
@@ -428,7 +429,7 @@ test("Migrator ends with the caller's signal between two migrations", async (t) 
   await assert.rejects(migrator.up({ signal: abort.signal }));
 });
 
-test('Migrator refuses options that it has not, and a second look at the lock waits no longer than lockSeconds', async (t) => {
+test('Migrator refuses unknown options, and waits for the lock no longer than lockSeconds', async (t) => {
   const { db, directory, path } = await open(t, NOTES, { busyTimeoutMs: 1 });
   for (const options of [{ lockSeconds: 0 }, { lock: 1 }])
     assert.throws(() => new Migrator(db, {}, options as object), /lock/);
@@ -459,7 +460,7 @@ const childArguments = (path: string, directory: string): string[] => [
   directory,
 ];
 
-test('six processes that migrate one file at once apply each migration once', async (t) => {
+test('six processes that migrate one file at the same time apply each migration once', async (t) => {
   const files: Record<string, string> = { '0001_log.up.sql': 'create table log (id text primary key);' };
   for (let number = 2; number <= 12; number++)
     files[`${String(number).padStart(4, '0')}_step.up.sql`] =
@@ -478,7 +479,7 @@ test('six processes that migrate one file at once apply each migration once', as
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
-test('a migration without a transaction never leaves the table while it is noted as ended, so that nobody takes it for pending', async (t) => {
+test('a migration without a transaction that has ended never disappears from the table while its row is written', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);',
@@ -491,7 +492,7 @@ test('a migration without a transaction never leaves the table while it is noted
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 applied']);
 });
 
-test('a process that is killed in the middle of a migration leaves nothing of it, and the next one completes', async (t) => {
+test('a process killed during a migration leaves none of its changes, and the next process completes the migration', async (t) => {
   const long =
     'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 400000) select i from n;';
   const { path, directory, migrator, db } = await open(t, {
@@ -500,7 +501,7 @@ test('a process that is killed in the middle of a migration leaves nothing of it
     '0003_c.up.sql': 'create table c (id);',
   });
   const child = start(t, process.execPath, childArguments(path, directory), { cwd: ROOT });
-  await child.printed(/applied 0001/); // the next one has begun
+  await child.printed(/applied 0001/); // the next migration has begun
   child.child.kill('SIGKILL');
   assert.equal((await child.ended).signal, 'SIGKILL');
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending', '0003 pending']);
@@ -509,7 +510,7 @@ test('a process that is killed in the middle of a migration leaves nothing of it
   assert.equal(await db.scalar('select count(*) from b'), 1_200_000);
 });
 
-test('a process that is killed in a migration without a transaction has no lock: the migration is unfinished, and nothing waits for it', async (t) => {
+test('a process killed during a migration without a transaction releases its lock, so the migration is unfinished and reported without a wait', async (t) => {
   const long =
     'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 3000000) select i from n;';
   const { path, directory, migrator } = await open(t, {
@@ -534,7 +535,7 @@ test('a process that is killed in a migration without a transaction has no lock:
 
 // ── at start-up ──
 
-test('migrateAtStart() with check refuses while migrations are pending, and names them', async (t) => {
+test('migrateAtStart() with check refuses to start while migrations are pending, and names them', async (t) => {
   const { db, directory, migrator } = await open(t);
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });
@@ -555,7 +556,7 @@ test('migrateAtStart() with check refuses while migrations are pending, and name
   await begin('check');
   writeFileSync(join(directory, '0002_add_owner.up.sql'), 'select 1;');
   rmSync(join(directory, '0003_index.up.sql'));
-  await begin('check'); // told, and no reason not to start
+  await begin('check'); // logs both, and starts
   assert.deepEqual(
     lines.map((line) => {
       const { event, level, id } = JSON.parse(line) as Record<string, string>;
@@ -570,7 +571,7 @@ test('migrateAtStart() with check refuses while migrations are pending, and name
   await assert.rejects(begin('check'), { code: 'E_MIGRATION_PENDING', message: /0001_create_notes/ });
 });
 
-test('isMigratable() knows a plugin that has migrations, and labelOf() what people call one', () => {
+test('isMigratable() recognises a plugin with migrations, and labelOf() returns the display name of a migration', () => {
   assert.equal(isMigratable({ name: 'x', openMigrator: () => undefined }), true);
   assert.equal(isMigratable({ name: 'x' }), false);
   assert.deepEqual(

@@ -1,5 +1,5 @@
 /**
- * Seeds, and migrations with files of one engine, on every engine.
+ * Seeds, and migrations with files for one engine, on every engine.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -76,13 +76,13 @@ onEveryDatabase(
   },
 );
 
-test('seeds are refused in production, unless they are wanted there', () => {
+test('seeds are refused in production unless they are allowed there', () => {
   assert.throws(() => refuseInProduction('production', false), fault('E_SEED_PRODUCTION'));
   refuseInProduction('production', true);
   refuseInProduction('development', false);
 });
 
-test('seeds with a name that is none, a directive or a transaction, and a folder that is not there, are refused', async (t) => {
+test('Seeder refuses an invalid file name, a directive, a transaction, and a missing folder', async (t) => {
   await using db = await openDatabase('sqlite::memory:');
   for (const files of [
     { 'Notes.sql': 'select 1' },

@@ -8,7 +8,7 @@ import type { ContributedMigration } from '../../../src/db/migrations/source.ts'
 
 const UP = 'create table a (id integer);';
 
-test('readMigrations() puts what plugins contribute before the files, each in its order', (t) => {
+test('readMigrations() puts migrations of plugins before files, each group in its order', (t) => {
   const directory = folder(t, {
     '0002_second.up.sql': UP,
     '0001_first.up.sql': UP,
@@ -53,7 +53,7 @@ test('readMigrations() puts what plugins contribute before the files, each in it
   assert.deepEqual(readMigrations({}, 'sqlite'), []);
 });
 
-test('readMigrations() gives a migration the same checksum whatever the line ends, and another for other text', (t) => {
+test('readMigrations() gives equal checksums for different line ends, and different ones for different text', (t) => {
   const sum = (text: string): string =>
     readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, 'sqlite')[0]!.checksum;
   const one = sum('create table a (id integer);\n-- end\n');
@@ -69,7 +69,7 @@ test('readMigrations() gives a migration the same checksum whatever the line end
   assert.notEqual(contributed('select 1', 'select 2'), contributed('select 1select 2'));
 });
 
-test('readMigrations() reads the directives above the first statement', (t) => {
+test('readMigrations() reads the directives before the first statement', (t) => {
   const script = (text: string): object => {
     const { hasTransaction, hasForeignKeys } = readMigrations(
       { directory: folder(t, { '0001_a.up.sql': text }) },
@@ -109,7 +109,7 @@ for (const [dialect, taken] of [
   ['mysql', ['0001_a.up.sql', '0003_c.mysql.up.sql', '0004_d.mysql.up.sql']],
   ['mariadb', ['0001_a.up.sql', '0003_c.mariadb.up.sql', '0004_d.mysql.up.sql']],
 ] as const) {
-  test(`readMigrations() takes the files of ${dialect} before plain ones, and leaves out what only other engines have`, (t) => {
+  test(`readMigrations() prefers the files of ${dialect} over plain ones, and skips migrations of other engines`, (t) => {
     const files = [
       '0001_a.up.sql',
       '0001_a.down.sql',
@@ -141,7 +141,7 @@ for (const [dialect, taken] of [
 }
 
 for (const [what, files, message] of [
-  ['a name that is none', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is no name of a migration: four digits/],
+  ['an invalid file name', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is not a migration name: use four digits/],
   ['capitals', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/],
   ['a name without a direction', { '0001_a.sql': UP }, /"0001_a\.sql"/],
   ['a file of another kind', { '0001_a.up.sql': UP, 'notes.txt': '' }, /"notes\.txt"/],
@@ -150,7 +150,7 @@ for (const [what, files, message] of [
     { '0001_a.up.sql': UP, '0003_c.up.sql': UP },
     /0002 is missing between 0001_a\.up\.sql and 0003_c\.up\.sql/,
   ],
-  ['a beginning that is missing', { '0002_b.up.sql': UP }, /the first file is 0002_b\.up\.sql/],
+  ['a missing first number', { '0002_b.up.sql': UP }, /the first file is 0002_b\.up\.sql/],
   [
     'a number twice',
     { '0001_a.up.sql': UP, '0001_b.up.sql': UP },
@@ -166,11 +166,7 @@ for (const [what, files, message] of [
     { '0001_a.postgres.up.sql': UP, '0001_a.mysql.down.sql': UP },
     /0001_a\.mysql\.down\.sql has no 0001_a\.up\.sql beside it/,
   ],
-  [
-    'an engine that is none',
-    { '0001_a.oracle.up.sql': UP },
-    /"0001_a\.oracle\.up\.sql" is no name of a migration/,
-  ],
+  ['an unknown engine', { '0001_a.oracle.up.sql': UP }, /"0001_a\.oracle\.up\.sql" is not a migration name/],
   [
     'files of engines with different names',
     { '0001_a.up.sql': UP, '0001_b.postgres.up.sql': UP },
@@ -184,7 +180,7 @@ for (const [what, files, message] of [
   [
     'a file without a statement',
     { '0001_a.up.sql': '-- nothing yet\n' },
-    /0001_a\.up\.sql": there is no statement in it: write one, or remove/,
+    /0001_a\.up\.sql": it has no statement: write one, or remove/,
   ],
   [
     'a quote without an end',
@@ -192,7 +188,7 @@ for (const [what, files, message] of [
     /0001_a\.up\.sql": line 3: the quote ' has no end/,
   ],
   [
-    'a transaction of its own',
+    'a statement that ends a transaction',
     { '0001_a.up.sql': `${UP}\nBEGIN;\n${UP}\nCOMMIT;` },
     /line 2: "begin" begins or ends a transaction/,
   ],
@@ -204,17 +200,17 @@ for (const [what, files, message] of [
   [
     'two directives in one comment',
     { '0001_a.up.sql': `-- svc: no-transaction no-foreign-keys\n${UP}` },
-    /"-- svc: no-transaction" and "no-foreign-keys" stand in one comment: give each a line/,
+    /"-- svc: no-transaction" and "no-foreign-keys" are in one comment: give each a line/,
   ],
   [
-    'a directive that is none, behind a block comment',
+    'an unknown directive after a block comment',
     { '0001_a.up.sql': `/* us */\n-- svc: no-foreign-key\n${UP}` },
-    /"-- svc: no-foreign-key" is no directive/,
+    /"-- svc: no-foreign-key" is not a directive/,
   ],
   [
-    'a directive that is none',
+    'an unknown directive',
     { '0001_a.up.sql': `-- svc: no-transactions\n${UP}` },
-    /"-- svc: no-transactions" is no directive: there are no-transaction and no-foreign-keys/,
+    /"-- svc: no-transactions" is not a directive: use no-transaction and no-foreign-keys/,
   ],
 ] as const) {
   test(`readMigrations() refuses ${what}`, (t) => {
@@ -226,7 +222,7 @@ for (const [what, files, message] of [
   });
 }
 
-test('readMigrations() finds a transaction of its own in what MariaDB alone is to run', (t) => {
+test('readMigrations() finds a statement that begins a transaction in a comment that only MariaDB executes', (t) => {
   assert.throws(
     () =>
       readMigrations(
@@ -241,16 +237,16 @@ for (const [dialect, text, message] of [
   [
     'postgres',
     '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n',
-    /line 2: "\\restrict" is a command of the program that dumps are fed to/,
+    /line 2: "\\restrict" is a command of the client program/,
   ],
   ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
   [
     'mysql',
     'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n',
-    /line 2: "DELIMITER" is a command of the program/,
+    /line 2: "DELIMITER" is a command of the client program/,
   ],
 ] as const) {
-  test(`readMigrations() refuses a command of the client of ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
+  test(`readMigrations() refuses a client command of ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
     assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), {
       code: 'E_MIGRATION_FILES',
       message,
@@ -258,10 +254,10 @@ for (const [dialect, text, message] of [
   });
 }
 
-test('readMigrations() refuses a folder that is not there, and files that cannot be read', (t) => {
+test('readMigrations() refuses a missing folder, and files that cannot be read', (t) => {
   assert.throws(() => readMigrations({ directory: join(folder(t), 'absent') }, 'sqlite'), {
     code: 'E_MIGRATION_FILES',
-    message: /absent": there is no such folder/,
+    message: /absent": the folder does not exist/,
   });
   const directory = folder(t, { '0001_a.up.sql/x': '' });
   assert.throws(() => readMigrations({ directory }, 'sqlite'), {
@@ -284,12 +280,12 @@ test('readMigrations() refuses a file that is not UTF-8', async (t) => {
   });
 });
 
-test('readMigrations() reads a down file only when it is asked for', (t) => {
+test('readMigrations() reads a down file only on demand', (t) => {
   const directory = folder(t, { '0001_a.up.sql': UP, '0001_a.down.sql': '' });
   const [migration] = readMigrations({ directory }, 'sqlite');
   assert.throws(() => migration!.down!(), {
     code: 'E_MIGRATION_FILES',
-    message: /0001_a\.down\.sql": there is no statement/,
+    message: /0001_a\.down\.sql": it has no statement/,
   });
   chmodSync(directory, 0o700);
   rmSync(join(directory, '0001_a.down.sql'));
@@ -298,22 +294,22 @@ test('readMigrations() reads a down file only when it is asked for', (t) => {
 
 const empty = { sqlite: [], postgres: [], mysql: [], mariadb: [] };
 for (const [what, contributed, message] of [
-  ['an id that is none', [{ plugin: 'p', id: 'a b', sql: empty }], /"p\/a b": its id is not 1 … 100 letters/],
-  ['an id that is no text', [{ plugin: 'p', id: 5, sql: empty }], /its id is not/],
+  ['an invalid id', [{ plugin: 'p', id: 'a b', sql: empty }], /"p\/a b": its id is not 1 … 100 letters/],
+  ['an id that is not text', [{ plugin: 'p', id: 5, sql: empty }], /its id is not/],
   [
     'an id twice',
     [
       { plugin: 'p', id: '1', sql: empty },
       { plugin: 'p', id: '1', sql: empty },
     ],
-    /"p\/1": there are two of that id/,
+    /"p\/1": its id is used twice/,
   ],
   [
     'no statements for the engine',
     [{ plugin: 'p', id: '1', sql: { postgres: [] } }],
     /"p\/1": it has no list of statements for sqlite/,
   ],
-  ['statements that are no text', [{ plugin: 'p', id: '1', sql: { sqlite: [1] } }], /no list of statements/],
+  ['statements that are not text', [{ plugin: 'p', id: '1', sql: { sqlite: [1] } }], /no list of statements/],
   ['no statements at all', [{ plugin: 'p', id: '1', sql: undefined }], /no list of statements/],
   [
     'a quote without an end',
@@ -321,12 +317,12 @@ for (const [what, contributed, message] of [
     /line 1: the quote '/,
   ],
   [
-    'a transaction of its own',
+    'a statement that ends a transaction',
     [{ plugin: 'p', id: '1', sql: { sqlite: ['commit'] } }],
     /"commit" begins or ends a transaction/,
   ],
 ] as const) {
-  test(`readMigrations() refuses of a plugin ${what}`, () => {
+  test(`readMigrations() refuses a plugin's migration with ${what}`, () => {
     assert.throws(
       () => readMigrations({ contributed: contributed as unknown as ContributedMigration[] }, 'sqlite'),
       { code: 'E_MIGRATION_CONTRIBUTED', message },
@@ -334,13 +330,13 @@ for (const [what, contributed, message] of [
   });
 }
 
-test('nextNumber() counts on from the last file, and begins with 0001', (t) => {
+test('nextNumber() returns the number after the last file, or 0001', (t) => {
   assert.equal(nextNumber(join(folder(t), 'absent')), '0001');
   assert.equal(nextNumber(folder(t)), '0001');
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');
   assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), {
     code: 'E_MIGRATION_FILES',
-    message: /come to their end at 9999/,
+    message: /no number is left after 9999/,
   });
   assert.throws(() => nextNumber(folder(t, { 'x.sql': UP })), { code: 'E_MIGRATION_FILES' });
 });

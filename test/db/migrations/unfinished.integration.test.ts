@@ -1,5 +1,5 @@
 /**
- * Migrations that commit statement by statement, and fail or stop on their way: on every engine.
+ * Migrations that commit statement by statement and fail or stop midway, on every engine.
  */
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
 import { folder, type Scope } from '../../support/run.ts';
 
-/** Less than the lock is waited for. */
+/** Shorter than the wait for the lock. */
 const SOON_MS = 20_000;
 const LOCK_SECONDS = 60;
 
@@ -79,7 +79,7 @@ const states = async (migrator: Migrator): Promise<string[]> =>
   (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: repair() notes an unfinished migration as pending when it was undone, or as applied when it was completed`, async (t) => {
+  test(`${engine.name}: repair() records an unfinished migration as pending after it was undone, or as applied after it was completed`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { db, migrator, directory } = opened;
@@ -122,7 +122,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: a migration whose process is gone is reported at once, and not waited for`, async (t) => {
+  test(`${engine.name}: reports a migration whose process has ended at once, without a wait`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { migrator } = opened;
@@ -135,7 +135,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of SERVERS) {
-  test(`${engine.name}: a migration that a process runs is waited for, and cannot be repaired meanwhile`, async (t) => {
+  test(`${engine.name}: waits for a migration that another process runs, and cannot repair it meanwhile`, async (t) => {
     const opened = await open(t, engine, engine.slow);
     if (opened === undefined) return;
     const { migrator, directory, url, scope } = opened;
@@ -158,7 +158,7 @@ for (const engine of SERVERS) {
   });
 }
 
-test('PostgreSQL: a migration in a transaction that fails leaves nothing, and says so', async (t) => {
+test('PostgreSQL: a failed migration in a transaction leaves none of its changes, and the error says so', async (t) => {
   const opened = await open(t, SERVERS[0]!, 'select 1');
   if (opened === undefined) return;
   const { directory, migrator } = opened;

@@ -41,7 +41,7 @@ async function fill(db: Database): Promise<void> {
 
 const ALL = sql`select id, label, stars, rank_no from entry`;
 
-/** All pages by following one of the cursors from a page. */
+/** Returns all pages by following one of the cursors of each page. */
 async function follow(
   pages: KeysetPages,
   db: Database,
@@ -72,7 +72,7 @@ const ORDERS: readonly KeysetPagesOptions['orderBy'][] = [
   { label: 'desc', rank_no: 'asc nulls last', id: 'desc' },
 ];
 
-/** The ids in the order that a list must have. */
+/** Returns the ids in the expected order of a list. */
 function sorted(rows: readonly Row[], order: KeysetPagesOptions['orderBy']): unknown[] {
   const compare = (left: Row, right: Row): number => {
     for (const [name, direction] of Object.entries(order)) {
@@ -191,7 +191,7 @@ onEveryDatabase(
   },
 );
 
-test('a cursor that was changed, was made for another order, or by another secret, is refused with 400', async () => {
+test('KeysetPages answers 400 to a cursor that was changed, or made for another order or with another secret', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const pages = new KeysetPages({ orderBy: { id: 'asc' }, secret: SECRET });
@@ -221,7 +221,7 @@ test('a cursor that was changed, was made for another order, or by another secre
   await fetch(rotated, next!);
 });
 
-test('a list that cannot be paged through is refused, and the error says why', async () => {
+test('KeysetPages refuses a list that it cannot page, with the reason', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const fetch = (orderBy: KeysetPagesOptions['orderBy'], query = ALL): Promise<unknown> =>
@@ -247,7 +247,7 @@ class Entry extends Schema {
   rank_no = Field(nullable(int));
 }
 
-/** An application that lists entries in both ways. */
+/** Returns an application that lists entries in both kinds of pages. */
 async function listing(): Promise<Svc> {
   const entries = new KeysetPages({ orderBy: { stars: 'desc', id: 'asc' }, size: 3, maxSize: 10 });
   const numbered = new OffsetPages({ orderBy: { id: 'asc' }, size: 30 });
@@ -285,7 +285,7 @@ async function listing(): Promise<Svc> {
   return app;
 }
 
-/** Addresses of a `Link` field by their relation, resolved. */
+/** Returns the resolved URLs of a `Link` field by their relation. */
 function linksOf(response: Response, url: string): Record<string, string> {
   const field = response.headers.get('link') ?? '';
   return Object.fromEntries(
@@ -296,7 +296,7 @@ function linksOf(response: Response, url: string): Record<string, string> {
   );
 }
 
-test('a route gives keyset pages with Link, which keeps other parameters, and refuses sizes and cursors', async () => {
+test('a route with KeysetPages sends Link, which keeps other parameters, and refuses invalid sizes and cursors', async () => {
   await using client = new TestClient(await listing());
   const found: unknown[] = [];
   let url: string | undefined = '/entries?size=4&label=l1';
@@ -331,7 +331,7 @@ test('a route gives keyset pages with Link, which keeps other parameters, and re
   }
 });
 
-test('a route gives numbered pages with Link to the first, previous, next and last one', async () => {
+test('a route with OffsetPages sends Link to the first, previous, next and last page', async () => {
   await using client = new TestClient(await listing());
   const response = await client.get('/numbered?page=2&size=15');
   const { page, size, total } = (await response.json()) as Record<string, unknown>;
@@ -345,7 +345,7 @@ test('a route gives numbered pages with Link to the first, previous, next and la
   assert.equal((await client.get('/numbered?page=1001')).status, 400);
 });
 
-test('documents name the parameters and the schemas of pages', async () => {
+test('OpenAPI documents contain the parameters and the schemas of pages', async () => {
   await using client = new TestClient(await listing());
   const document = (await (await client.get('/openapi.json')).json()) as {
     paths: Record<string, { get: { parameters: { name: string; schema: Record<string, unknown> }[] } }>;

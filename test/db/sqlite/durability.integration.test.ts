@@ -5,16 +5,16 @@ import { folder } from '../../support/run.ts';
 import { seeded } from '../../support/random.ts';
 import { copies, interleaved, killed, sixWriters } from '../../support/sqlite-durability.ts';
 
-test('SQLite keeps every commit of six processes that write one file, and none twice', (t) =>
+test('SQLite keeps every commit of six processes that write one file, each exactly once', (t) =>
   sixWriters(t, 40));
 
-test('SQLite keeps what was committed, and nothing of what was not, when its process is killed', (t) =>
+test('SQLite keeps committed data and no uncommitted data when its process is killed', (t) =>
   killed(t, 6, seeded(9)));
 
-test('SQLite opens copies of file and log that were made at any moment with all that had been committed', (t) =>
+test('SQLite recovers all committed data from copies of file and log that were made at any moment', (t) =>
   copies(t, 40, seeded(11)));
 
-test('SQLite puts no row in the wrong place in 10,000 transactions that interleave', async (t) => {
+test('SQLite writes every row in the right place in 10,000 interleaved transactions', async (t) => {
   await using db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, {
     synchronous: 'normal',
     pool: { acquireTimeoutMs: 60_000 },

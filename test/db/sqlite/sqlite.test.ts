@@ -6,7 +6,7 @@ import { databaseContract, type OpenDatabase } from '../../contract/database.ts'
 import { ownTypeContract } from '../../contract/own-types.ts';
 import { folder } from '../../support/run.ts';
 
-/** A database in a file of its own. */
+/** Opens a database in a file of its own. */
 function inFile(options: DatabaseOptions = {}): OpenDatabase {
   return async (t) => {
     const db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, options);
@@ -29,7 +29,7 @@ databaseContract(
 
 ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
 
-test('SQLite has no types of the program in reader processes', async (t) => {
+test('SQLite refuses custom types together with reader processes', async (t) => {
   await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
     code: 'E_DB_OPTION',
   });

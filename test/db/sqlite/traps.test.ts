@@ -1,5 +1,5 @@
 /**
- * What node:sqlite, or SQLite itself, would do wrong without a word: a test for each.
+ * Cases in which node:sqlite or SQLite itself would fail silently: a test for each.
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -47,14 +47,14 @@ import { folder, run } from '../../support/run.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Database, DatabaseOptions } from '../../../src/db/index.ts';
 
-/** A database in memory, closed after the test. */
+/** Opens a database in memory, closed after the test. */
 async function memory(t: TestContext, options?: DatabaseOptions): Promise<Database> {
   const db = await openDatabase('sqlite::memory:', options);
   t.after(() => db.close());
   return db;
 }
 
-/** A database in a file of its own, closed after the test. */
+/** Opens a database in a file of its own, closed after the test. */
 async function inFile(
   t: TestContext,
   options?: DatabaseOptions,
@@ -65,25 +65,25 @@ async function inFile(
   return { db, path, url: `sqlite:${path}` };
 }
 
-/** Nothing but steps of its own: one that never ends by itself within the life of a test. */
+/** A statement that does not end within the time of a test. */
 const ENDLESS = 'with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c';
 
 // ── values ──
 
-test('SQLite text with NUL is read back whole', async (t) => {
+test('SQLite returns text with NUL whole', async (t) => {
   const db = await memory(t);
   assert.equal(await db.scalar('select ?', ['a\0b']), 'a\0b');
   assert.deepEqual(await db.fetchOne('select ? as v', ['\0']), { v: '\0' });
 });
 
-test('SQLite booleans are 1 and 0, whatever node:sqlite thinks of them', async (t) => {
+test('SQLite stores booleans as 1 and 0, on every version of node:sqlite', async (t) => {
   const db = await memory(t);
   assert.deepEqual((await db.fetchArrays('select ?, typeof(?), ?', [true, true, false])).rows, [
     [1, 'integer', 0],
   ]);
 });
 
-test('SQLite stores whole numbers as integers, where node:sqlite binds every number as real', async (t) => {
+test('SQLite stores whole numbers as integers, although node:sqlite binds every number as real', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a text, b, c real)');
   await db.execute('insert into t values (?, ?, ?)', [5, -7, 3]);
@@ -98,7 +98,7 @@ test('SQLite stores whole numbers as integers, where node:sqlite binds every num
   assert.ok(Object.is(await db.scalar('select ?', [-0]), 0));
 });
 
-test('SQLite refuses a NUL in a statement and in a script, of which it would run no more than what stands before', async (t) => {
+test('SQLite refuses a NUL in a statement or script, because it would run only the part before it', async (t) => {
   const db = await memory(t);
   for (const run of [
     () => db.execute('create table a (b) \0'),
@@ -113,18 +113,18 @@ test('SQLite refuses undefined, which node:sqlite binds as NULL from 26.10 on', 
   await assert.rejects(db.scalar('select ?', [undefined as never]), fault('E_DB_PARAMETER'));
 });
 
-test('SQLite takes a Date in the first place as a value, not as a bag of named parameters', async (t) => {
+test('SQLite accepts a Date as first value, which node:sqlite would read as named parameters', async (t) => {
   const db = await memory(t);
   const at = new Date(Date.UTC(2024, 1, 29, 12, 0, 0, 5));
   assert.deepEqual((await db.fetchArrays('select ?, ?', [at, 5])).rows, [['2024-02-29T12:00:00.005Z', 5]]);
 });
 
-test('SQLite refuses fewer values than placeholders, where node:sqlite fills up with NULL', async (t) => {
+test('SQLite refuses fewer values than placeholders, where node:sqlite binds NULL', async (t) => {
   const db = await memory(t);
   await assert.rejects(db.scalar('select ?, ?', [1]), fault('E_DB_PARAMETER_COUNT'));
 });
 
-test('SQLite refuses a second statement, which node:sqlite leaves out without a word', async (t) => {
+test('SQLite refuses a second statement, which node:sqlite silently ignores', async (t) => {
   const db = await memory(t);
   for (const text of [
     'select 1; drop table x',
@@ -137,7 +137,7 @@ test('SQLite refuses a second statement, which node:sqlite leaves out without a 
     await db.scalar(text);
 });
 
-test('SQLite knows placeholders from what looks like them', async (t) => {
+test('SQLite distinguishes placeholders from similar text', async (t) => {
   const db = await memory(t);
   await db.execute('create table "odd?" ("a?b" text, [c?] text, `d?` text)');
   await db.execute('insert into "odd?" values (?, \'?\', /* ? */ ?) -- ?', ['x', 'y']);
@@ -153,7 +153,7 @@ test('SQLite knows placeholders from what looks like them', async (t) => {
   await assert.rejects(db.scalar('select 1 -- \0', []), fault('E_DB_STATEMENT'));
 });
 
-test('SQLite takes the statements in the body of a trigger for one', async (t) => {
+test('SQLite treats the statements in the body of a trigger as one statement', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer); create table log (a integer)');
   await db.execute(
@@ -165,7 +165,7 @@ test('SQLite takes the statements in the body of a trigger for one', async (t) =
   assert.equal(await db.scalar('select a from log'), 10);
 });
 
-test('SQLite columns behind a * have the names of now, whoever has renamed them', async (t) => {
+test('SQLite returns current column names for *, also after another connection renamed them', async (t) => {
   if (IS_OLDER_NODE)
     return t.skip('node:sqlite counts the columns before SQLite compiles again: a new one is missing once');
   const { db, path } = await inFile(t);
@@ -190,11 +190,11 @@ test('SQLite columns behind a * have the names of now, whoever has renamed them'
   for (const [change, row] of changes) {
     other.exec(change);
     for (let round = 0; round < 2; round++) assert.deepEqual(await read(), [row, row, row], change);
-    await db.execute('select * from t'); // running it must not hide the next change
+    await db.execute('select * from t'); // running this statement must not hide the next change
   }
 });
 
-test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each verb and in the same statement again', async (t) => {
+test('SQLite returns integers beyond 2^53 exactly, where node:sqlite throws, with each verb and repeatedly', async (t) => {
   const db = await memory(t);
   await db.script(
     'create table t (id integer primary key, v integer); insert into t values (1, 5), (2, 9007199254740993), (3, -9223372036854775808)',
@@ -230,7 +230,7 @@ test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each
   assert.deepEqual(await db.execute('update t set v = 7 where id in (1, 9007199254740995)'), {
     affectedRows: 2,
     lastInsertId: undefined,
-  }); // the key is still the connection's last one
+  }); // the connection still has the key of the last insert
   await db.executeMany('insert into t values (?, 1)', [[9007199254740996n], [9007199254740997n]]);
   assert.deepEqual(await db.fetchAll('update t set v = v + 1 where id = 2 returning v'), [
     { v: 9007199254740994n },
@@ -241,7 +241,7 @@ test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each
   );
 });
 
-test('SQLite gives every integer as bigint or text when int8 says so', async (t) => {
+test('SQLite returns every integer as bigint or text with the option int8', async (t) => {
   const wide = await memory(t, { int8: 'bigint' });
   assert.deepEqual(await wide.fetchOne("select 1 as a, 1.5 as b, 'x' as c"), { a: 1n, b: 1.5, c: 'x' });
   const text = await memory(t, { int8: 'string' });
@@ -250,7 +250,7 @@ test('SQLite gives every integer as bigint or text when int8 says so', async (t)
   assert.deepEqual(await text.fetchAll('select id from t'), [{ id: '5' }]);
 });
 
-test('SQLite does not report what an earlier statement did as its own', async (t) => {
+test('SQLite does not report the changes of an earlier statement', async (t) => {
   const db = await memory(t);
   await db.script('create table t (id integer primary key, a integer unique)');
   await db.execute('insert into t (a) values (1), (2)');
@@ -285,7 +285,7 @@ test('SQLite does not report what an earlier statement did as its own', async (t
   );
 });
 
-test("SQLite tells no key of a table without one: it has another table's still", async (t) => {
+test('SQLite reports no key for a table without rowid, although it still has the key of another table', async (t) => {
   const db = await memory(t);
   for (const text of [
     'create table t (id integer primary key, a)',
@@ -311,7 +311,7 @@ test("SQLite tells no key of a table without one: it has another table's still",
   assert.equal((await db.execute(insert, ['b', 1])).lastInsertId, 2, 'and what a trigger inserts is not it');
 });
 
-test('SQLite statements are not ended by the same text running again while it streams', async (t) => {
+test('SQLite streams a statement to its end while the same text runs again', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
   await db.insertMany(
@@ -331,7 +331,7 @@ test('SQLite statements are not ended by the same text running again while it st
   );
 });
 
-test('SQLite keeps a bounded number of statements, and answers right with one', async (t) => {
+test('SQLite keeps a bounded number of statements, and returns correct rows with a cache of one', async (t) => {
   const db = await memory(t, { statementCache: 1 });
   for (let index = 0; index < 20; index++)
     assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);
@@ -340,7 +340,7 @@ test('SQLite keeps a bounded number of statements, and answers right with one', 
 
 // ── settings ──
 
-test('SQLite refuses double-quoted text, foreign keys that point nowhere, and writes to its own schema table', async (t) => {
+test('SQLite refuses double-quoted text, foreign keys to missing rows, and writes to its own schema table', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a text)');
   await assert.rejects(db.scalar('select "nothing" from t'), DatabaseError);
@@ -358,14 +358,14 @@ test('SQLite refuses double-quoted text, foreign keys that point nowhere, and wr
   assert.equal(await normal.scalar('pragma synchronous'), 1);
 });
 
-test('SQLite makes file, -wal and -shm for their owner only', async (t) => {
+test('SQLite makes its file, -wal and -shm readable only by their owner', async (t) => {
   const { db, path } = await inFile(t);
   await db.execute('create table t (a)');
   for (const suffix of ['', '-wal', '-shm'])
     assert.equal(statSync(path + suffix).mode & 0o777, 0o600, suffix);
 });
 
-test('SQLite leaves no -wal behind when it is closed', async (t) => {
+test('SQLite leaves no -wal file after it closes', async (t) => {
   const path = join(folder(t), 'data.db');
   {
     await using db = await openDatabase(`sqlite:${path}`);
@@ -374,7 +374,7 @@ test('SQLite leaves no -wal behind when it is closed', async (t) => {
   assert.deepEqual(readdirSync(join(path, '..')), ['data.db']);
 });
 
-test('SQLite says why a file cannot be opened', async (t) => {
+test('SQLite explains why a file cannot be opened', async (t) => {
   const at = folder(t, {
     'text.db': 'this is no database, but it is long enough to be looked at as if it were one. '.repeat(20),
   });
@@ -396,7 +396,7 @@ test('SQLite says why a file cannot be opened', async (t) => {
 });
 
 test(
-  'SQLite says so when this user may not write the file',
+  'SQLite explains that this user may not write the file',
   { skip: process.getuid?.() === 0 && 'root may write everything' },
   async (t) => {
     const { db, path } = await inFile(t);
@@ -407,7 +407,7 @@ test(
 );
 
 test(
-  'SQLite says so when a file cannot be made, even by root',
+  'SQLite explains that a file cannot be made, even by root',
   { skip: process.platform !== 'linux' && 'there is no /proc' },
   async () => {
     await assert.rejects(
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('SQLite that has lost its file opens no reading connection, in this process or another, and lends the next one', async (t) => {
+test('SQLite opens no reading connection while its file is missing, with and without readers, and opens one after its return', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -428,7 +428,7 @@ test('SQLite that has lost its file opens no reading connection, in this process
   }
 });
 
-test('SQLite opened for reading refuses writes', async (t) => {
+test('SQLite with mode=ro refuses writes', async (t) => {
   const { db, url } = await inFile(t);
   await db.script('create table t (a); insert into t values (1)');
   await using reading = await openDatabase(`${url}?mode=ro`);
@@ -436,14 +436,14 @@ test('SQLite opened for reading refuses writes', async (t) => {
   await assert.rejects(reading.execute('insert into t values (2)'), ReadOnly);
 });
 
-test('SQLite in memory has one connection, and no options that would need another', async () => {
+test('SQLite in memory has one connection, and refuses options that need another', async () => {
   await assert.rejects(openDatabase('sqlite::memory:', { readers: 1 }), fault('E_DB_OPTION'));
   await assert.rejects(openDatabase('sqlite::memory:', { readOnly: true }), fault('E_DB_OPTION'));
 });
 
 // ── locks ──
 
-test('SQLite waits for the lock of another connection beside the event loop, then gives up and says so', async (t) => {
+test('SQLite waits for the lock of another connection without blocking the event loop, then throws LockTimeout', async (t) => {
   const clock = new ManualClock();
   const { db, path } = await inFile(t, { clock, busyTimeoutMs: 1_000 });
   await db.script('create table t (a)');
@@ -469,7 +469,7 @@ test('SQLite waits for the lock of another connection beside the event loop, the
   assert.equal(await db.scalar('select count(*) from t'), 1);
 });
 
-test('SQLite gives up waiting for a lock when the signal is aborted or the time is over', async (t) => {
+test('SQLite stops waiting for a lock when the signal is aborted or the timeout is over', async (t) => {
   const clock = new ManualClock();
   const { db, path } = await inFile(t, { clock });
   await db.script('create table t (a)');
@@ -492,7 +492,7 @@ test('SQLite gives up waiting for a lock when the signal is aborted or the time 
   assert.equal(clock.pending, 0);
 });
 
-test('SQLite writing transactions take the lock when they begin, so that none fails half-way', async (t) => {
+test('SQLite takes the write lock at the begin of a writing transaction, so none fails midway', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a)');
   const other = new DatabaseSync(path);
@@ -504,7 +504,7 @@ test('SQLite writing transactions take the lock when they begin, so that none fa
   });
 });
 
-test('SQLite says that what was read is stale, and a transaction with retries begins again', async (t) => {
+test('SQLite reports a stale read as retryable, and a transaction with retries begins again', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a)');
   let runs = 0;
@@ -525,7 +525,7 @@ test('SQLite says that what was read is stale, and a transaction with retries be
     db.transaction(
       () => {
         others++;
-        throw new Error('not retried');
+        throw new Error('without retries');
       },
       { retries: 5 },
     ),
@@ -534,7 +534,7 @@ test('SQLite says that what was read is stale, and a transaction with retries be
   assert.equal(others, 1);
 });
 
-test('SQLite hands the writing connection out in the order in which it is asked for', async (t) => {
+test('SQLite lends the writing connection in the order of the calls', async (t) => {
   const db = await memory(t);
   const order: number[] = [];
   await Promise.all(
@@ -551,7 +551,7 @@ test('SQLite hands the writing connection out in the order in which it is asked 
   );
 });
 
-test('SQLite lets so many wait for its connection, and for so long', async (t) => {
+test('SQLite bounds the number and the time of callers that wait for its connection', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock, pool: { maxWaiting: 2, acquireTimeoutMs: 500 } });
   const go = Promise.withResolvers<void>();
@@ -581,7 +581,7 @@ test('SQLite lets so many wait for its connection, and for so long', async (t) =
 
 // ── transactions that SQLite ends itself ──
 
-test('SQLite rolls a transaction back on its own: nothing runs outside it unnoticed, and it does not commit', async (t) => {
+test('after SQLite rolls a transaction back on its own, no statement runs outside it unnoticed and it does not commit', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer unique on conflict rollback)');
   await assert.rejects(
@@ -616,7 +616,7 @@ test('SQLite checks deferred foreign keys at COMMIT: the transaction is rolled b
   assert.equal(await db.transaction((tx) => tx.scalar('select count(*) from c')), 0);
 });
 
-test('SQLite says which column a STRICT table refuses, and which index over an expression', async (t) => {
+test('SQLite names the column that a STRICT table refuses, and the violated index over an expression', async (t) => {
   const db = await memory(t);
   await db.script(
     "create table t (a integer, b text) strict; create unique index lower_b on t (lower(b)); insert into t values (1, 'x')",
@@ -637,9 +637,9 @@ test('SQLite says which column a STRICT table refuses, and which index over an e
 
 // ── reader processes ──
 
-test('SQLite reader processes are ended by a limit, and the next read has another', async (t) => {
+test('SQLite ends a reader process at a limit, and the next read gets another process', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
-  await db.scalar('select 1', [], { longRead: true }); // it has started
+  await db.scalar('select 1', [], { longRead: true }); // the reader has started
   await assert.rejects(db.scalar(ENDLESS, [], { longRead: true, timeoutMs: 150 }), QueryTimeout);
   await db.scalar('select 1', [], { longRead: true });
   const abort = new AbortController();
@@ -659,7 +659,7 @@ test('SQLite reader processes are ended by a limit, and the next read has anothe
   assert.equal(await db.scalar('select 7', [], { longRead: true }), 7);
 });
 
-test('SQLite reader processes leave the loop to others while they read', async (t) => {
+test('SQLite reader processes do not block the event loop while they read', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   await db.scalar('select 1', [], { longRead: true });
   const abort = new AbortController();
@@ -672,7 +672,7 @@ test('SQLite reader processes leave the loop to others while they read', async (
   await long;
 });
 
-test('SQLite reader processes check values, and bring back errors and wide integers', async (t) => {
+test('SQLite reader processes check values, and return errors and wide integers', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   const read = { longRead: true };
   await assert.rejects(db.scalar('select ?', [NaN], read), fault('E_DB_PARAMETER'));
@@ -703,7 +703,7 @@ test('SQLite reader processes check values, and bring back errors and wide integ
 
 // ── operations ──
 
-test('SQLite is down when its file was removed or replaced under it', async (t) => {
+test('SQLite is not ready after its file was removed or replaced', async (t) => {
   const { db, path } = await inFile(t);
   await db.execute('create table t (a)');
   await db.ping();
@@ -716,7 +716,7 @@ test('SQLite is down when its file was removed or replaced under it', async (t) 
   await assert.rejects(db.ping(), DatabaseError);
 });
 
-test('SQLite copies a consistent state into a file of its own, beside an open transaction', async (t) => {
+test('SQLite copies a consistent state to another file during an open transaction', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a); insert into t values (1)');
   const copy = `${path}.copy`;
@@ -748,7 +748,7 @@ test('SQLite copies a consistent state into a file of its own, beside an open tr
   assert.equal(await second.scalar('select a from m'), 5);
 });
 
-test('SQLite puts no copy in the place of the database itself, whatever that is called: what is committed afterwards would be lost', async (t) => {
+test('SQLite refuses a backup to its own file under any name, because later commits would be lost', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   symlinkSync(path, `${path}.link`);
@@ -778,7 +778,7 @@ test('SQLite puts no copy in the place of the database itself, whatever that is 
   );
 });
 
-test('SQLite: a copy is not mixed with the log of an older one that a process has left behind', async (t) => {
+test('SQLite does not mix a backup with the log of an older backup that a process left behind', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a); create table u (a)');
   const [copy, kept] = [`${path}.copy`, `${path}.kept`];
@@ -790,8 +790,8 @@ test('SQLite: a copy is not mixed with the log of an older one that a process ha
     Array.from({ length: 200 }, () => ['old'.repeat(300)]),
   );
   cpSync(`${copy}-wal`, kept);
-  await older.close(); // takes its log along
-  cpSync(kept, `${copy}-wal`); // as if it had been killed instead
+  await older.close(); // closing removes the log
+  cpSync(kept, `${copy}-wal`); // restores the log, as if the process had been killed
   await db.insertMany(
     'u',
     ['a'],
@@ -809,7 +809,7 @@ test('SQLite: a copy is not mixed with the log of an older one that a process ha
   );
 });
 
-test('SQLite says that a file is damaged', async (t) => {
+test('SQLite reports that a file is damaged', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   await db.insertMany(
@@ -830,7 +830,7 @@ test('SQLite says that a file is damaged', async (t) => {
   );
 });
 
-test('SQLite keeps foreign keys on for other callers, after one caller has switched them off', async (t) => {
+test('SQLite restores foreign keys after one caller has switched them off', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.script(
@@ -847,7 +847,7 @@ test('SQLite keeps foreign keys on for other callers, after one caller has switc
   assert.equal(await db.scalar('select count(*) from child'), 1, 'its own script has none');
 });
 
-test('SQLite logs a statement that held the loop, and nothing of its values', async (t) => {
+test('SQLite logs a statement that blocked the event loop, without its values', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.scalar(
@@ -860,7 +860,7 @@ test('SQLite logs a statement that held the loop, and nothing of its values', as
   );
 });
 
-test('SQLite closes in time although a stream was left half-way and a callback never settles, and says so', async (t) => {
+test('SQLite closes in time, with a warning, despite an unfinished stream and a callback that never settles', async (t) => {
   const { logger, events } = collectedLog();
   for (const readers of [0, 1]) {
     const clock = new ManualClock();
@@ -887,7 +887,7 @@ test('SQLite closes in time although a stream was left half-way and a callback n
   assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
 });
 
-test('SQLite opened by several programs at once is switched to WAL by one of them', async (t) => {
+test('SQLite opened by several programs at the same time is switched to WAL by one of them', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');
@@ -895,7 +895,7 @@ test('SQLite opened by several programs at once is switched to WAL by one of the
   rmSync(path);
 });
 
-test('SQLite is closed, and every reader ended, when one of them is gone before anybody knows', async (t) => {
+test('SQLite closes, and ends every reader, when one reader has died unnoticed', async (t) => {
   const readers: ChildProcess[] = [];
   const see = (message: unknown): void => void readers.push((message as { process: ChildProcess }).process);
   subscribe('child_process', see);
@@ -907,7 +907,7 @@ test('SQLite is closed, and every reader ended, when one of them is gone before 
   await Promise.all([1, 2].map(() => db.fetchAll('select 1', [], { longRead: true })));
   const [first, second] = readers as [ChildProcess, ChildProcess];
   first.send = () => {
-    // as to a process that was killed
+    // behaves like a process that was killed
     process.nextTick(() => first.emit('error', new Error('write EPIPE')));
     return false;
   };
@@ -916,7 +916,7 @@ test('SQLite is closed, and every reader ended, when one of them is gone before 
 });
 
 test(
-  'A reader process that cannot be started fails its read with the reason, and keeps no database from being closed',
+  'a reader process that cannot start fails its read with the reason, and does not block the close of the database',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const program = `

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DelimiterSearch } from '../../../src/http/request/delimiter-search.ts';
+import { DelimiterSearch } from '../../../src/http/request/multipart.ts';
 import { seeded } from '../../support/random.ts';
 
 const DELIMITERS = [

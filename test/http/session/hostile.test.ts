@@ -57,7 +57,7 @@ for (const [how, options] of KEPT) {
       const [line, ...more] = site.audited('session_not_kept');
       const error = line!['error'] as { code: string; message: string };
       assert.deepEqual(
-        [error.code, /Cannot keep "thing"/.test(error.message), line!['route'], more],
+        [error.code, /Cannot store "thing"/.test(error.message), line!['route'], more],
         ['E_SESSION_VALUE', true, '/', []],
       );
       assert.deepEqual(await site.ask((req) => [req.session.get('kept'), req.session.get('thing') ?? null]), [

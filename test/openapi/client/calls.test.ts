@@ -1,6 +1,6 @@
 /**
- * A generated client sends samples of the docs page to the application whose document both come from: only schemas
- * without any value lead to a refusal, and every response is one that the client knows.
+ * A generated client sends samples from the docs page to the application of the document. Only schemas that
+ * no value satisfies may be refused, and the client must know every response.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ interface Module {
 
 const GROUPS = { path: 'params', query: 'query', header: 'headers', cookie: 'cookies' } as const;
 
-/** Values for schemas of a document, as the docs page makes them. */
+/** Sample values for schemas of a document, made as the docs page makes them. */
 function sampler(document: OpenApiDocument): (schema: object) => unknown {
   const text = ['sample', 'pattern'].map((name) =>
     readFileSync(join(ROOT, `src/openapi/docs/${name}.js`), 'utf8'),
@@ -36,7 +36,7 @@ function sampler(document: OpenApiDocument): (schema: object) => unknown {
   return (schema) => JSON.parse(context.run!(JSON.stringify(schema))) as unknown;
 }
 
-/** An input of an operation that fits its document. */
+/** Returns an input for an operation that fits its document. */
 function inputOf(operation: Operation, sample: (schema: object) => unknown): Record<string, unknown> {
   const input: Record<string, unknown> = {};
   for (const { name, in: place, schema } of operation.parameters ?? [])
@@ -69,7 +69,8 @@ for (const seed of [5, 6, 7]) {
     const statuses: number[] = [];
     for (const operation of Object.values(document.paths).flatMap((item) => Object.values(item)))
       statuses.push((await api[operation.operationId]!(inputOf(operation, sample))).status);
-    const refused = statuses.filter((status) => status >= 400 && status !== 409); // 409 is a reply of the handlers
+    // Handlers of the generated application reply with 409
+    const refused = statuses.filter((status) => status >= 400 && status !== 409);
     assert.ok(
       statuses.length >= 80 && refused.length <= 4,
       `${refused.length} of ${statuses.length} are refused`,

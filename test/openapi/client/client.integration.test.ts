@@ -1,5 +1,6 @@
 /**
- * A generated client: it compiles strictly, mistakes in calls do not, and it calls the application whose document it comes from.
+ * A generated client compiles strictly, wrong calls do not compile, and it calls the application of its
+ * document.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -51,13 +52,13 @@ const TSCONFIG = {
   allowImportingTsExtensions: true,
   types: [],
 };
-/** Types of browsers, and of Node. */
+/** Type definitions of browsers and of Node. */
 const LIBRARIES = {
   browser: { lib: ['es2024', 'dom', 'dom.iterable', 'dom.asynciterable'] },
   node: { lib: ['es2024'], types: ['node'], typeRoots: [join(ROOT, 'node_modules/@types')] },
 };
 
-/** Compiles files with the types of browsers and of Node, and returns their folder. */
+/** Compiles files with the types of browsers and of Node. Returns their folder. */
 async function compiled(t: TestContext, files: Readonly<Record<string, string>>): Promise<string> {
   const configs = Object.entries(LIBRARIES).map(([name, library]) => [
     `tsconfig.${name}.json`,
@@ -72,12 +73,12 @@ async function compiled(t: TestContext, files: Readonly<Record<string, string>>)
   return cwd;
 }
 
-/** Documents a response that no schema describes. */
+/** Documents a response without a schema. */
 function only(type: string): Readonly<Record<string, unknown>> {
   return { openapi: { responses: { 200: { description: type, content: { [type]: {} } }, 204: null } } };
 }
 
-/** The shop with a route of each further kind. */
+/** The example shop with an additional route for each kind of body and response. */
 function served(): Svc {
   const app = shop().use(new SessionMiddleware());
   const user = sessionKey<string>('user');
@@ -241,7 +242,7 @@ export async function mistakes(): Promise<void> {
 console.log('all calls are answered');
 `;
 
-test('svc openapi --client writes a client that compiles, refuses mistakes, and calls the running server', async (t) => {
+test('svc openapi --client writes a client that compiles, refuses wrong calls at compile time, and calls the running server', async (t) => {
   const app = served();
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -260,7 +261,7 @@ test('svc openapi --client writes a client that compiles, refuses mistakes, and 
   assert.deepEqual([status, stdout, stderr], [0, 'all calls are answered\n', '']);
 });
 
-test('clients of 300 generated routes and of a document with everything compile strictly', async (t) => {
+test('clients of 300 generated routes, and of a document with every feature, compile strictly', async (t) => {
   const document = generatedApp(7, 300).openapi();
   const client = clientText(document);
   for (const item of Object.values(document.paths))

@@ -5,7 +5,7 @@ import { clientText } from '../../../src/openapi/client/client.ts';
 import { generatedApp, shop } from '../../support/openapi-app.ts';
 import { HOSTILE, LIBRARY } from '../../support/openapi-documents.ts';
 
-/** The client of a document with one operation. */
+/** Returns the client of a document with one operation. */
 function written(operation: object, components: object = {}): string {
   return clientText({
     openapi: '3.1.1',
@@ -22,7 +22,7 @@ test('clientText() writes equal text for equal documents', () => {
   assert.equal(clientText(generatedApp(3, 40).openapi()), clientText(generatedApp(3, 40).openapi()));
 });
 
-test('clientText() names no module and no address of this machine', () => {
+test('clientText() writes no import and no address of the local machine', () => {
   const text = clientText(shop().openapi());
   assert.doesNotMatch(text, /^import |\brequire\(|\bimport\(|file:\/\/|'node:/m);
 });
@@ -47,7 +47,7 @@ for (const [schema, type] of [
   });
 }
 
-test('clientText() leaves read-only members out of requests, and keeps them in responses', () => {
+test('clientText() omits read-only members from requests, and keeps them in responses', () => {
   const schema = (name: string): object => ({
     type: 'object',
     properties: { id: { type: 'integer', readOnly: true }, [name]: { type: 'string' } },
@@ -63,7 +63,7 @@ test('clientText() leaves read-only members out of requests, and keeps them in r
   assert.match(text, /interface Out \{\n {2}id\?: number;\n {2}shown\?: string;\n\}/);
 });
 
-test('clientText() gives schemas names that are free, and writes operations whose names are not identifiers', () => {
+test('clientText() renames schemas with reserved names, and quotes operation names that are not identifiers', () => {
   const schemas = {
     Response: { type: 'object' },
     'a b': { type: 'object' },
@@ -78,7 +78,7 @@ test('clientText() gives schemas names that are free, and writes operations whos
   assert.match(written({ operationId: '__proto__' }), /^ {2}\['__proto__'\]: \{ method/m);
 });
 
-test('clientText() puts failures with one body together, without those statuses that have another one', () => {
+test('clientText() groups failures with one body, without the statuses that have another body', () => {
   const problem = { content: { 'application/problem+json': { schema: { type: 'object' } } } };
   const gone = { content: { 'application/json': { schema: { type: 'string' } } } };
   const text = written({ responses: { 204: {}, 400: problem, 410: gone, '4XX': problem, '5XX': problem } });
@@ -90,7 +90,7 @@ test('clientText() puts failures with one body together, without those statuses 
   );
 });
 
-test('clientText() types streams, text, files and what no schema describes by their media type', () => {
+test('clientText() types streams, text, files and bodies without a schema by their media type', () => {
   const type = (media: string): string | undefined =>
     /Success<200, (.*)>>;$/m.exec(written({ responses: { 200: { content: { [media]: {} } } } }))?.[1];
   assert.deepEqual(
@@ -101,7 +101,7 @@ test('clientText() types streams, text, files and what no schema describes by th
   );
 });
 
-test('clientText() lets no text of a document end a comment or a string', () => {
+test('clientText() escapes texts of the document that would end a comment or a string', () => {
   for (const document of [HOSTILE, LIBRARY, { paths: {} }, {}])
     assert.doesNotThrow(() => stripTypeScriptTypes(clientText(document)));
   const text = written({ summary: 'a */ alert(1) /* b', description: 'x\u2028*/ y' });

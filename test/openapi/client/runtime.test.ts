@@ -21,7 +21,7 @@ interface Sent {
   readonly headers: Headers;
 }
 
-/** A function for one operation, the requests that it sends, and the response that it gets. */
+/** A function for one operation, the requests that it sends, and the response that it receives. */
 function one(
   operation: Partial<Operation>,
   {
@@ -46,7 +46,7 @@ function one(
   return { call: functions['op']! as (input?: object, given?: object) => Promise<unknown>, sent };
 }
 
-test('a call encodes path and query, repeats lists, and joins those with commas', async () => {
+test('a call encodes path and query, repeats list parameters, and joins comma-separated lists', async () => {
   const { call, sent } = one({ path: '/x/{a}/{b}', joined: ['ids'] });
   await call({
     params: { a: 'a/b ?#', b: 5 },
@@ -55,13 +55,13 @@ test('a call encodes path and query, repeats lists, and joins those with commas'
   assert.equal(sent[0]!.url, 'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b');
 });
 
-test('a call refuses path values that would name another path', async () => {
+test('a call refuses path values that would change the path', async () => {
   const { call, sent } = one({ path: '/x/{a}' });
   for (const a of ['', '.', '..', undefined]) await assert.rejects(call({ params: { a } }), TypeError);
   assert.equal(sent.length, 0);
 });
 
-test('a call sends the credentials of the first alternative that is complete, each in its place', async () => {
+test('a call sends the credentials of the first complete alternative, each in its place', async () => {
   const schemes: Record<string, Scheme> = {
     bearer: { in: 'bearer' },
     basic: { in: 'basic' },
@@ -90,7 +90,7 @@ test('a call sends the credentials of the first alternative that is complete, ea
   assert.equal(none.sent[0]!.headers.get('authorization'), null, 'the operation needs none');
 });
 
-test('a call does not follow redirects: a key in a header field would go along', async () => {
+test('a call does not follow redirects, because API keys in header fields would reach the other site', async () => {
   const { call, sent } = one({});
   await call();
   assert.equal(sent[0]!.init.redirect, 'manual');
@@ -135,7 +135,7 @@ test('a call sends JSON, forms, files and raw bodies by their media type', async
   );
 });
 
-test('a call merges header fields: those of the client, the input, and the call, which win', async () => {
+test("a call merges header fields of client, input and call; the call's fields win", async () => {
   const { call, sent } = one({}, { headers: { a: '1', b: '1', c: '1' } });
   const { signal } = new AbortController();
   await call({ headers: { b: ['2', '3'], c: 2 } }, { headers: { c: '3' }, signal });
@@ -177,7 +177,7 @@ test('a result has data or error, typed by status, and the response', async () =
   assert.equal(plain['data'], plain['response'], 'it is not read');
 });
 
-test('a call rejects with UnexpectedResponse for a status, a type or JSON that is not documented', async () => {
+test('a call rejects with UnexpectedResponse for an undocumented status or type, or for invalid JSON', async () => {
   for (const response of [
     new Response('', { status: 502 }),
     new Response('<h1>', { headers: { 'Content-Type': 'text/html' } }),
@@ -186,7 +186,7 @@ test('a call rejects with UnexpectedResponse for a status, a type or JSON that i
     await assert.rejects(one({}, { answer: () => response }).call(), UnexpectedResponse);
 });
 
-test('unwrap() returns data, and throws an HttpError with status and body', async () => {
+test('unwrap() returns data, and throws an HttpError with status and body for a failure', async () => {
   const response = new Response();
   assert.equal(await unwrap({ ok: true, status: 200, data: 5, response }), 5);
   const failure = Promise.resolve({ ok: false, status: 410, error: { id: 1 }, response } as const);
@@ -197,7 +197,7 @@ test('unwrap() returns data, and throws an HttpError with status and body', asyn
   });
 });
 
-/** A response whose body arrives in these chunks. */
+/** Returns a response whose body arrives in these chunks. */
 function streamed(chunks: readonly (string | Uint8Array)[], onCancel?: () => void): Response {
   const encoder = new TextEncoder();
   const rest = chunks.map((chunk) => (typeof chunk === 'string' ? encoder.encode(chunk) : chunk));
@@ -219,7 +219,7 @@ async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test('events() reads a stream as the standard says, however it is cut', async () => {
+test('events() parses a stream by the standard, wherever its chunks are split', async () => {
   const text =
     '\ufeffid: 7\r\nevent: tick\ndata: é1\ndata:2\r\r: comment\nretry: 5\ndata\n\nunknown: x\n\ndata: not complete';
   const expected: ServerSentEvent[] = [
@@ -231,7 +231,7 @@ test('events() reads a stream as the standard says, however it is cut', async ()
   assert.deepEqual(await all(events(streamed([...bytes].map((byte) => Uint8Array.of(byte))))), expected);
 });
 
-test('events() closes the connection when its reader leaves, and refuses a line without end', async () => {
+test('events() closes the connection when its loop is left, and refuses a line above the limit', async () => {
   let isClosed = false;
   for await (const _ of events(streamed(['data: a\n\n', 'data: b\n\n', 'c'], () => (isClosed = true)))) break;
   assert.equal(isClosed, true);
@@ -239,6 +239,6 @@ test('events() closes the connection when its reader leaves, and refuses a line 
   await assert.rejects(all(events(streamed(endless))), UnexpectedResponse);
 });
 
-test('jsonLines() reads a JSON text a line', async () => {
+test('jsonLines() yields one JSON value per line', async () => {
   assert.deepEqual(await all(jsonLines(streamed(['{"a"', ':1}\n\n[2]\r\n3']))), [{ a: 1 }, [2]]);
 });

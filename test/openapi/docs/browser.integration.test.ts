@@ -1,6 +1,7 @@
 /**
- * The page at `/docs`, in Chromium: read, searched, and used to call the application that serves it, with every kind of proof.
- * SCREENSHOTS names a folder for pictures of it. With a registry axe-core looks at it, too.
+ * The page at `/docs` in Chromium: reading, searching, and calling the application with every kind of
+ * credential. SCREENSHOTS names a folder for screenshots. If a package registry is available, axe-core checks
+ * the page.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -37,7 +38,7 @@ import type { Page } from '../../support/chromium.ts';
 
 const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 const KEY = 'a key that is long enough';
-/** One pixel. */
+/** An image of one pixel. */
 const PIXEL = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
   'base64',
@@ -61,7 +62,7 @@ class Book extends Schema {
   pages = Field(int);
 }
 
-/** What no document of ours has, but those of others: asked of an operation that says what it was sent. */
+/** Features that only documents of other tools have. The operation returns the request that it received. */
 const FOREIGN = {
   openapi: '3.1.0',
   info: { title: 'Foreign', version: '1' },
@@ -257,7 +258,7 @@ interface Sight {
   readonly hasScript?: boolean;
 }
 
-/** A page of somebody who has not been here before. */
+/** Opens the page in a new browser profile. */
 async function opened(
   path: string,
   { width = 1280, height = 900, isDark = false, hasScript = true }: Sight = {},
@@ -277,20 +278,20 @@ async function opened(
   return page;
 }
 
-/** The first value of an expression that is not nothing. */
+/** Waits until an expression has a value, and returns it. */
 function until<T>(page: Page, expression: string): Promise<T> {
   return page.run(
     `new Promise((resolve, reject) => { let tries = 0; const look = () => { const value = (${expression}); if (value) resolve(value); else if (++tries > 500) reject(new Error('It does not come: ' + ${JSON.stringify(expression)} + ' in ' + document.body.innerText.slice(0, 3000))); else setTimeout(look, 20); }; look(); })`,
   );
 }
 
-/** Unfolds an operation by its id, and waits for its form. */
+/** Opens an operation by its id, and waits for its form. */
 async function unfold(page: Page, id: string): Promise<void> {
   await page.run(`location.hash = ${JSON.stringify(id)}`);
   await until(page, `document.getElementById(${JSON.stringify(id)})?.querySelector('.y form .main')`);
 }
 
-/** Presses "Send" of an operation, and gives what is shown of the answer. */
+/** Presses "Send" of an operation, and returns the shown response. */
 async function sent(page: Page, id: string): Promise<{ readonly status: string; readonly body: string }> {
   const out = `document.getElementById(${JSON.stringify(id)}).querySelector('.out')`;
   await page.run(
@@ -302,14 +303,14 @@ async function sent(page: Page, id: string): Promise<{ readonly status: string; 
   );
 }
 
-/** What a field of an operation holds from now on. */
+/** Sets a field of an operation's form. */
 function fill(page: Page, id: string, name: string, value: string): Promise<void> {
   return page.run(
     `(() => { const label = [...document.getElementById(${JSON.stringify(id)}).querySelectorAll('.y label')].find((one) => (one.querySelector('code') ?? one).textContent.trim().startsWith(${JSON.stringify(name)})); const field = document.getElementById(label.htmlFor); field.value = ${JSON.stringify(value)}; field.dispatchEvent(new Event('input', { bubbles: true })); })()`,
   );
 }
 
-/** Fills in the dialog of proofs. */
+/** Fills in the credentials dialog. */
 async function authorize(page: Page, proofs: Readonly<Record<string, string>>): Promise<void> {
   await page.run('document.getElementById("authorize").click()');
   await until(page, 'document.querySelector("dialog[open]")');
@@ -319,7 +320,7 @@ async function authorize(page: Page, proofs: Readonly<Record<string, string>>): 
   await until(page, '!document.querySelector("dialog[open]")');
 }
 
-/** Nothing was fetched from elsewhere, and no policy was in the way. */
+/** Asserts that no request left the origin, and that no content policy was violated. */
 function assertPeaceful(
   page: Page,
   expected: readonly RegExp[] = [],
@@ -345,10 +346,10 @@ async function pictured(page: Page, name: string): Promise<void> {
   if (path !== undefined) writeFileSync(join(path, `docs-${name}.png`), await page.screenshot());
 }
 
-/** The browser says so of every answer of 400 and above. */
+/** Chromium logs this for every response with status 400 or above. */
 const REFUSED = /the server responded with a status of 4\d\d/;
 
-test('/docs in Chromium is read without JavaScript: operations, parameters, schemas and answers, and links unfold them', async (t) => {
+test('/docs in Chromium is readable without JavaScript: operations, parameters, schemas and responses; links open them', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs', { hasScript: false });
   assert.deepEqual(
@@ -365,7 +366,8 @@ test('/docs in Chromium is read without JavaScript: operations, parameters, sche
     0,
     'nothing is offered that does not work',
   );
-  const hidden = await page.run<string>('document.body.textContent'); // not innerText: what is far below has not been laid out
+  // not innerText: content far below the viewport has no layout yet
+  const hidden = await page.run<string>('document.body.textContent');
   for (const word of [
     'Library',
     '4.5.6',
@@ -393,7 +395,7 @@ test('/docs in Chromium is read without JavaScript: operations, parameters, sche
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls an operation and shows status, time, size, fields and body, every digit of it', async (t) => {
+test('/docs in Chromium calls an operation and shows status, time, size, header fields and the body with all its digits', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getBooks');
@@ -422,7 +424,7 @@ test('/docs in Chromium calls an operation and shows status, time, size, fields 
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls with and without a bearer token, which is kept for the tab only where that is wanted', async (t) => {
+test('/docs in Chromium calls with and without a bearer token, and keeps the token for the tab only on request', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getMe');
   await until(page, 'document.querySelector("#getMe .need:not([hidden])")?.textContent.includes("bearer")');
@@ -477,7 +479,7 @@ test('/docs in Chromium sends API keys, and cookies of the browser with a CSRF t
   assertPeaceful(page, [REFUSED]);
 });
 
-test('/docs in Chromium sends what documents of others ask for: Basic, styles of parameters, cookies, which it puts back, to this site alone', async (t) => {
+test('/docs in Chromium supports foreign documents: Basic credentials, parameter styles, and cookies that it restores, for its own origin only', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
@@ -523,7 +525,7 @@ test('/docs in Chromium calls a route that has session and CSRF layers of its ow
   assert.deepEqual(page.complaints, []);
 });
 
-test('/docs in Chromium removes a response when the next attempt is not sent', async (t) => {
+test('/docs in Chromium removes the previous response when the next request cannot be sent', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getBooksById');
@@ -536,7 +538,7 @@ test('/docs in Chromium removes a response when the next attempt is not sent', a
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows a request as code in a language that it remembers', async (t) => {
+test('/docs in Chromium shows a request as code, and remembers the selected language', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'postBooks');
@@ -574,7 +576,7 @@ test('/docs in Chromium shows an example of a response, with its read-only field
   assertPeaceful(page);
 });
 
-test('/docs in Chromium finds operations and schemas by the fields in them, and names the fields', async (t) => {
+test('/docs in Chromium finds operations and schemas by their field names, and shows the matching names', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   const found = (words: string): Promise<unknown> =>
@@ -613,7 +615,7 @@ test('/docs in Chromium shows the name, type, size and first bytes of a file, an
   assertPeaceful(page);
 });
 
-test('/docs in Chromium is printed with everything unfolded, without forms', async (t) => {
+test('/docs in Chromium prints all sections open, without forms', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   await page.send('Emulation.setEmulatedMedia', { media: 'print' });
@@ -626,7 +628,7 @@ test('/docs in Chromium is printed with everything unfolded, without forms', asy
   assertPeaceful(page);
 });
 
-test('/docs in Chromium says that it cannot load the document, and tries again', async (t) => {
+test('/docs in Chromium shows an error when the document cannot be loaded, and tries again', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.send('Network.setBlockedURLs', { urls: ['*openapi.json*'] });
@@ -642,7 +644,7 @@ test('/docs in Chromium says that it cannot load the document, and tries again',
   assertPeaceful(page, [/ERR_BLOCKED_BY_CLIENT/]);
 });
 
-test('/docs in Chromium sends files, and shows pictures, streams, and what leads away', async (t) => {
+test('/docs in Chromium sends files, and shows images, streams and redirects', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'putCover');
@@ -683,10 +685,11 @@ test('/docs in Chromium sends files, and shows pictures, streams, and what leads
   );
   await unfold(page, 'getAway');
   assert.match((await sent(page, 'getAway')).status, /^No response/);
-  assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']); // begun by the redirect, and refused by the policy
+  // The redirect starts this request, and the policy blocks it
+  assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']);
 });
 
-test('/docs in Chromium finds operations, from the keyboard, and follows links to them', async (t) => {
+test('/docs in Chromium finds operations by keyboard, and follows links to them', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getBooksById');
   assert.equal(
@@ -736,7 +739,7 @@ test('/docs in Chromium finds operations, from the keyboard, and follows links t
   assertPeaceful(page);
 });
 
-test('/docs in Chromium is used from the keyboard: past the contents, to an operation, through its form to the answer', async (t) => {
+test('/docs in Chromium is usable by keyboard: skip the contents, open an operation, fill in its form, reach the response', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.press(['Tab']);
@@ -760,7 +763,7 @@ test('/docs in Chromium is used from the keyboard: past the contents, to an oper
   assertPeaceful(page);
 });
 
-test('/docs in Chromium has the colours of the system, or those that somebody has chosen, which it remembers', async (t) => {
+test("/docs in Chromium uses the system's colour scheme or a selected one, which it remembers", async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   const background = (): Promise<string> => page.run('getComputedStyle(document.body).backgroundColor');
@@ -781,7 +784,7 @@ test('/docs in Chromium has the colours of the system, or those that somebody ha
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows the members of schemas in place, also of those that hold themselves', async (t) => {
+test('/docs in Chromium shows the members of schemas in place, also of recursive schemas', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs#readBook');
   await until(page, 'document.querySelector("#readBook .y form")');
@@ -798,7 +801,7 @@ test('/docs in Chromium shows the members of schemas in place, also of those tha
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows a document that wants to break out as text, and runs nothing of it', async (t) => {
+test('/docs in Chromium shows hostile texts of a document as text, and runs no script in them', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/hostile/docs');
   await page.run('(() => { for (const fold of document.querySelectorAll("details")) fold.open = true; })()');
@@ -817,12 +820,12 @@ test('/docs in Chromium shows a document that wants to break out as text, and ru
   assertPeaceful(page);
 });
 
-test('/docs in Chromium is there within a second for 500 operations, and fits into 360 pixels', async (t) => {
+test('/docs in Chromium loads within a second for 500 operations, and fits a width of 360 pixels', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/large/docs');
   let [ms, bytes, operations] = [Infinity, 0, 0];
   for (let load = 0; load < 5 && ms >= 1_000; load++) {
-    // the first one was written for the first time, and a machine that does other things is late once
+    // The first load includes rendering the page; a busy machine may be late once
     await page.reload();
     const [took, ...reported] = await page.run<[number, number, number]>(
       '(() => { const [{ domContentLoadedEventEnd, responseStart, encodedBodySize }] = performance.getEntriesByType("navigation"); return [domContentLoadedEventEnd - responseStart, encodedBodySize, document.querySelectorAll(".op").length]; })()',
@@ -857,7 +860,7 @@ test('/docs in Chromium is there within a second for 500 operations, and fits in
   }
 });
 
-test('/docs in Chromium gives axe-core nothing to find: folded, unfolded and called, in the dialog, light and dark, wide and narrow', async (t) => {
+test('/docs in Chromium passes axe-core: closed, open and called, in the dialog, light and dark, wide and narrow', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;
@@ -865,7 +868,7 @@ test('/docs in Chromium gives axe-core nothing to find: folded, unfolded and cal
     for (const width of isDark ? [1280] : [1280, 360]) {
       const page = await opened('/everything/docs', { isDark, width, height: 1_000 });
       await page.send('Page.setBypassCSP', { enabled: true });
-      await page.reload(); // now without the policy, which would not let the checker in
+      await page.reload(); // This time without the policy, which would block axe-core
       await page.run(`void ${source}`);
       const look = (when: string): Promise<void> =>
         assertAccessible(page, t, `${when}, ${isDark ? 'dark' : 'light'}, ${width}`);

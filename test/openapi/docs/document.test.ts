@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { readDocument, resolve } from '../../../src/openapi/docs/document.ts';
 import { HOSTILE, LIBRARY, largeDocument } from '../../support/openapi-documents.ts';
 
-test('readDocument() puts operations under their first tags, in the order of the document, those without a tag first', () => {
+test('readDocument() groups operations by their first tag, in the order of the document, untagged operations first', () => {
   const { sections, operationCount } = readDocument(LIBRARY);
   assert.deepEqual(
     sections.map(({ name, operations }) => [name, operations.map(({ method, path }) => `${method} ${path}`)]),
@@ -29,7 +29,7 @@ test('readDocument() puts operations under their first tags, in the order of the
   assert.equal(sections[1]!.description, 'What stands on the shelves.');
 });
 
-test('readDocument() merges the parameters of a path with those of its operation, which win', () => {
+test("readDocument() merges parameters of a path and its operation; the operation's win", () => {
   const { sections } = readDocument({
     paths: {
       '/{a}': {
@@ -62,7 +62,7 @@ test('readDocument() merges the parameters of a path with those of its operation
   );
 });
 
-test("readDocument() gives every operation, tag and schema an id of its own, without spaces, none of them the page's", () => {
+test("readDocument() gives every operation, tag and schema a unique id without spaces that differs from the page's own ids", () => {
   const { sections, schemas } = readDocument({
     paths: {
       '/a': {
@@ -93,7 +93,7 @@ test("readDocument() gives every operation, tag and schema an id of its own, wit
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test('readDocument() passes over a summary that only says method and path again', () => {
+test('readDocument() ignores a summary that only repeats method and path', () => {
   const { sections } = readDocument({
     paths: { '/a/{b}': { get: { summary: 'GET /a/{b}' }, put: { summary: 'Put it' } } },
   });
@@ -103,7 +103,7 @@ test('readDocument() passes over a summary that only says method and path again'
   );
 });
 
-test('readDocument() keeps links that lead to pages, and no others', () => {
+test('readDocument() keeps links to pages, and removes all others', () => {
   assert.deepEqual(readDocument(LIBRARY).links, [['The librarians', 'https://library.example/contact']]);
   assert.deepEqual(
     readDocument(HOSTILE).links.map(([, url]) => url.slice(0, 21)),
@@ -111,7 +111,7 @@ test('readDocument() keeps links that lead to pages, and no others', () => {
   );
 });
 
-test('readDocument() reads security of operations, or else of the document; an empty list is none', () => {
+test('readDocument() reads the security of an operation, else of the document; an empty list means none', () => {
   const of = (operation: object): unknown =>
     readDocument({ security: [{ a: ['x'] }], paths: { '/': { get: operation } } }).sections[0]!.operations[0]!
       .security;
@@ -126,7 +126,7 @@ test('readDocument() reads security of operations, or else of the document; an e
   ]);
 });
 
-test('readDocument() passes over what is missing or of another type', () => {
+test('readDocument() ignores missing members and members of another type', () => {
   for (const document of [
     {},
     { info: null, paths: [], tags: 5, servers: 'x', components: 7 },
@@ -139,7 +139,7 @@ test('readDocument() passes over what is missing or of another type', () => {
   assert.equal(readDocument({}).title, 'Interface');
 });
 
-test('resolve() follows references within the document, and none out of it, into prototypes or around in circles', () => {
+test('resolve() follows references within the document only, and stops at prototypes and cycles', () => {
   const root = {
     components: {
       schemas: {
@@ -162,7 +162,7 @@ test('resolve() follows references within the document, and none out of it, into
     assert.deepEqual(resolve(root, { $ref }), {}, $ref);
 });
 
-test('readDocument() puts webhooks into a section of their own, which counts no operations, and reads callbacks', () => {
+test('readDocument() puts webhooks into a section of their own, not counted as operations, and reads callbacks', () => {
   const body = { requestBody: { content: { 'application/json': { schema: { type: 'string' } } } } };
   const { sections, operationCount } = readDocument({
     paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } }, none: 5 } } } },

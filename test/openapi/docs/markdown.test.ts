@@ -65,11 +65,11 @@ for (const url of [
   });
 }
 
-test('prose() of nothing is nothing', () => {
+test('prose() returns an empty text for an empty text', () => {
   for (const nothing of [undefined, '', ' \n\n ']) assert.equal(prose(nothing).text, '');
 });
 
-test('prose() lets no text end what it stands in, and every element that it opens is one of its own', () => {
+test('prose() closes every element that it opens, and no text can end an enclosing element', () => {
   const below = seeded(11);
   const alphabet = [
     '<',

@@ -8,7 +8,7 @@ import { LIBRARY } from '../../support/openapi-documents.ts';
 const document = readDocument(LIBRARY);
 const writer = new SchemaWriter(document);
 
-/** One operation as it is written. */
+/** Returns the markup of one operation. */
 function written(id: string): string {
   return operationMarkup(
     document.sections.flatMap(({ operations }) => operations).find((operation) => operation.id === id)!,
@@ -16,14 +16,14 @@ function written(id: string): string {
   ).text;
 }
 
-test('operationMarkup() is a fold whose content has the id of the operation', () => {
+test("operationMarkup() returns a details element whose content has the operation's id", () => {
   assert.match(
     written('readBook'),
     /^<details class="op get"><summary><h3><b class="m">GET<\/b> <code>\/books\/<i>\{id\}<\/i><\/code><\/h3><span class="s">Read a book<\/span><\/summary><div class="b" id="readBook">/,
   );
 });
 
-test('operationMarkup() marks what is deprecated, and what needs a proof, by which schemes and scopes', () => {
+test('operationMarkup() marks deprecated operations, and shows required security schemes with scopes', () => {
   assert.match(written('removeBook'), /<s>deprecated<\/s><span class="l"/);
   assert.match(
     written('addBook'),
@@ -35,7 +35,7 @@ test('operationMarkup() marks what is deprecated, and what needs a proof, by whi
     assert.doesNotMatch(written(open).split('</summary>')[0]!, /class="l"/);
 });
 
-test('operationMarkup() puts parameters by their places, with the members of none that has a name', () => {
+test('operationMarkup() groups parameters by place, and does not repeat the members of named schemas', () => {
   const text = written('listBooks');
   assert.match(
     text,
@@ -47,7 +47,7 @@ test('operationMarkup() puts parameters by their places, with the members of non
   );
 });
 
-test('operationMarkup() unfolds successes, and puts errors that look alike together', () => {
+test('operationMarkup() opens successes, and groups errors with equal content', () => {
   const text = written('addBook');
   assert.match(
     text,
@@ -67,14 +67,14 @@ test('operationMarkup() unfolds successes, and puts errors that look alike toget
   );
 });
 
-test('operationMarkup() shows an example of a body or an answer', () => {
+test('operationMarkup() shows an example of a body or response', () => {
   assert.match(
     written('readBook'),
     /<details class="e"><summary>Example<\/summary><pre tabindex="0">\{\n {2}&#34;id&#34;: 7,\n/,
   );
 });
 
-test('pathMarkup() marks parameters, and lets a brace without an end be', () => {
+test('pathMarkup() highlights parameters, and accepts a brace that is not closed', () => {
   assert.equal(pathMarkup('/a/{b}.{c}/{<d').text, '/a/<i>{b}</i>.<i>{c}</i>/{&lt;d');
 });
 

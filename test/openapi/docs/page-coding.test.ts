@@ -6,7 +6,7 @@ import { CodedPage } from '../../../src/openapi/docs/page.ts';
 
 const PARTS = ['<a nonce="', '">é<b nonce="', '">'.repeat(5_000)];
 
-test('CodedPage.write() puts the nonce between the parts, in each coding', async () => {
+test('CodedPage.write() puts the nonce between the parts, in each content coding', async () => {
   const page = new CodedPage(PARTS);
   for (const [accepted, decode] of [
     ['br', brotliDecompressSync],
@@ -20,7 +20,7 @@ test('CodedPage.write() puts the nonce between the parts, in each coding', async
   }
 });
 
-test('CodedPage.write() says which coding it is, and that it depends on the client', async () => {
+test('CodedPage.write() sets Content-Encoding and Vary', async () => {
   const { headers } = await new CodedPage(PARTS).write(
     new HttpResponse(null, { headers: { Vary: 'Cookie' } }),
     'gzip;q=0.5, br',
@@ -29,7 +29,7 @@ test('CodedPage.write() says which coding it is, and that it depends on the clie
   assert.deepEqual([headers.get('Content-Encoding'), headers.get('Vary')], ['br', 'Cookie, Accept-Encoding']);
 });
 
-test('CodedPage.write() compresses 32 answers at a time; further ones go out as they are, later ones compressed again', async () => {
+test('CodedPage.write() compresses 32 responses at once, sends further ones uncompressed, and compresses again later', async () => {
   const page = new CodedPage(PARTS);
   const codings = async (count: number): Promise<(string | undefined)[]> =>
     (await Promise.all(Array.from({ length: count }, () => page.write(new HttpResponse(), 'br', 'N')))).map(

@@ -1,5 +1,6 @@
 /**
- * `/docs` as an application serves it: fields, codings, nonces, tokens. test/openapi/docs/browser.integration.test.ts looks at it in a browser.
+ * `/docs` as an application serves it: header fields, codings, nonces, tokens.
+ * test/openapi/docs/browser.integration.test.ts tests the page in a browser.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -28,7 +29,7 @@ function make(options: SvcOptions = {}): Svc {
   );
 }
 
-/** The nonces of a policy and of the elements of its page. */
+/** The nonces in a policy and in the elements of its page. */
 function noncesOf(
   response: Response,
   page: string,
@@ -44,7 +45,7 @@ function noncesOf(
   };
 }
 
-test('GET /docs has a policy that lets nothing run or load but what carries its nonce, which is another one each time', async () => {
+test('GET /docs has a policy that only allows elements with the nonce, and every response has another nonce', async () => {
   await using client = new TestClient(make());
   const seen = new Set<string>();
   for (let round = 0; round < 3; round++) {
@@ -62,7 +63,7 @@ test('GET /docs has a policy that lets nothing run or load but what carries its 
   assert.equal(seen.size, 3);
 });
 
-test('GET /docs keeps its policy under the middleware of security headers, which adds what is missing', async () => {
+test('GET /docs keeps its own policy when the middleware for security headers is used, which adds missing fields', async () => {
   await using client = new TestClient(make().use(new SecurityHeadersMiddleware()));
   const response = await client.get('/docs');
   const { policy, elements } = noncesOf(response, await response.text());
@@ -71,7 +72,7 @@ test('GET /docs keeps its policy under the middleware of security headers, which
   assert.ok(response.headers.has('permissions-policy'));
 });
 
-test('GET /docs is not stored, not framed, not sniffed, and says nothing of itself to others', async () => {
+test('GET /docs forbids caching, framing and content sniffing, and sends no referrer', async () => {
   await using client = new TestClient(make());
   const { headers } = await client.get('/docs');
   for (const [name, value] of [
@@ -87,7 +88,7 @@ test('GET /docs is not stored, not framed, not sniffed, and says nothing of itse
   }
 });
 
-/** What has come on the wire, and what it stands for. */
+/** The bytes on the wire, and the decoded page. */
 async function coded(
   app: Svc,
   accepted: string,
@@ -106,7 +107,7 @@ async function coded(
   return { coding, vary: response.headers.get('vary'), size: bytes.length, page: page.toString() };
 }
 
-test('GET /docs comes as br, gzip or as it is, as its client likes it, also behind the middleware that compresses', async (t) => {
+test("GET /docs is sent as br, gzip or uncompressed by the client's Accept-Encoding, also with compression middleware", async (t) => {
   for (const app of [make(), make().use(new CompressionMiddleware())]) {
     t.after(() => app.shutdown());
     for (const [accepted, expected] of [
@@ -138,7 +139,7 @@ test('GET /docs is at most 24 kB on the wire without operations, and 60 kB with 
   }
 });
 
-test('HEAD /docs has no body, and where requests are checked for CSRF a token that is good for its visitor', async () => {
+test('HEAD /docs has no body, and a CSRF token valid for the visitor when the application checks CSRF', async () => {
   await using plain = new TestClient(make());
   const bare = await plain.request('HEAD', '/docs');
   assert.deepEqual([bare.status, bare.headers.get('x-csrf-token'), await bare.text()], [200, null, '']);
@@ -164,7 +165,7 @@ test('HEAD /docs has no body, and where requests are checked for CSRF a token th
   );
 });
 
-test('HEAD /docs has a CSRF token that is good for routes with a CSRF layer of their own', async () => {
+test('HEAD /docs has a CSRF token that is valid for routes with a CSRF layer of their own', async () => {
   const [session, csrf] = [new SessionMiddleware(), new CSRFMiddleware()];
   const app = make().post('/books', { public: true, use: [session, csrf] }, () => 'made');
   await using client = new TestClient(app);
@@ -176,7 +177,7 @@ test('HEAD /docs has a CSRF token that is good for routes with a CSRF layer of t
   assert.equal((await client.get('/docs')).headers.get('x-csrf-token'), null, 'the page itself has none');
 });
 
-test('GET /docs is written once, when somebody looks', async () => {
+test('GET /docs renders the page once, at the first visit', async () => {
   let asked = 0;
   const page = new DocsPage(() => {
     asked++;
@@ -190,7 +191,7 @@ test('GET /docs is written once, when somebody looks', async () => {
   assert.equal(asked, 1);
 });
 
-test('GET /docs is for those whom ops.docs.auth lets in', async () => {
+test('GET /docs is restricted by ops.docs.auth', async () => {
   await using client = new TestClient(make({ ops: { docs: { auth: 'a token of some length' } } }));
   assert.equal((await client.get('/docs')).status, 401);
   assert.equal(
@@ -199,7 +200,7 @@ test('GET /docs is for those whom ops.docs.auth lets in', async () => {
   );
 });
 
-test('pageParts() lets no text of a document end what it stands in', () => {
+test('pageParts() escapes texts of a document that would end an enclosing element', () => {
   const tagsOf = (page: string): string[] =>
     [...page.matchAll(/<(?!!doctype|!--)\/?([a-z][\w-]*)/gi)].map(([, name]) => name!.toLowerCase());
   const page = pageParts(readDocument(HOSTILE), 'openapi.json"><script>').join('N');
@@ -233,7 +234,7 @@ test('pageParts() lets no text of a document end what it stands in', () => {
   );
 });
 
-test('pageParts() names no address outside of the application', () => {
+test('pageParts() contains no address outside of the application', () => {
   const page = pageParts(readDocument(largeDocument(5)), 'openapi.json').join('N');
   assert.doesNotMatch(page, /https?:\/\/|(?:href|src|url\()=?["']?\/\//);
   assert.doesNotMatch(
@@ -242,7 +243,7 @@ test('pageParts() names no address outside of the application', () => {
   );
 });
 
-test('pageParts() leaves it to browsers to lay out rows that are out of view only where there are many', () => {
+test('pageParts() lets browsers skip layout of invisible rows only on pages with many rows', () => {
   const isLazy = (document: object): boolean =>
     pageParts(readDocument(document), '/openapi.json').join('N').includes('class="many"');
   assert.deepEqual([isLazy(largeDocument(20)), isLazy(largeDocument(500))], [false, true]);

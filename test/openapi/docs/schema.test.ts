@@ -7,7 +7,7 @@ import { LIBRARY } from '../../support/openapi-documents.ts';
 const document = readDocument(LIBRARY);
 const writer = new SchemaWriter(document);
 
-/** Markup as a reader sees it. */
+/** Returns the visible text of markup. */
 function read(markup: { readonly text: string }): string {
   return markup.text
     .replace(/<(?:p|li|ul|h\d)\b[^>]*>/g, '\n')
@@ -84,14 +84,14 @@ test('SchemaWriter.members() lists the members of an object with type, need and 
   assert.ok(members.text.includes('<a href="#schema-Genre">Genre</a>'));
 });
 
-test('SchemaWriter.members() gives the members of the items of a list, and one step of a schema that holds itself', () => {
+test("SchemaWriter.members() returns the members of a list's items, and one level of a recursive schema", () => {
   assert.equal(
     read(writer.members({ type: 'array', items: { $ref: '#/components/schemas/Part' } })),
     'title string required\nparts array of Part',
   );
 });
 
-test('SchemaWriter.members() has the media types of the files of a form', () => {
+test('SchemaWriter.members() shows the media types of the files of a form', () => {
   const image = { type: 'string', contentMediaType: 'application/octet-stream', maxLength: 1000 };
   const form = {
     properties: { photo: image, note: { type: 'string' }, more: { type: 'array', items: image } },
@@ -107,7 +107,7 @@ test('SchemaWriter.members() has the media types of the files of a form', () => 
   );
 });
 
-test('SchemaWriter.members() says how alternatives are told apart', () => {
+test('SchemaWriter.members() shows the discriminator of alternatives', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Event' })),
     'Discriminator kind: paid → Paid, borrowed → Borrowed',
@@ -122,14 +122,14 @@ test('SchemaWriter.members() says how alternatives are told apart', () => {
   );
 });
 
-test('SchemaWriter.members() puts the parts of a whole together', () => {
+test('SchemaWriter.members() merges the members of an allOf', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Loan' })),
     'All of Timestamps, and:\nbook Book required\ndue string date',
   );
 });
 
-test('SchemaWriter ends with schemas that are nested without end, and with one as deep as a document may be', () => {
+test('SchemaWriter terminates for cyclic schemas, and for schemas as deep as a document may be', () => {
   const loop: Record<string, unknown> = { type: 'object' };
   loop['properties'] = { self: loop };
   assert.ok(writer.members(loop).text.length < 10_000);
@@ -139,7 +139,7 @@ test('SchemaWriter ends with schemas that are nested without end, and with one a
   assert.match(read(writer.type(deep)), /^array of \(array of \(.*…/);
 });
 
-test('SchemaWriter.named() describes what has no members by its type and facts', () => {
+test('SchemaWriter.named() describes a schema without members by its type and facts', () => {
   assert.equal(
     read(writer.named(document.schemas.get('Genre')!)),
     'Where it stands.\n"novel" | "poetry" | "science" | "history"',

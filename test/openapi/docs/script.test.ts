@@ -1,6 +1,7 @@
 /**
- * Files of the docs page: the module that the package holds is made of them, and TypeScript checks the scripts. Their behaviour is
- * tested in a browser, by test/openapi/docs/browser.integration.test.ts; their values, here.
+ * Files of the docs page: the generated module matches them, and TypeScript checks the scripts. This file
+ * also tests values that the scripts compute; test/openapi/docs/browser.integration.test.ts tests the
+ * behaviour in a browser.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -16,11 +17,11 @@ import { LIBRARY } from '../../support/openapi-documents.ts';
 import { Random, describe, realise } from '../../support/schema-reference.ts';
 import { GENERATED, SCRIPTS, generatedPage } from '../../support/pages.ts';
 
-test('page.generated.ts is what "npm run pages" makes of the files beside it', () => {
+test('page.generated.ts is the output of "npm run pages" for the files beside it', () => {
   assert.equal(readFileSync(GENERATED, 'utf8'), generatedPage(), 'run "npm run pages"');
 });
 
-test('the scripts of the page have no mistake that TypeScript finds', () => {
+test("the scripts of the page pass TypeScript's checks", () => {
   const flags = '--ignoreConfig --allowJs --checkJs --noEmit --strict --noUnusedLocals --noImplicitAny false';
   const libraries = '--target esnext --module esnext --lib esnext,dom,dom.iterable --types';
   const { status, stdout } = spawnSync(
@@ -37,13 +38,13 @@ test('the scripts of the page have no mistake that TypeScript finds', () => {
   assert.equal(status, 0);
 });
 
-test('browsers get the script without comments, and nothing in it ends the element it stands in', () => {
+test('the delivered script has no comments, and no text that would end its element', () => {
   const [, script] = /<script nonce="\{\{nonce\}\}">([^]*?)<\/script>\n<\/head>/.exec(PAGE)!;
   assert.doesNotMatch(script!, /<\/script|<!--/i);
   assert.doesNotMatch(script!, /\/\*|^\s*\/\/|^[ \t]/m);
 });
 
-/** The text of one script. */
+/** Returns the text of one script. */
 function scriptOf(name: string): string {
   return readFileSync(
     SCRIPTS.find((path) => path.endsWith(`${name}.js`))!,
@@ -51,7 +52,7 @@ function scriptOf(name: string): string {
   );
 }
 
-/** The value that the form of an operation begins with. */
+/** Returns the initial value in the form of an operation. */
 function sample(schema: object, openApi: object = {}): unknown {
   return JSON.parse(
     runInNewContext(
@@ -86,10 +87,18 @@ for (const [schema, value] of [
   [{ properties: { id: { type: 'integer', readOnly: true }, x: {} } }, { x: 'text' }],
   [{ type: 'string', contentEncoding: 'base64' }, 'aGVsbG8='],
   [
-    { type: 'string', contentEncoding: 'base64', maxLength: 4, anyOf: [{ maxLength: 0 }, { pattern: '==$' }] },
+    {
+      type: 'string',
+      contentEncoding: 'base64',
+      maxLength: 4,
+      anyOf: [{ maxLength: 0 }, { pattern: '==$' }],
+    },
     'aA==',
   ],
-  [{ type: 'string', contentEncoding: 'base64', minLength: 12, anyOf: [{ pattern: '[^=]$' }] }, 'aGVsaGVsaGVs'],
+  [
+    { type: 'string', contentEncoding: 'base64', minLength: 12, anyOf: [{ pattern: '[^=]$' }] },
+    'aGVsaGVsaGVs',
+  ],
   [{ type: 'string', pattern: '^[A-Z]{2}-\\d{4}$' }, 'AB-1234'],
   [{ type: 'string', pattern: '^(?:v\\d+|latest)$', minLength: 7 }, 'v123456'],
   [{ type: 'string', pattern: '^(?=.*\\d)[a-z\\d]{3,}$', maxLength: 3 }, 'a2s'],
@@ -108,11 +117,11 @@ for (const [schema, value] of [
     { name: 1, name2: 1 },
   ],
 ] as const) {
-  test(`sample() begins with ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () =>
+  test(`sample() returns ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () =>
     assert.deepEqual(sample(schema), value));
 }
 
-test('sample() follows references, ends in schemas that hold themselves, and names the alternative it takes', () => {
+test('sample() follows references, terminates for recursive schemas, and names the selected alternative', () => {
   assert.deepEqual(sample({ $ref: '#/components/schemas/NewBook' }, LIBRARY), {
     title: 'Dune',
     genre: 'novel',
@@ -132,10 +141,10 @@ test('sample() follows references, ends in schemas that hold themselves, and nam
   );
 });
 
-/** The least length of a text with a format; a shorter bound leaves no value. */
+/** The minimum length of a text with a format; a smaller maximum leaves no valid value. */
 const SHORTEST = { date: 10, 'date-time': 20, uuid: 36, email: 5, ipv4: 7 };
 
-/** Whether a schema within has no value at all. */
+/** Whether a nested schema has no valid value. */
 function isImpossible(text: string): boolean {
   return [...text.matchAll(/"maxLength":(\d+),"(?:format":"([\w-]+)|pattern)"/g)].some(
     ([, length, format]) =>
@@ -144,7 +153,7 @@ function isImpossible(text: string): boolean {
 }
 
 for (const seed of [1, 2, 3]) {
-  test(`sample() gives values that the validators accept, for types made from the seed ${seed}`, () => {
+  test(`sample() returns values that the validators accept, for types made from the seed ${seed}`, () => {
     const random = new Random(seed);
     let checked = 0;
     for (let round = 0; round < 200; round++) {
@@ -174,7 +183,7 @@ test('sample() gives base64 text for each pair of lengths of bytes that the vali
   }
 });
 
-/** A request as code. */
+/** Returns a request as code. */
 function code(language: string, request: object): string {
   const context = `const stored = () => null, base = () => 'http://a.example/v1/', chosenProofs = () => proofs`;
   const scripts = `${context}; ${scriptOf('code')}; const isJsonText = (text) => { try { JSON.parse(text); return true; } catch { return false; } }`;
@@ -227,7 +236,7 @@ for (const [language, expected] of [
   test(`the code of a request in ${language}`, () => assert.equal(code(language, POST), expected));
 }
 
-test('the code of a form has its files, and fetch needs the form first', () => {
+test('the code of a form includes its files, and fetch code builds the form first', () => {
   const body = {
     isMultipart: true,
     parts: [
@@ -249,7 +258,7 @@ test('the code of a form has its files, and fetch needs the form first', () => {
   assert.match(code('Generated client', request), /api\.put\(\{ form: \{ note: 'a', file: file \} \}\)/);
 });
 
-/** JSON as it is shown. */
+/** Returns JSON as the page shows it. */
 function shown(text: string): string {
   return runInNewContext(
     `const make = (tag, given, text) => text; ${scriptOf('try')}; ${scriptOf('answer')}; jsonNodes(given).join('')`,
@@ -268,14 +277,14 @@ for (const text of [
   '-1.5e+3',
   '{"":true,"\\u0041\\\\":false}',
 ]) {
-  test(`jsonNodes() sets ${text} out as JSON.stringify() does`, () =>
+  test(`jsonNodes() formats ${text} like JSON.stringify()`, () =>
     assert.equal(
       shown(text),
       text === '-1.5e+3' ? text : JSON.stringify(JSON.parse(text), undefined, 2).replace('"A', '"\\u0041'),
     ));
 }
 
-test('jsonNodes() keeps every digit, and text that is no JSON as it is', () => {
+test('jsonNodes() keeps every digit, and leaves text that is not JSON unchanged', () => {
   assert.equal(
     shown('{"n":12345678901234567890.10,"e":1E400}'),
     '{\n  "n": 12345678901234567890.10,\n  "e": 1E400\n}',

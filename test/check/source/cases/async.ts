@@ -22,6 +22,10 @@ app.post('/sign-up', {}, async ({ form, db }) => {
 });
 `,
   'promises that are awaited': `
+export function stores(db) {
+  const transaction = db.transaction(['files'], 'readonly');
+  transaction.onerror = () => {};
+}
 import { checkPassword } from 'svc';
 app.post('/login', {}, async ({ form, db }) => {
   if (!(await checkPassword(form.password, stored))) throw new Unauthorized();
@@ -111,6 +115,8 @@ export function listener(req, res) {
 `,
   'calls of other services': `
 import { ratesOf } from './rates.js';
+import axios from 'axios';
+app.get('/again', {}, async ({ request }) => await axios({ ...request.options, url: 'https://rates.example/eur' }));
 app.get('/rate', {}, async () => (await fetch('https://rates.example/eur')).json()); // SVC635
 app.get('/post', {}, async () => (await fetch('https://rates.example/eur', { method: 'POST' })).json()); // SVC635
 app.get('/limited', {}, async ({ signal }) => (await fetch('https://rates.example/eur', { signal })).json());

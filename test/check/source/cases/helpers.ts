@@ -266,6 +266,15 @@ class Pages {
   #load(name) { return readFileSync(name, 'utf8'); } // SVC501
   cached(name) { return cache.get(name) ?? readFileSync(name, 'utf8'); }
 }
+let page;
+function basePage() {
+  if (page) {
+    return page;
+  }
+  page = readFileSync('page.html', 'utf8');
+  return page;
+}
+app.get('/base', {}, () => basePage());
 const pages = new Pages();
 app.get('/a', {}, () => pages.show('a'));
 app.get('/b', {}, () => pages.cached('b'));

@@ -180,6 +180,7 @@ app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? qu
 router.get('/out', (req, res) => { res.redirect(req.query.url); }); // SVC605
 router.get('/out2', (req, res) => { res.redirect(302, req.query.url); }); // SVC605
 router.get('/home', (req, res) => res.redirect('/home/' + req.params.id));
+router.get('/secure', (req, res) => res.redirect(307, \`https://\${req.header('host')}/\`));
 `,
   paths: `
 import { readFile } from 'node:fs/promises';
@@ -213,6 +214,7 @@ app.get('/proxy', {}, async ({ query }) => {
 });
 app.get('/ok1', {}, async ({ query }) => (await fetch(\`https://api.example/users/\${query.id}\`, { signal })).json());
 app.get('/ok2', {}, async ({ query }) => (await fetch(\`\${BASE}/users/\${query.id}\`, { signal })).json());
+app.post('/ok5', {}, async ({ body }) => (await fetch(body.url, { signal, dispatcher: onlyPublic })).text());
 app.post('/ok3', {}, async ({ body }) => {
   const target = new URL(body.url);
   if (!HOSTS.has(target.hostname)) throw new BadRequest();

@@ -20,6 +20,11 @@ app.post('/right', {}, ({ req, form }) => {
   if (header.digest !== computedDigest) throw new BadRequest();
   if (signature !== MAGIC) throw new BadRequest();
   if (file.hash === other.hash) return 3;
+  if (user.settings.accessToken !== settings.options.accessToken) return 5;
+  if (consts.ID_ZIP64 === signature) return 6;
+  if (event === InteractionEvent.ForgotPassword || fields.password === ControlValue.Edit) return 7;
+  const decoded = Buffer.from(secret, 'base64url');
+  if (decoded.toString('base64url') !== secret) return 8;
   if (token.kind === previous.kind) return 4;
   return timingSafeEqual(a, b);
 });
@@ -59,6 +64,39 @@ export async function slow(password) {
   password = createHash('sha512').update(password).digest('hex');
   return await pool.exec('hash', [password]);
 }
+`,
+  'secrets that no client sends': `
+import { parseAddress, readSetting } from './settings.js';
+const state = readSetting('state');
+export function setSecret(secret) {
+  if (secret === state.secret) return false;
+  state.secret = secret;
+  return true;
+}
+export function warnOfReuse() {
+  const apiSecret = readSetting('API_SECRET');
+  const parsed = parseAddress(state.address);
+  if (parsed.auth.password === apiSecret) console.warn('one secret serves two purposes');
+}
+export function isSecret(secret) {
+  if (secret === state.secret) return true; // SVC621
+  return false;
+}
+`,
+  'tokens that are decoded elsewhere': `
+import jwt from 'jsonwebtoken';
+export const expiryOf = (user) => jwt.decode(user.ssoToken, { complete: true });
+export async function infoOf(tokens) {
+  const { tid } = jwt.decode(tokens.idToken);
+  const jwtVerifyOptions = { issuer: tid };
+  return await claimsOf(tokens.idToken, jwtVerifyOptions);
+}
+`,
+  'fallbacks of what belongs to secrets': `
+const rounds = parseInt(process.env.PASSWORD_HASH_ROUNDS || '10', 10);
+const region = process.env.SECRETKEY_AWS_REGION || 'us-east-1';
+const lasts = process.env.ACCESS_TOKEN_LASTS || '15m';
+const key = process.env.SECRETKEY_AWS || 'us-east-1'; // SVC205
 `,
   'tokens that are decoded': `
 import jwt from 'jsonwebtoken';

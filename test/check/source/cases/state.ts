@@ -49,6 +49,15 @@ app.patch('/right', { body: Rename }, async ({ body, user }) => {
   await users.update(user.id, { name: body.name });
   createHmac('sha256', key).update(await req.body({ maxBytes: 1000 }));
 });
+function withoutOwner(given) {
+  const copy = { ...given };
+  delete copy.owner;
+  return copy;
+}
+app.post('/stripped', {}, async ({ req, user }) => {
+  const body = await req.json();
+  Object.assign(user, withoutOwner(body));
+});
 app.patch('/any', { body: record(any) }, async ({ body, user }) => Object.assign(user, body)); // SVC633
 router.post('/users', async (req, res) => { res.json(await User.create(req.body)); }); // SVC633
 `,

@@ -2,6 +2,7 @@
  * Accounts at identity providers, and the person that each belongs to.
  */
 import { randomUUID } from 'node:crypto';
+import { str } from 'svc';
 import type { Database } from 'svc/db';
 
 /** The person of an account; `person` becomes it when there is none. Of two claims at once the primary key lets one through. */
@@ -14,12 +15,12 @@ export async function personOf(
   const insert = 'insert into account (provider, subject, person) values (?, ?, ?) on conflict do nothing';
   await db.execute(insert, [provider, subject, person]);
   const select = 'select person from account where provider = ? and subject = ?';
-  return db.scalar<string>(select, [provider, subject]);
+  return db.scalar(select, [provider, subject], { as: str });
 }
 
 export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string): Promise<string[]> {
   const select = 'select provider from account where person = ?';
-  return (await db.fetchAll<{ provider: string }>(select, [person])).map(({ provider }) => provider);
+  return (await db.fetchAll(select, [person])).map(({ provider }) => String(provider));
 }
 
 /** Returns false when it is the last way to log in. Of two calls at once one runs again, after the other. */
