@@ -1,6 +1,6 @@
 /**
- * What programs can import, name by name. UPDATE_API=1 writes api-surface.txt anew, and the table of error codes in
- * src/REFERENCE.md; read the difference before you commit it.
+ * Compares the exports of all entry points with api-surface.txt. UPDATE_API=1 rewrites that file and the
+ * table of error codes in src/REFERENCE.md; read the difference before you commit it.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ function surface(): string[] {
     .sort();
 }
 
-test('the entry points export what test/api-surface.txt says, no more and no less', () => {
+test('the entry points export exactly the names in test/api-surface.txt', () => {
   const actual = surface();
   if (UPDATES) writeFileSync(SURFACE, `${actual.join('\n')}\n`);
   const expected = readFileSync(SURFACE, 'utf8').trimEnd().split('\n');
@@ -63,7 +63,7 @@ for (const [entry, file] of entryPoints()) {
     assert.deepEqual(Object.keys((await import(entry)) as object).sort(), values.sort());
   });
 
-  test(`everything that ${entry} exports has a doc comment where it is declared`, () => {
+  test(`every export of ${entry} has a doc comment at its declaration`, () => {
     assert.deepEqual(
       exportsOf(file)
         .filter((each) => !isDocumented(file, each))
@@ -85,7 +85,7 @@ function isDocumented(file: string, exported: Exported): boolean {
 
 const TABLE = /(<!-- error codes -->\n)([\s\S]*?)(\n<!-- end of error codes -->)/;
 
-test('src/REFERENCE.md lists every error code with what it means and its remedy', () => {
+test('src/REFERENCE.md lists every error code with its meaning and its remedy', () => {
   if (UPDATES)
     writeFileSync(
       REFERENCE,
@@ -99,7 +99,7 @@ test('src/REFERENCE.md lists every error code with what it means and its remedy'
   assert.deepEqual(found.split('\n'), errorCodes(), 'run this test with UPDATE_API=1');
 });
 
-test('the table of faults is sorted, its messages say "Cannot …" without a full stop, its remedies neither', () => {
+test('the table of faults is sorted, each message begins with "Cannot …", and neither messages nor remedies end with a full stop', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) {
@@ -108,7 +108,7 @@ test('the table of faults is sorted, its messages say "Cannot …" without a ful
   }
 });
 
-/** The text of every file below a folder whose name fits. */
+/** Returns the text of every file in a folder whose name matches. */
 function textOf(folder: string, name: RegExp, except: string): string {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .filter((file) => name.test(file) && file !== except)

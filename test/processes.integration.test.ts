@@ -1,5 +1,6 @@
 /**
- * What only a real process shows: a start that fails half-way, a probe that hangs, a log that nobody reads.
+ * Behaviour that only a real process shows: a start that fails half-way, a probe that hangs, a log without a
+ * reader.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -16,7 +17,7 @@ before(build);
 
 const HEAD = "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\n";
 
-test('svc run of an application whose plugin fails to start stops those that had started, and ends with 1', async (t) => {
+test('svc run stops the started plugins when another plugin fails to start, and exits with 1', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}for (const name of ['a', 'b']) app.register({ name, register() {}, startup() { console.log('start ' + name); }, shutdown() { console.log('stop ' + name); } });
 app.register({ name: 'c', requires: ['b'], register() {}, startup() { throw new Error('no database'); } });
@@ -30,7 +31,7 @@ app.onStartup(() => { console.log('hook'); });\n`,
   assert.match(stderr, /no database/);
 });
 
-test('/readyz of a process is 503 when a probe hangs, after 2 s, and everything else is served meanwhile', async (t) => {
+test('/readyz of a process is 503 after 2 s when a probe hangs, and other requests are answered meanwhile', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.register({ name: 'p', register(host) { host.readiness('stuck', () => new Promise(() => undefined)); } });\napp.get('/', () => 'served');\n`,
   });
@@ -77,7 +78,7 @@ for (const [mode, args] of [
   ['alone', []],
   ['as a worker', ['--workers', '1']],
 ] as const) {
-  test(`a process that is told to end while it starts, ${mode}, stops what had started and ends with 0`, async (t) => {
+  test(`a process that receives a signal during its start, ${mode}, stops the started plugins and exits with 0`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.register({ name: 'a', register() {}, startup() { console.log('start a'); }, shutdown() { console.log('stop a'); } });
 app.register({ name: 'b', requires: ['a'], register() {}, async startup(signal) { console.log('start b'); await new Promise((_, reject) => { const timer = setInterval(() => undefined, 1_000); signal.addEventListener('abort', () => { clearInterval(timer); reject(signal.reason); }); }); } });
@@ -91,7 +92,7 @@ app.onStartup(() => { console.log('never'); });\n`,
   });
 }
 
-test('a second signal ends a process at once, while it starts and while it drains', async (t) => {
+test('a second signal ends a process at once, during its start and during its shutdown', async (t) => {
   const cwd = project(t, {
     'starts.ts': `${HEAD}app.onStartup(() => { console.log('hook'); return new Promise(() => setInterval(() => undefined, 1_000)); });\n`,
     'drains.ts': `${HEAD}app.get('/', () => { console.log('hook'); return new Promise(() => undefined); });\n`,
@@ -113,7 +114,7 @@ for (const [what, args] of [
   ['alone', []],
   ['with --reload', ['--reload']],
 ] as const) {
-  test(`SIGHUP drains a process ${what} that it renews nothing in, and ends it with 0`, async (t) => {
+  test(`SIGHUP shuts down a process ${what} that has nothing to reload, with exit status 0`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}let release;\napp.get('/slow', async () => { console.log('begun'); await new Promise((resolve) => { release = resolve; process.on('SIGUSR2', resolve); }); return String(process.pid); });\napp.get('/pid', () => String(process.pid));\napp.onShutdown(() => console.log('stopped'));\n`,
     });
@@ -144,13 +145,13 @@ for (const [what, statement, event] of [
     'uncaught_exception',
   ],
 ] as const) {
-  test(`svc run ends with one line in the log and status 1 for ${what}`, async (t) => {
+  test(`svc run exits with status 1 and one line in the log for ${what}`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.get('/', () => {\n  ${statement}\n  return 'done';\n});\n`,
     });
     const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
     const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
-    await fetch(url!).catch(() => undefined); // the process may end before its response has gone
+    await fetch(url!).catch(() => undefined); // the process may end before its response arrives
     const { status, signal, stderr } = await server.ended;
     assert.deepEqual([status, signal], [1, null]);
     const last = stderr.trimEnd().split('\n').at(-1)!;
@@ -158,15 +159,17 @@ for (const [what, statement, event] of [
     assert.deepEqual([level, found], ['error', event]);
     assert.match(String(place), /app\.ts:4:\d+$/);
     assert.deepEqual((error as Record<string, unknown>)['name'], 'TypeError');
-    assert.equal(stderr.match(/nobody waits/g)!.length, 2); // in the message and the stack of one line
+    // once in the message, and once in the stack of the same line
+    assert.equal(stderr.match(/nobody waits/g)!.length, 2);
   });
 }
 
-test('svc run leaves an error that nothing catches to a listener of the application', async (t) => {
+test("svc run leaves an uncaught error to the application's own listener", async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}process.on('uncaughtException', () => console.log('caught by the application'));\napp.get('/', () => {\n  void Promise.reject(new Error('x'));\n  return 'done';\n});\n`,
   });
-  const server = start(t, process.execPath, [BIN, 'app.ts:app', '--port', '0'], { cwd }); // "run" is meant
+  // the command is "run"
+  const server = start(t, process.execPath, [BIN, 'app.ts:app', '--port', '0'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await fetch(url!);
   await server.printed(/caught by the application/);
@@ -175,7 +178,7 @@ test('svc run leaves an error that nothing catches to a listener of the applicat
   assert.equal((await server.ended).status, 0);
 });
 
-test('SIGHUP renews the certificate of a process and of workers, whose connections go on', async (t) => {
+test('SIGHUP renews the certificate of a process and of its workers, and open connections continue', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.get('/', () => String(process.pid));\n`,
     'cert.pem': FIRST.cert,
@@ -196,7 +199,7 @@ test('SIGHUP renews the certificate of a process and of workers, whose connectio
     };
     assert.equal(await shown(), new X509Certificate(FIRST.cert).fingerprint256);
     write(cwd, { 'cert.pem': SECOND.cert });
-    server.child.kill('SIGHUP'); // its key is still the old one
+    server.child.kill('SIGHUP'); // the key file is still the old one
     await server.printed(
       /E_TLS[^]*"event":"(?:tls_reload_failed|rolling_restart_failed)"|"event":"(?:tls_reload_failed|rolling_restart_failed)"[^]*E_TLS|rolling_restart_failed/,
     );
@@ -210,7 +213,7 @@ test('SIGHUP renews the certificate of a process and of workers, whose connectio
   }
 });
 
-test('what is sent to a room reaches the sockets of every worker', async (t) => {
+test('a frame for a room reaches the sockets of every worker', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.websocket('/room', { allowMissingOrigin: true }).onOpen((socket) => { socket.join('all'); socket.send('pid ' + process.pid); }).onMessage((socket, message) => socket.broadcast('all', message));\n`,
   });
@@ -219,7 +222,7 @@ test('what is sent to a room reaches the sockets of every worker', async (t) => 
   await server.printed(/(?:"event":"worker_ready"[\s\S]*){2}/);
   const sockets = new Map<string, { readonly socket: WebSocket; readonly got: string[] }>();
   while (sockets.size < 2) {
-    // one of each worker
+    // one socket of each worker
     const socket = new WebSocket(`${url!.replace('http', 'ws')}/room`);
     const got: string[] = [];
     const [{ data }] = (await once(socket, 'message')) as [{ data: string }];

@@ -1,5 +1,5 @@
 /**
- * Three processes behind a balancer, with Redis between them: what README.md says of many machines.
+ * Three processes behind a load balancer with a shared Redis, as the manual describes for several machines.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ interface Answer {
   readonly cookie: string | undefined;
 }
 
-/** Hands each connection to the next process, without a look at what it carries. */
+/** A TCP load balancer: passes each connection to the next process. */
 class Balancer {
   readonly backends: Backend[] = [];
   readonly #server = createServer((socket) => this.#join(socket));
@@ -39,7 +39,7 @@ class Balancer {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** A request on a connection of its own, through here or to one process. */
+  /** Sends a request on a new connection, through the balancer or to one process. */
   send(
     method: string,
     path: string,
@@ -78,7 +78,7 @@ class Balancer {
   }
 }
 
-/** Somebody in a room, in whichever process the balancer has chosen. */
+/** A member of a room, connected to the process that the balancer has chosen. */
 class Member {
   readonly got: string[] = [];
   pid = 0;
@@ -113,7 +113,7 @@ class Member {
     this.#socket.close();
   }
 
-  /** Resolves when it has all that its process has sent before. */
+  /** Resolves when all earlier messages of its process have arrived. */
   async asks(what: 'ask' | 'leave'): Promise<void> {
     this.send(what);
     await until(() => this.got.includes(`done ${what}`), `an answer to ${what}`);
@@ -130,8 +130,8 @@ async function until(condition: () => boolean | Promise<boolean>, what: string):
 }
 
 /**
- * Every member and every process says something: all members have got all of it once, but what they have said themselves. Redis
- * hands out in order: when what the processes say at the end has arrived, nothing of the rest can come a second time.
+ * Every member and every process sends a message. Each member must receive every message of the others
+ * exactly once. Redis keeps the order, so no duplicate can follow a process's last message.
  */
 async function conversation(balancer: Balancer, members: readonly Member[], name: string): Promise<void> {
   const { backends } = balancer;
@@ -190,7 +190,7 @@ async function site(
   return { balancer, add, redis };
 }
 
-test('three processes behind a balancer limit, execute, remember and hear as one, and lose nothing when one is killed', async (t) => {
+test('three processes behind a balancer share rate limits, idempotency, sessions and rooms, and lose no data when one is killed', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const pids = new Set(
@@ -251,7 +251,7 @@ test('three processes behind a balancer limit, execute, remember and hear as one
     );
 });
 
-test('three processes are replaced one after the other, and no request fails', async (t) => {
+test('three processes are replaced one by one, and no request fails', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const { cookie } = await balancer.send('GET', '/login');
@@ -272,8 +272,9 @@ test('three processes are replaced one after the other, and no request fails', a
   );
   for (let round = 0; round < 3; round++) {
     await add();
-    const { child, port } = balancer.backends.shift()!; // no new connections, and those that it has are answered
-    await balancer.send('GET', '/pid', { port }); // behind those that were on their way
+    // the balancer opens no new connections to it, and open ones are answered
+    const { child, port } = balancer.backends.shift()!;
+    await balancer.send('GET', '/pid', { port }); // after the requests in progress
     const ended = once(child, 'exit');
     child.kill('SIGTERM');
     const before = served;
@@ -285,7 +286,7 @@ test('three processes are replaced one after the other, and no request fails', a
   assert.equal(pids.size, 6);
 });
 
-test('a message in a room reaches the members in three processes once, also when one of them was killed and its members have come back', async (t) => {
+test('a message in a room reaches the members in three processes once, also after one process was killed and its members have reconnected', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const join = (count: number, room = 'tea'): Promise<Member[]> =>
@@ -329,7 +330,7 @@ test('a message in a room reaches the members in three processes once, also when
   members.pop()!.close();
   await until(async () => (await inRoom()) === 7, 'two have left');
   await conversation(balancer, members, 'two have left');
-  leaver.send('from outside'); // whoever is in no room may still speak to it
+  leaver.send('from outside'); // a client outside the room may still send to it
   await until(() => members.every(({ got }) => got.length > 0), 'what is said from outside');
   for (const outsider of [
     leaver,

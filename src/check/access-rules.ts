@@ -1,6 +1,6 @@
 /**
- * Rules about who may do what: writes that nobody guards, guards that contradict each other, and places where secrets can be
- * tried as often as somebody likes.
+ * Rules about access: writes without a guard, guards that contradict each other, and routes where clients can try secrets
+ * without a rate limit.
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
@@ -11,39 +11,39 @@ import type { ApplicationView, ReportFinding } from './check.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 
-/** SVC201 */
+/** SVC201: routes that change data without a guard. */
 export function findUnguarded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail)) {
       report(
         subjectOf(detail),
         detail.route.security.length === 0
-          ? 'it changes data, and no guard asks who sends the request'
-          : 'it changes data, and its guard lets requests without a credential through (optional: true)',
+          ? 'the route changes data, but no guard authenticates the client'
+          : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
         detail.route.place,
       );
     }
   }
 }
 
-/** SVC206: a function for origins that compares a part of them. One that allows every origin is found while it is compiled. */
+/** SVC206: functions for origins that compare only a part of the origin. Compilation reports those that allow every origin. */
 export function findStrangers(view: ApplicationView, report: ReportFinding): void {
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
     const { allowed } = layer;
     const stranger = allowed.strangerAmong(sourceAt(place));
-    if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue; // compile() has found the latter
+    if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue; // compile() reports functions that allow every origin
     report(
       'middleware cors',
       stranger === UNKNOWN_ORIGIN
-        ? 'its function allows an origin that no site has, so pages of every site may call with the cookies of their visitors'
-        : `its function allows ${stranger}, a site that any other owner may register, to call with the cookies of its visitors`,
+        ? 'its function for origins accepts an origin that no site has, so pages of every site may send requests with cookies'
+        : `its function for origins accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
       place,
     );
   }
 }
 
-/** SVC202: what a browser sends by itself proves nothing about who wanted it. */
+/** SVC202: writes that a session authenticates without CSRF protection. Browsers send session cookies by themselves. */
 export function findForgeable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const { route, declared } = detail;
@@ -55,16 +55,16 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
     if (guards.some((guard) => !(guard instanceof CSRFMiddleware) || guard.covers(route))) continue;
     report(
       subjectOf(detail),
-      `it is authenticated by session, and any other site can make a browser send it: ${guards.length === 0 ? 'no CSRF middleware is in force' : 'it is exempt from the CSRF middleware'}`,
+      `a session authenticates the route, so other sites can make a browser send the request: ${guards.length === 0 ? 'no CSRF middleware is registered' : 'the route is exempt from the CSRF middleware'}`,
       route.place,
     );
   }
 }
 
-/** From the one that changes least. */
+/** Methods, from the one that changes least to the one that changes most. */
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
-/** SVC203: of the methods of one path, a later one that asks for less than an earlier one. */
+/** SVC203: a method that requires less than a method of the same path that changes less. */
 export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
     const inOrder = details
@@ -92,7 +92,7 @@ function weakDemandOf(detail: RouteDetail): string {
   return isGuarded(detail) ? 'accepts every authenticated client' : 'asks for no credential';
 }
 
-/** Where no guard asks for anything and no declaration says that this is meant, SVC201 reports it. */
+/** Whether `other` requires more than `detail`. SVC201 reports unguarded routes that are not declared public. */
 function asksForMore(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [other.route.security, detail.route.security];
   if (!isGuarded(detail)) return isGuarded(other) && isPublic(detail);
@@ -104,7 +104,7 @@ function isQualified({ roles, scopes }: SecurityRequirement): boolean {
   return roles.length + scopes.length > 0;
 }
 
-/** Words of roles and of ends of scopes, from the weakest. */
+/** Names of roles and last words of scopes, from the weakest rank to the strongest. */
 const RANKS: readonly RegExp[] = [
   /^(?:guest|anonymous|public)$/i,
   /^(?:readers?|viewers?|users?|members?|customers?|read|view|readonly)$/i,
@@ -113,7 +113,7 @@ const RANKS: readonly RegExp[] = [
   /^(?:admins?|administrators?|owners?|root|superusers?|superadmins?|delete|admin)$/i,
 ];
 
-/** Whether another method asks for roles or scopes that all rank above those of this one. Unknown words have no rank. */
+/** Whether the weakest role or scope of `other` ranks above the weakest of `detail`. A route with an unknown word has no rank. */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];
   return theirs.length > 0 && own.length > 0 && Math.min(...theirs) > Math.min(...own);
@@ -122,13 +122,13 @@ function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
 function ranksOf({ route: { security } }: RouteDetail): number[] {
   const words = security.flatMap(({ roles, scopes }) => [
     ...roles,
-    ...scopes.map((scope) => scope.split(/[:./]/).at(-1)!), // split() gives one part at least
+    ...scopes.map((scope) => scope.split(/[:./]/).at(-1)!), // split() returns at least one part
   ]);
   const ranks = words.map((word) => RANKS.findIndex((rank) => rank.test(word)));
   return ranks.includes(-1) ? [] : ranks;
 }
 
-/** Two methods of one path that change it, for roles that have nothing in common: a note, for this may be meant. */
+/** Reports, as a note, two writing methods of one path that have no role in common. The difference may be intended. */
 function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], report: ReportFinding): void {
   const rolesOf = ({ route: { security } }: RouteDetail): readonly string[] =>
     security.flatMap(({ roles }) => roles);
@@ -145,14 +145,15 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
       detail.route.place,
       {
         severity: 'info',
-        remedy: 'Ask for one role on all methods of a path, or leave it where it is meant',
+        remedy:
+          'Require one role on all methods of a path, or allow the finding where the difference is intended',
       },
     );
 }
 
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
-/** A route below `/admin` without a role, beside others that ask for one. */
+/** Reports routes below `/admin` without a role, beside routes that require one. */
 function findUnguardedCorners(view: ApplicationView, report: ReportFinding): void {
   const corners = Map.groupBy(ownRoutes(view), ({ declared }) => {
     const segments = declared.template.template.split('/');
@@ -183,19 +184,19 @@ function demandsOf({ route: { security } }: RouteDetail): string {
   return named.length === 0 ? 'a credential' : named.join(', ');
 }
 
-/** Words of paths and tags behind which clients show a secret, or get one. */
+/** Words in paths and tags of routes where clients send or receive a secret. */
 const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
-/** Words that are about a secret beside a word of an account: anything else can be reset and changed, too. */
+/** Words that concern a secret only beside a word of ACCOUNT_WORDS, because other things are reset and changed, too. */
 const CHANGING_WORDS = /^(?:reset|change)$/i;
 const ACCOUNT_WORDS =
   /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail)$/i;
-/** Words of paths where a secret is made and shown once. */
+/** Words in paths of routes that create a secret and show it once. */
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
-/** Whether a route's path or tags say that secrets are shown or given there. */
+/** Whether the path or the tags of a route suggest that clients send or receive secrets there. */
 export function isAboutSecrets(detail: RouteDetail): boolean {
   const words = wordsOf(detail);
   return (
@@ -204,7 +205,7 @@ export function isAboutSecrets(detail: RouteDetail): boolean {
   );
 }
 
-/** Whether it answers what it has just made, such as a key or a pair of tokens. */
+/** Whether the route replies with a secret that it creates, such as a key or a pair of tokens. */
 export function isIssuing(detail: RouteDetail): boolean {
   return isWrite(detail) && wordsOf(detail).some((word) => ISSUING_WORDS.test(word));
 }
@@ -213,7 +214,7 @@ function wordsOf({ declared: { template, tags } }: RouteDetail): readonly string
   return [...template.template.split('/').filter((segment) => !segment.includes('{')), ...tags];
 }
 
-/** SVC204 */
+/** SVC204: routes for passwords, codes or tokens without a rate limit. */
 export function findGuessable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;

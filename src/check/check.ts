@@ -1,11 +1,13 @@
 /**
- * Checks: what compilation found and what rules find, as one report.
+ * Checks: runs the rules and joins their findings with those of compilation in one report.
  *
- *   found while compiling \
- *   graph -> security -> contract -> environment /-> allowances of routes -> sorted -> Report       live: apart, and asynchronous
+ *   findings of compilation ─────────────────────────┐
+ *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
  *
- * An error of compilation, or of a rule of the phase `graph`, keeps an application from starting. Errors of later phases
- * keep it from being deployed: `svc check` fails, and `svc run` refuses them in production.
+ * Rules of the phase `live` run separately and asynchronously.
+ *
+ * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors of later
+ * phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -18,42 +20,42 @@ import type { Awaitable, Middleware, Rule } from '../http/contracts.ts';
 import type { Allowance } from '../routing/spec.ts';
 import type { FlatRoute } from '../routing/route.ts';
 
-/** What rules of this package read. Those of others see a `CompiledView` of it. */
+/** The application as rules of this package see it. Rules of plugins receive a `CompiledView`. */
 export interface ApplicationView extends CompilationView {
-  /** Where the application was made. */
+  /** Place of the call of `new Svc()`. */
   readonly place: Place;
-  /** Where a middleware of the application was put to use. */
+  /** Returns the place of the `app.use()` call of a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
-  /** Where a plugin of this name was registered. */
+  /** Returns the place of the `app.register()` call of a plugin. */
   placeOfPlugin(name: string): Place | undefined;
-  /** Whether every client may read the documents, where they are served. */
+  /** Whether clients can read the documents without a credential. */
   readonly hasPublicDocs: boolean;
-  /** What lets clients read the metrics, where that is a function. */
+  /** Function that decides which clients may read the metrics, if one is configured. */
   readonly metricsGuard: ((...args: never[]) => unknown) | undefined;
   readonly settings: Config;
-  /** Settings that a part of the application cannot do without, and must keep secret. */
+  /** Secret settings that parts of the application need. */
   readonly secrets: readonly NeededSecret[];
-  /** By the application's clock: decides what has expired. */
+  /** Time of the application's clock, for expiry dates. */
   readonly nowMs: number;
-  /** Of the Node that runs, for example `24.21.0`. */
+  /** Version of the running Node.js, such as `24.21.0`. */
   readonly nodeVersion: string;
 }
 
-/** A secret setting, and who needs it. */
+/** A secret setting, and the part of the application that needs it. */
 export interface NeededSecret {
   readonly key: string;
-  /** In words: `the plugin oauth`. */
+  /** Name of the part for messages, such as `the plugin oauth`. */
   readonly neededBy: string;
   readonly place: Place | undefined;
 }
 
-/** What a finding has of its own, where the rule does not speak for it. */
+/** Properties of a finding that replace those of its rule. */
 interface Particulars {
   readonly severity?: Severity | undefined;
   readonly remedy?: string | undefined;
-  /** The reason, where that of the rule is about another variant of it. */
+  /** Reason of this finding. Default: the reason of the rule. */
   readonly why?: string | undefined;
-  /** Whether, being an error, it keeps the application from starting. Default: in the phase `graph`. */
+  /** Whether an error prevents the application from starting. Default: true in the phase `graph`. */
   readonly refuses?: boolean | undefined;
 }
 
@@ -65,27 +67,27 @@ export type ReportFinding = (
   particulars?: Particulars,
 ) => void;
 
-/** A rule of this package. Without `run` it is found elsewhere: while loading or compiling, or in the sources. */
+/** A rule of this package. A rule without `run` is reported while loading, compiling or reading sources. */
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
   readonly phase: Rule['phase'] | 'load' | 'source';
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
 }
 
-/** A rule without what it does: for lists and explanations. */
+/** The texts of a rule, for lists and explanations. */
 export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'>;
 
-/** A report, and whether it keeps the application from starting. */
+/** A report, and whether its findings prevent the application from starting. */
 export interface Examination {
   readonly report: Report;
   readonly refuses: boolean;
 }
 
-/** A finding on its way into a report. */
+/** A finding with its treatment in the report. */
 interface Entry {
   readonly finding: Finding;
-  /** Whether, being an error, it keeps the application from starting. */
+  /** Whether an error prevents the application from starting. */
   readonly refuses: boolean;
-  /** What keeps an application from compiling cannot be allowed. */
+  /** Whether an allowance can suppress the finding. False for findings that prevent compilation. */
   readonly isAllowable: boolean;
 }
 
@@ -93,7 +95,7 @@ const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', '
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
-/** Runs every rule but those of the phase `live`, after what has been `found` already. Never throws: a rule that does is a finding. */
+/** Runs every rule except those of the phase `live`, and adds the findings `found` before. Never throws: a rule that throws is reported as a finding. */
 export function examine(
   view: ApplicationView,
   found: readonly Finding[],
@@ -121,13 +123,16 @@ export async function examineLive(
     try {
       await rule.run?.(view, reporterOf(rule, view, entries));
     } catch (error) {
-      entries.push(broken(rule, `it threw ${thrown(error)}`));
+      entries.push(broken(rule, `the rule threw ${thrown(error)}`));
     }
   }
   return reportOf(view, entries).report;
 }
 
-/** Whether a rule may join others. `mayExtend`: it may have the id of one of the catalogue, which then looks at more. @throws SvcError `E_RULE` */
+/**
+ * Returns the rule if it is valid. With `mayExtend` it may have the id of a rule of the catalogue, and adds findings to that rule.
+ * @throws SvcError `E_RULE` for an invalid rule or an id in use.
+ */
 export function checkedRule(
   rule: Rule,
   others: readonly RuleText[],
@@ -138,13 +143,14 @@ export function checkedRule(
     throw new SvcError('E_RULE', [String(id), problem]);
   };
   if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id))
-    refuse('its id is neither "area/name" nor SVC and a number');
+    refuse('its id must be "area/name" or SVC followed by a number');
   if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC')))
-    refuse('there is a rule of that id already');
-  if (!SEVERITIES.includes(severity)) refuse('its severity is none of error, warning, info');
-  if (phase !== 'live' && !PHASES.includes(phase)) refuse(`its phase is none of ${PHASES.join(', ')}, live`);
+    refuse('another rule has this id');
+  if (!SEVERITIES.includes(severity)) refuse('its severity must be error, warning or info');
+  if (phase !== 'live' && !PHASES.includes(phase))
+    refuse(`its phase must be one of ${PHASES.join(', ')}, live`);
   if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function')
-    refuse('it needs why and remedy, which are text, and run(view, report)');
+    refuse('it needs the texts why and remedy, and a function run(view, report)');
   return rule;
 }
 
@@ -152,10 +158,10 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    pending.catch(() => undefined); // what it comes to is not waited for
-    entries.push(broken(rule, 'it answered a promise, which only rules of the phase live may'));
+    pending.catch(() => undefined); // the result is not used
+    entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
-    entries.push(broken(rule, `it threw ${thrown(error)}`));
+    entries.push(broken(rule, `the rule threw ${thrown(error)}`));
   }
 }
 
@@ -165,7 +171,7 @@ function broken(rule: RuleText, message: string): Entry {
     severity: 'error',
     subject: `rule ${rule.id}`,
     message,
-    remedy: 'Mend the rule, or leave it out until it is',
+    remedy: 'Fix the rule, or remove it until it is fixed',
   };
   return { finding, refuses: rule.phase === 'graph', isAllowable: false };
 }
@@ -193,10 +199,10 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
   };
 }
 
-/** By subject, for each view: there may be thousands of routes, and of findings. */
+/** Places of routes by subject, cached for each view because there may be thousands of routes and findings. */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
-/** A subject that names a route, or a plugin, has its place. */
+/** Returns the place of the route or plugin that a subject names. */
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
   if (plugin !== undefined) return view.placeOfPlugin(plugin);
@@ -207,7 +213,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
-    ); // of two, the first
+    ); // reversed, so the first of two routes with the same subject wins
   return places.get(subject);
 }
 
@@ -229,7 +235,7 @@ function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination
   };
 }
 
-/** Findings in their order: by severity, place, rule and subject. */
+/** Returns a report whose findings are sorted by severity, place, rule and subject. */
 export function makeReport(findings: readonly Finding[], suppressed: readonly Finding[] = []): Report {
   return Object.freeze({
     schemaVersion: 1,
@@ -250,14 +256,14 @@ function compareFindings(left: Finding, right: Finding): number {
   );
 }
 
-/** By code units: the same everywhere, whatever the locale. */
+/** Compares by code units, independent of the locale. */
 function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
 // -- allowances --
 
-/** What becomes of a finding: itself, an error where its allowance has ended, or nothing where it is allowed. */
+/** Returns undefined for an allowed finding, an error for one whose allowance has ended, and otherwise the finding itself. */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
   let problem: string | undefined;
@@ -285,24 +291,24 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
   );
 }
 
-/** Why an allowance does not count. It holds to the end of its last day, UTC. */
+/** Returns why an allowance does not count, or undefined. An allowance holds to the end of its last day in UTC. */
 export function issueOf({ reason, until }: Allowance, nowMs: number): string | undefined {
-  if (typeof reason !== 'string' || reason.trim() === '') return 'its allowance gives no reason';
+  if (typeof reason !== 'string' || reason.trim() === '') return 'the allowance gives no reason';
   if (until === undefined) return undefined;
   const startMs = /^\d{4}-\d\d-\d\d$/.test(until) ? Date.parse(`${until}T00:00:00Z`) : Number.NaN;
-  if (Number.isNaN(startMs)) return 'the date of its allowance is not of the form 2027-01-31';
-  return nowMs < startMs + DAY_MS ? undefined : `it was allowed until ${until}: ${reason}`;
+  if (Number.isNaN(startMs)) return 'the date of the allowance is not of the form 2027-01-31';
+  return nowMs < startMs + DAY_MS ? undefined : `the finding was allowed until ${until}: ${reason}`;
 }
 
-// -- what is looked at --
+// -- selection of rules --
 
-/** Which rules count: patterns such as `SVC1*`. Without `only`, all. */
+/** Selection of rules by patterns such as `SVC1*`. An empty `only` selects every rule. */
 export interface Selection {
   readonly only: readonly string[];
   readonly skip: readonly string[];
 }
 
-/** A report of the rules selected. */
+/** Returns the report with only the findings of the selected rules. */
 export function select(report: Report, { only, skip }: Selection): Report {
   const isSelected = ({ rule }: Finding): boolean =>
     (only.length === 0 || only.some((pattern) => matches(pattern, rule))) &&
@@ -310,12 +316,12 @@ export function select(report: Report, { only, skip }: Selection): Report {
   return makeReport(report.findings.filter(isSelected), report.suppressed.filter(isSelected));
 }
 
-/** Whether a rule's id fits a pattern, in which `*` stands for any text. Capitals and small letters are the same. */
+/** Whether the id of a rule matches a pattern, in which `*` stands for any text. Ignores case. */
 export function matches(pattern: string, id: string): boolean {
   return new RegExp(`^${pattern.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`, 'i').test(id);
 }
 
-/** The rule of an id, or the id that was probably meant. */
+/** Returns the rule of an id, or else the most similar id. */
 export function findRule(
   id: string,
   rules: readonly RuleText[],
@@ -334,12 +340,12 @@ export function findRule(
 /** Methods that change nothing (RFC 9110 §9.2.1). */
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
-/** How findings name a route: `POST /users`. */
+/** Returns the subject of a route in findings, such as `POST /users`. */
 export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
 
-/** Whether requests of it change something. */
+/** Whether requests of the route can change data, by its method. */
 export function isWrite({ route, declared }: RouteDetail): boolean {
   return declared.socket === undefined && !SAFE_METHODS.has(route.method);
 }
@@ -349,22 +355,22 @@ export function isPublic({ declared: { spec } }: RouteDetail): boolean {
   return spec.public !== undefined && spec.public !== false;
 }
 
-/** Whether every request needs a credential. */
+/** Whether every request of the route needs a credential. */
 export function isGuarded({ route: { security } }: RouteDetail): boolean {
   return security.some(({ isOptional }) => isOptional !== true);
 }
 
-/** Routes of the application itself, but for the parts of static mounts. */
+/** Returns the routes that the application declares, without operations endpoints and static mounts. */
 export function ownRoutes({ details }: ApplicationView): readonly RouteDetail[] {
   return details.filter(({ isOperation, declared }) => !isOperation && declared.mount === undefined);
 }
 
-/** The template without the names of its parameters: what two routes have in common that match the same. */
+/** Returns the template without parameter names. Routes of the same shape match the same paths. */
 export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
   return segmentsOf(declared.template).join('/');
 }
 
-/** Middleware around a route, the outermost first. */
+/** Returns the middleware of a route, outermost first. */
 export function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
   return [...middleware, ...use];
 }

@@ -1,6 +1,6 @@
 /**
- * Rules that read the code of handlers, dependencies and middleware: calls that stop the whole process while they work,
- * clean-up that may never run, dependencies that nobody uses.
+ * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up that may not
+ * run, and dependencies that no handler uses.
  */
 import { isBlockingName } from './source/blocking.ts';
 import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
@@ -13,19 +13,19 @@ import type { Dependency } from '../routing/di.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** Calls that may be of those below: `readFileSync(`, `crypto.pbkdf2Sync(`. */
+/** Calls whose names end with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 
-/** SVC501 */
+/** SVC501: calls that block the process. */
 export function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
-    reportBlocking(detail.declared.handler, subjectOf(detail), 'its handler', detail.route.place, report);
+    reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
-    if (dependency.scope === 'app') continue; // once
+    if (dependency.scope === 'app') continue; // runs only once
     reportBlocking(
       functionOf(dependency),
       subjectOf(detail),
-      `its dependency ${viewOfDependency(dependency).label}`,
+      `the dependency ${viewOfDependency(dependency).label}`,
       detail.route.place,
       report,
     );
@@ -37,7 +37,7 @@ export function findBlocking(view: ApplicationView, report: ReportFinding): void
     reportBlocking(
       layer.handle as AnyFunction,
       `middleware ${layer.kind ?? layer.constructor.name}`,
-      'it',
+      'the middleware',
       place,
       report,
     );
@@ -46,7 +46,7 @@ export function findBlocking(view: ApplicationView, report: ReportFinding): void
 function reportBlocking(
   fn: AnyFunction,
   subject: string,
-  who: string,
+  caller: string,
   place: Parameters<ReportFinding>[2],
   report: ReportFinding,
 ): void {
@@ -59,19 +59,19 @@ function reportBlocking(
   if (calls.size > 0)
     report(
       subject,
-      `${who} calls ${[...calls].join(', ')}, and every other request waits until that ends`,
+      `${caller} calls ${[...calls].join(', ')}, and all other requests wait until the call ends`,
       place,
     );
 }
 
-/** Whether code has a function of its own that is called so. */
+/** Whether the code declares a local function of this name. */
 function isDefinedIn(code: string, name: string): boolean {
   return new RegExp(
     `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
   ).test(code);
 }
 
-/** Every dependency once, with the first route that has it. */
+/** Returns every dependency once, with the first route that needs it. */
 function dependenciesOf(
   view: ApplicationView,
 ): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
@@ -87,7 +87,7 @@ function dependenciesOf(
   return [...found.values()];
 }
 
-/** What it needs; nothing where its spec cannot be read, which is a finding of its own (SVC107). */
+/** Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports. */
 function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
   try {
     return viewOfDependency(dependency).needs;
@@ -96,10 +96,10 @@ function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[
   }
 }
 
-/** A statement that calls what has an end to be waited for. */
+/** A statement that is a call of a clean-up method without await. `\u0001` stands for its arguments. */
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
-/** SVC502 */
+/** SVC502: clean-up that errors skip, and clean-up that is not awaited. */
 export function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
@@ -108,29 +108,29 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
     const { label } = viewOfDependency(dependency);
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
-    const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after); // with catch: commit, or roll back
+    const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after); // a catch after yield rolls back
     if (cleansUp && !seesFailures)
       report(
         subject,
-        `the clean-up of its dependency ${label} behind yield does not run when the request fails: there is no finally`,
+        `the clean-up of the dependency ${label} after yield does not run when the request fails, because there is no finally`,
         detail.route.place,
       );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
     if (forgotten !== undefined)
       report(
         subject,
-        `its dependency ${label} does not await ${forgotten}() in its clean-up: an error there is lost`,
+        `the dependency ${label} does not await ${forgotten}() in its clean-up, so errors there are lost`,
         detail.route.place,
       );
   }
 }
 
-/** What the last part of an asynchronous generator calls and does not wait for. */
+/** Returns the first clean-up call in a finally block of an asynchronous generator that is not awaited. */
 function forgottenIn(code: string): string | undefined {
   const end = /\bfinally\s*\{/.exec(code);
   if (end === null) return undefined;
   let block = code.slice(end.index + end[0].length);
-  for (let before = ''; before !== block;) [before, block] = [block, block.replace(/\([^()]*\)/g, '\u0001')]; // arguments are not statements
+  for (let before = ''; before !== block;) [before, block] = [block, block.replace(/\([^()]*\)/g, '\u0001')]; // removes arguments, from the innermost outwards
   for (const statement of block.split(/[;\n}]/)) {
     const found = FORGOTTEN.exec(statement.trim())?.[1];
     if (found !== undefined) return found;
@@ -138,7 +138,7 @@ function forgottenIn(code: string): string | undefined {
   return undefined;
 }
 
-/** SVC113: a dependency of a route that its handler does not take. Those that guard it are resolved for what they refuse, those that give nothing for what they do. */
+/** SVC113: dependencies that the handler does not use. Guards, and dependencies that return no value, need no use. */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
     if (declared.socket !== undefined) continue; // its handlers are added later
@@ -153,7 +153,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
         continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `its dependency "${name}" is resolved for every request, and the handler does not use it`,
+        `the dependency "${name}" is resolved for every request, but the handler does not use it`,
         declared.declared.place,
         {
           why: 'A dependency that no code uses still runs for every request, and costs time there',
@@ -164,7 +164,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Whether it, or anything that it needs, asks who is there; or does its work by throwing. */
+/** Whether a dependency, or one that it needs, requires a credential or throws. */
 function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
@@ -175,16 +175,16 @@ function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set())
   );
 }
 
-/** Where a value is kept beyond the answer. */
+/** Expressions that use values after the handler ends: streamed replies and background tasks. */
 const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 
-/** SVC104: names that handlers ask for as they are written down, and no route has. Comments are read, too: they show the name as well. */
+/** SVC104: literal names in calls of urlFor() that no route has. The names are read from the source with its literals. */
 export function findUnknownNames(view: ApplicationView, report: ReportFinding): void {
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
-    if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue; // tsx writes the latter
+    if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue; // tsx compiles to double quotes
     for (const [, , name] of Function.prototype.toString
       .call(handler)
       .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
@@ -192,16 +192,16 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
       const near = closest(name!, names);
       report(
         subjectOf(detail),
-        `it asks for the path of "${name}", and no route has that name` +
+        `the handler asks for the URL of the route "${name}", but no route has that name` +
           (near === undefined ? '' : `: did you mean "${near}"?`),
         detail.route.place,
-        { severity: 'warning', remedy: 'Write the name as the route has it' },
+        { severity: 'warning', remedy: 'Use the name of an existing route' },
       );
     }
   }
 }
 
-/** SVC112: what is cleaned up before the first byte, in a stream or a task that runs after it. */
+/** SVC112: dependencies of scope handler that a stream or a background task uses after their clean-up. */
 export function findOutlived(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const names = [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)]
@@ -215,17 +215,17 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         const asked = candidate.replaceAll('$', '\\$');
         const local =
           new RegExp(`^[^=]*[{,]\\s*${asked}\\s*:\\s*([\\w$]+)`).exec(code)?.[1]?.replaceAll('$', '\\$') ??
-          asked; // what the handler calls it
+          asked; // local name of the dependency in the handler
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
       report(
         subjectOf(detail),
-        `"${name}" is cleaned up before the first byte is sent (scope handler), and a stream or a background task still uses it then`,
+        `the dependency "${name}" is cleaned up before the first byte is sent (scope handler), but a stream or a background task uses it later`,
         detail.route.place,
         {
           severity: 'warning',
-          remedy: 'Read what is needed before the handler ends, or give the dependency the scope request',
+          remedy: 'Read the values before the handler ends, or give the dependency the scope "request"',
         },
       );
       break;
@@ -233,7 +233,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
   }
 }
 
-/** From a place in code to the end of the parentheses that open behind it. */
+/** Returns the code from an index to the end of the next pair of parentheses. */
 function insideOf(code: string, from: number): string {
   let depth = 0;
   for (let index = code.indexOf('(', from); index !== -1 && index < code.length; index++) {

@@ -1,6 +1,6 @@
 /**
- * Rules about what routes take and give: bodies without a schema, replies without one, schemas that no reply could fit, and
- * inputs of any length from anybody.
+ * Rules about schemas: bodies and replies without a schema, replies that cannot exist, and unbounded input of clients
+ * without a credential.
  */
 import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts';
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
@@ -12,10 +12,10 @@ import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
-/** Reads a whole body as what a schema could describe. */
+/** Calls that read a JSON body or a form. */
 const READS_BODY = String.raw`(?:json|form)\s*\(`;
 
-/** SVC301 */
+/** SVC301: handlers that read a body without a schema. */
 export function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { body, form } = detail.declared.spec;
@@ -26,19 +26,19 @@ export function findUndescribedBodies(view: ApplicationView, report: ReportFindi
       !callsOfRequest(detail.declared.handler, READS_BODY)
     )
       continue;
-    report(subjectOf(detail), 'its handler reads a body that no schema describes', detail.route.place);
+    report(subjectOf(detail), 'the handler reads a body that no schema describes', detail.route.place);
   }
 }
 
-/** A reply of another kind, made by hand. */
+/** Construction of a response that needs no schema. */
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
 const REVEALING_NAMES =
   /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
-/** Tokens of pages and forms, and hashes of public content. */
+/** Names of page tokens, form tokens and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
 
-/** SVC302 */
+/** SVC302: replies without a schema, and response fields named like secrets. */
 export function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const {
@@ -47,18 +47,18 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
     } = detail;
     const code = codeOf(handler);
     if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
-      report(subjectOf(detail), 'it replies with JSON that no schema describes', route.place, {
+      report(subjectOf(detail), 'the handler replies with JSON that no schema describes', route.place, {
         severity: 'warning',
         why: 'A reply without a schema sends every field that the object has, now and after the next change',
-        remedy: 'Declare it: response: User',
+        remedy: 'Declare a response schema: response: User',
       });
     }
-    if (isAboutSecrets(detail) || isIssuing(detail)) continue; // there they are what a client comes for
+    if (isAboutSecrets(detail) || isIssuing(detail)) continue; // these routes exist to issue secrets
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
         report(
           subjectOf(detail),
-          `its response schema has the field "${name}", which sounds like a secret`,
+          `the response schema has the field "${name}", which is named like a secret`,
           route.place,
           {
             why: 'Every client of the route receives this field',
@@ -69,7 +69,7 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
   }
 }
 
-/** The types of its replies by status; without a status, that of all. */
+/** Returns the response types with their status. An undefined status means the default status of the route. */
 function responsesOf({
   declared: {
     spec: { response },
@@ -84,7 +84,7 @@ function isByStatus(response: object): response is Readonly<Record<number, TypeS
   return Object.getPrototypeOf(response) === Object.prototype;
 }
 
-/** The names of all members with text in them that values of a type have when they are sent. */
+/** Returns the names of all output members of a type that may hold text. */
 function namesIn(type: TypeSource): string[] {
   const schemas = new JsonSchemas();
   const schema = schemas.type(compileType(type).node, 'output');
@@ -96,7 +96,7 @@ function namesIn(type: TypeSource): string[] {
   return names;
 }
 
-/** Neither a number nor a flag, nor a time: those give nothing away. */
+/** Whether a schema may hold text. Numbers, booleans and times cannot reveal a secret. */
 function mayBeText(schema: JsonSchema): boolean {
   const types = [schema['type'] ?? []].flat();
   const isOther =
@@ -104,7 +104,7 @@ function mayBeText(schema: JsonSchema): boolean {
   return !isOther && schema['format'] !== 'date-time' && schema['format'] !== 'date';
 }
 
-/** Every schema inside of schemas. */
+/** Calls `visit` for every schema and nested schema. */
 function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void): void {
   for (const schema of schemas) {
     if (typeof schema !== 'object' || schema === null) continue;
@@ -113,7 +113,7 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
   }
 }
 
-/** SVC303 */
+/** SVC303: replies that the route can never send, and examples that do not match their schema. */
 export function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const {
@@ -128,26 +128,26 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
     if (bodiless !== undefined)
       report(
         subjectOf(detail),
-        `its response of status ${bodiless} has a schema, and such an answer has no body`,
+        `the response of status ${bodiless} has a schema, but replies with this status have no body`,
         route.place,
       );
     for (const { name, field, message } of exampleFindingsOf(detail))
       report(
         subjectOf(detail),
-        `the example of "${field}" in ${name} does not fit: it ${message}`,
+        `the example of "${field}" in ${name} does not match its schema: it ${message}`,
         route.place,
       );
     const all = status === undefined ? statuses : [...statuses, status];
     if (all.length > 0 && all.every((of) => of >= 400))
       report(
         subjectOf(detail),
-        `it declares no status of success, only ${[...new Set(all)].join(', ')}`,
+        `the route declares only error statuses: ${[...new Set(all)].join(', ')}`,
         route.place,
       );
   }
 }
 
-/** Examples of everything that a route takes and gives which their own schemas refuse. */
+/** Returns the examples in schemas of a route that their own schema refuses. */
 function exampleFindingsOf(
   detail: RouteDetail,
 ): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
@@ -165,7 +165,7 @@ function exampleFindingsOf(
   );
 }
 
-/** SVC304: input of clients without a credential, of any length up to that of a body. */
+/** SVC304: unbounded texts and lists that clients without a credential may send. */
 export function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, inputs } = detail;
@@ -181,13 +181,13 @@ export function findUnbounded(view: ApplicationView, report: ReportFinding): voi
       if (found.length > 0)
         report(subjectOf(detail), `every client may send ${found.join(' and ')} of any length`, route.place, {
           why: 'Texts and lists without a bound fill memory and databases',
-          remedy: 'Give it a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
+          remedy: 'Set a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
         });
     }
   }
 }
 
-/** Where strings and lists are that have no greatest length: by the path to them. */
+/** Returns the paths of strings and lists without a maximum length. */
 function unboundedIn(
   schema: JsonSchema,
   path: string,

@@ -1,6 +1,6 @@
 /**
- * Rules about how an application is served: what production shows to everybody, headers that protect visitors, limits that
- * are none.
+ * Rules about deployment: internals that production shows to every client, security headers, and limits that are too high
+ * or switched off.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,18 +11,18 @@ import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 
-/** SVC208 */
+/** SVC208: stack traces, documents or metrics that production shows to every client. */
 export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
   if (isOn(settings.peek('debug')))
     report('setting debug', 'error replies show stack traces to every client', place, {
-      remedy: 'Leave out debug (SVC_DEBUG) in production: the log has the traces',
+      remedy: 'Remove debug (SVC_DEBUG) in production: the log has the stack traces',
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
     report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
-      remedy: 'Leave out enableDocs (SVC_ENABLE_DOCS) in production, unless the interface is public',
+      remedy: 'Remove enableDocs (SVC_ENABLE_DOCS) in production, unless the API is public',
     });
   }
   if (
@@ -33,7 +33,7 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
     report('setting ops', '/metrics is open to every client: its auth accepts every request', place, {
       severity: 'warning',
       remedy:
-        'Give it a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or leave auth out: private peers only',
+        'Require a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or remove auth to accept only private addresses',
     });
   }
 }
@@ -42,7 +42,7 @@ function isOn(value: unknown): boolean {
   return value === true || (typeof value === 'string' && /^(?:true|1|yes|on)$/i.test(value));
 }
 
-/** SVC211 */
+/** SVC211: production without security headers. */
 export function findMissingHeaders(view: ApplicationView, report: ReportFinding): void {
   if (
     view.env !== 'production' ||
@@ -52,12 +52,12 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
     return;
   report(
     'the application',
-    'its replies have no security headers: no content security policy, no HSTS, no nosniff',
+    'replies have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
 }
 
-/** SVC219, which only the command reports: notes, for a proxy in front may do both. */
+/** SVC219: unrestricted host names and missing TLS. Notes of `svc check` only, because a proxy may provide both. */
 export function findUnnamedHosts(
   view: ApplicationView,
   { severity, remedy }: RuleText,
@@ -79,7 +79,7 @@ export function findUnnamedHosts(
           {
             ...finding,
             message:
-              'it answers requests for any host name: links made of req.host lead where a client wants',
+              'the server answers requests for any host name, so a client can choose where links made of req.host lead',
             remedy,
           },
         ]),
@@ -89,7 +89,7 @@ export function findUnnamedHosts(
           {
             ...finding,
             message:
-              'nothing says how requests come over TLS: neither a certificate (SVC_TLS_CERT) nor a proxy (SVC_TRUST_PROXY) is named',
+              'no TLS is configured: neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY)',
             why: 'Without TLS every machine on the path reads and changes requests, with their cookies and tokens',
             remedy:
               'Name the proxy that speaks TLS and redirects http: to https:, trustProxy: 1; or give the server a certificate',
@@ -98,7 +98,7 @@ export function findUnnamedHosts(
   ];
 }
 
-/** A limit above these protects nothing. */
+/** Highest values at which a limit still protects the process. */
 const GREATEST = {
   headersTimeoutMs: 120_000,
   requestTimeoutMs: 3_600_000,
@@ -106,10 +106,10 @@ const GREATEST = {
   maxBodyBytes: 1_073_741_824,
 } as const;
 const GREATEST_UPLOAD = 1_073_741_824;
-/** `req.body()`: uncapped, as it is documented. */
+/** A call of `req.body()` without a limit. */
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
-/** SVC212 */
+/** SVC212: limits of bodies, files, times and WebSockets that are too high or switched off. */
 export function findUnlimited(view: ApplicationView, report: ReportFinding): void {
   findUnguardedSockets(view, report);
   const { settings, place } = view;
@@ -118,7 +118,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
     if (value > greatest)
       report(
         `setting ${name}`,
-        `${value} is as good as no limit: a few clients can use up the process`,
+        `the limit ${value} is too high to protect the process: a few clients can exhaust it`,
         settings.placeOf(name) ?? place,
         { severity: 'warning' },
       );
@@ -134,28 +134,28 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
       settings.peek('maxBodyBytes') === undefined &&
       callsOfRequest(handler, READS_ALL)
     ) {
-      report(subjectOf(detail), 'its handler reads bodies of any length', route.place, {
-        remedy: 'Give it a bound: req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
+      report(subjectOf(detail), 'the handler reads bodies of any length', route.place, {
+        remedy: 'Set a limit: req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
       });
     }
     if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
-      report(subjectOf(detail), `it takes bodies of ${spec.maxBodyBytes} bytes`, route.place, {
+      report(subjectOf(detail), `the route accepts bodies of ${spec.maxBodyBytes} bytes`, route.place, {
         severity: 'warning',
       });
     for (const field of inputs.form?.fields ?? []) {
       const limit = fileLimit(field.node);
       if (limit !== undefined && limit > GREATEST_UPLOAD)
-        report(subjectOf(detail), `its file "${field.name}" may have any length`, route.place, {
+        report(subjectOf(detail), `the file "${field.name}" may have any length`, route.place, {
           severity: 'warning',
         });
     }
   }
 }
 
-/** The cap of forms that have none of their own. */
+/** Default limit of form bodies in bytes. */
 const FORM_BYTES = 10_000_000;
 
-/** SVC214 */
+/** SVC214: files of forms whose limit is above that of the body. */
 export function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
@@ -167,14 +167,14 @@ export function findLimitConflicts(view: ApplicationView, report: ReportFinding)
       if (limit === undefined || limit === Infinity || limit <= cap) continue;
       report(
         subjectOf(detail),
-        `its file "${name}" may have ${limit} bytes, but its body no more than ${cap}: larger ones are 413`,
+        `the file "${name}" may have ${limit} bytes, but the body only ${cap}: the server refuses larger bodies with 413`,
         detail.route.place,
       );
     }
   }
 }
 
-/** A larger limit of messages is none. */
+/** Highest limit of a WebSocket message that still protects the process. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 
 function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {
@@ -189,35 +189,35 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
       report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
     if (guard.origin.isOpen)
       warn(
-        "pages of every site may open it: origins: '*'",
-        "Name the pages that may open it: origins: ['https://app.example']",
+        "pages of every site may open the WebSocket: origins: '*'",
+        "Name the sites that may open the WebSocket: origins: ['https://app.example']",
       );
     const { stranger } = guard.origin;
     if (stranger !== undefined)
       warn(
-        `pages of unknown sites may open it, such as ${stranger}: its function for origins says yes`,
-        "Name the pages that may open it: origins: ['https://app.example']",
+        `pages of unknown sites may open the WebSocket: its function for origins accepts ${stranger}`,
+        "Name the sites that may open the WebSocket: origins: ['https://app.example']",
       );
     if (options.heartbeatMs === false && options.idleTimeoutMs === false)
       warn(
-        'nothing ends it when its client is gone: heartbeatMs: false without an idleTimeoutMs',
-        'Leave heartbeatMs to its default, or give it an idleTimeoutMs',
+        'nothing closes the WebSocket when its client is gone: heartbeatMs: false without an idleTimeoutMs',
+        'Remove heartbeatMs to use its default, or set idleTimeoutMs',
       );
     if (options.maxMessageBytes > LARGE_MESSAGE_BYTES)
       warn(
         `one message may take ${options.maxMessageBytes} bytes of memory: maxMessageBytes`,
-        'Leave maxMessageBytes to its default, or to what your largest message needs',
+        'Remove maxMessageBytes to use its default, or set it to the size of your largest message',
       );
   }
 }
 
 /*
- * Ranges of versions as `engines` of package.json has them: `^24.18.1 || >=26.5`, `24.x`, `>=24 <27`, `22 - 24`, `~24.1`.
+ * Version ranges of `engines` in package.json: `^24.18.1 || >=26.5`, `24.x`, `>=24 <27`, `22 - 24`, `~24.1`.
  */
 
 type Version = readonly [major: number, minor: number, patch: number];
 
-/** What `engines.node` says of the package that a folder belongs to; undefined where nothing does. */
+/** Returns `engines.node` of the nearest package.json in a folder or above, or undefined. */
 export function enginesOf(folder: string): string | undefined {
   for (let at = folder; ; at = dirname(at)) {
     const file = join(at, 'package.json');
@@ -231,12 +231,12 @@ function readEngines(file: string): string | undefined {
     const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
     return typeof engines?.node === 'string' ? engines.node : undefined;
   } catch {
-    // it is npm's to say
+    // npm reports an invalid package.json
     return undefined;
   }
 }
 
-/** Whether a version is in a range; undefined where the range cannot be read. What stands behind a hyphen or plus of the version does not count. */
+/** Whether a version is in a range, or undefined for an unknown syntax. Ignores prerelease and build parts of the version. */
 export function satisfies(version: string, range: string): boolean | undefined {
   const own = versionOf(version.split(/[-+]/)[0]!);
   if (own === undefined) return undefined;
@@ -244,7 +244,7 @@ export function satisfies(version: string, range: string): boolean | undefined {
   return results.includes(true) ? true : results.includes(undefined) ? undefined : false;
 }
 
-/** All comparators of one alternative. */
+/** Whether a version satisfies all comparators of one alternative, or undefined for an unknown syntax. */
 function isIn(version: Version, part: string): boolean | undefined {
   const hyphen = /^(\S+)\s+-\s+(\S+)$/.exec(part);
   const comparators =
@@ -256,7 +256,7 @@ function isIn(version: Version, part: string): boolean | undefined {
 }
 
 function compares(version: Version, comparator: string): boolean | undefined {
-  const [, operator = '', rest = ''] = /^(\^|~|[<>]=?|=)?v?(.*)$/.exec(comparator)!; // every part may be absent
+  const [, operator = '', rest = ''] = /^(\^|~|[<>]=?|=)?v?(.*)$/.exec(comparator)!; // matches every text, because each part is optional
   const wanted = versionOf(rest);
   if (wanted === undefined) return undefined;
   const { from, parts } = wanted;
@@ -291,7 +291,7 @@ function before(version: Version, limit: Version | undefined): boolean {
   return limit === undefined || order(version, limit) < 0;
 }
 
-/** The first version that is no longer described by so many parts. */
+/** Returns the first version above all versions that share the given number of leading parts. */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
   return parts === 0
     ? undefined
@@ -306,7 +306,7 @@ function order(left: Version, right: Version): number {
   return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
 }
 
-/** `24`, `24.x`, `24.1.0`, `*`; and how many of its parts are numbers. */
+/** Parses `24`, `24.x`, `24.1.0` or `*`. Returns its lowest version and the number of its numeric parts. */
 function versionOf(text: string): { readonly from: Version; readonly parts: number } | undefined {
   if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };
   const match = /^(\d+)(?:\.(\d+|[xX*]))?(?:\.(\d+|[xX*]))?$/.exec(text);

@@ -1,6 +1,6 @@
 /**
- * Rules about the document of an application: what it cannot say (SVC305), and what clients of an earlier one can no longer do
- * (SVC306).
+ * Rules about the OpenAPI document: contents that it cannot express (SVC305), and changes that break clients of an earlier
+ * document (SVC306).
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import { openapiDocument, openapiFindings } from '../openapi/openapi.ts';
@@ -13,7 +13,7 @@ import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
-/** SVC305 */
+/** SVC305: problems of the OpenAPI document and of tools. */
 export function reportDocument(view: ApplicationView, report: ReportFinding): void {
   const problems = openapiFindings(view);
   const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
@@ -21,13 +21,13 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
       report(subject, message, detail.route.place, {
         severity: 'info',
-        remedy: 'Tell them apart by a segment of text, where clients are made from the document',
+        remedy: 'Add a literal segment to one of the paths if clients are generated from the document',
       });
   findNamesakes(view, report);
   reportTools(view, report);
 }
 
-/** How many routes there are of each method and shape: SVC101 reports more than one. */
+/** Counts the routes of each method and shape. SVC101 reports duplicates. */
 function countsOf({ details }: ApplicationView): Map<string, number> {
   const counts = new Map<string, number>();
   for (const detail of details) {
@@ -37,7 +37,7 @@ function countsOf({ details }: ApplicationView): Map<string, number> {
   return counts;
 }
 
-/** Two classes of one name: a document has to call one of them something else. */
+/** Reports two schema classes of one name, because the document must rename one of them. */
 function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
   const reported = new Set<unknown>();
@@ -49,7 +49,7 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
       reported.add(schema);
       report(
         subjectOf(detail),
-        `its schema ${name} is not that of an earlier route, so documents have to call it ${name}2`,
+        `the schema ${name} is not the schema ${name} of an earlier route, so the document calls it ${name}2`,
         detail.route.place,
         { severity: 'warning', remedy: 'Give one of the two classes another name' },
       );
@@ -76,7 +76,7 @@ function plansOfRoute({
   return plans;
 }
 
-/** SVC306: what breaks clients of an earlier document, at the routes that do. */
+/** SVC306: changes that break clients of the baseline document, at the changed routes. */
 export function findBreakingChanges(
   view: CompilationView,
   baseline: Readonly<Record<string, unknown>>,
@@ -95,7 +95,7 @@ export function findBreakingChanges(
       subject: route === undefined ? subject : `${route.method} ${route.template}`,
       message: `clients of the baseline break: ${message}`,
       remedy:
-        'Keep what was, beside what is new; or publish a new version, and commit its document as the baseline: svc openapi',
+        'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
       place: route?.place,
     };
   });
@@ -106,11 +106,10 @@ function shape(path: string): string {
 }
 
 /*
- * Rules about the tools of an application (a part of SVC305): two that want one name, and writes that models are offered and that do
- * not say what they do.
+ * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a description.
  */
 
-/** SVC305, as far as it is about tools. */
+/** Reports the findings of SVC305 about tools. */
 function reportTools({ details, tools }: ApplicationView, report: ReportFinding): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
@@ -126,29 +125,23 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
       description === undefined &&
       summary === undefined
     ) {
-      report(
-        subjectOf(detail),
-        'it is a tool that changes data, and has no description',
-        detail.route.place,
-        {
-          severity: 'warning',
-          remedy:
-            'Give it a description: clients of the Model Context Protocol choose tools by what they say',
-        },
-      );
+      report(subjectOf(detail), 'the tool changes data, but has no description', detail.route.place, {
+        severity: 'warning',
+        remedy: 'Add a description: clients of the Model Context Protocol choose tools by their descriptions',
+      });
     }
     const earlier = first.get(wanted);
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // without an endpoint no client sees names that are made of paths
+      // without an MCP endpoint, no client sees generated tool names
       report(
         subjectOf(detail),
-        `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`,
+        `the tool name "${wanted}" belongs to ${subjectOf(earlier)}, so clients see this tool as "${name}"`,
         detail.route.place,
         {
           severity: isMeant ? 'error' : 'warning',
-          remedy: "Give it a name of its own: mcp: { name: '…' }, or mcp: false",
+          remedy: "Give the tool another name: mcp: { name: '…' }, or exclude the route: mcp: false",
         },
       );
     }

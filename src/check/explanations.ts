@@ -1,9 +1,9 @@
 /**
- * Additions to the reason of each rule, for `--explain` and SARIF: code that breaks it, code that does not, and further reading.
+ * Explanations of rules for `--explain` and SARIF: wrong code, right code, CWE numbers and further reading.
  */
 import type { Finding } from '../base/findings.ts';
 
-/** More about a rule. */
+/** Examples and references of a rule. */
 interface Explanation {
   readonly wrong: string;
   readonly right: string;
@@ -16,7 +16,7 @@ interface Explanation {
 const TOP_10 = 'OWASP Top 10 2021';
 const cheat = (name: string): string => `OWASP Cheat Sheet: ${name}`;
 
-/** By the id of the rule. */
+/** Explanations by rule id. */
 export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>>> = {
   SVC001: { wrong: 'await app.run();', right: 'if (import.meta.main) await app.run();' },
   SVC101: {
@@ -54,8 +54,8 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     right: 'const b = provide(({ req }) => …);',
   },
   SVC112: {
-    wrong: "provide({ me: Depends(user) }, …) with the scope 'app'",
-    right: "the scope 'request', as user has",
+    wrong: "Depends(provide({ me: Depends(user) }, …), { scope: 'app' })",
+    right: "Depends(provide({ me: Depends(user) }, …), { scope: 'request' })",
   },
   SVC113: {
     wrong: "app.get('/a', { db: Depends(db) }, () => 1);",
@@ -185,19 +185,25 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     sources: ['RFC 9110 §15.3.5'],
   },
   SVC304: { wrong: 'Field(str)', right: 'Field(str, { maxLength: 200 })', cwe: [770, 1333] },
-  SVC305: { wrong: 'class Note in two files, both in replies', right: 'class Note and class Draft' },
+  SVC305: {
+    wrong: 'two schema classes named Note in one document',
+    right: 'schema classes named Note and Draft',
+  },
   SVC306: {
-    wrong: 'Field(str) where it was Field(str, { optional: true })',
+    wrong: 'Field(str), after Field(str, { optional: true }) in the baseline',
     right: 'Field(str, { optional: true })',
   },
   SVC401: { wrong: 'SVC_PAGE_SIZE=many, where a number is read', right: 'SVC_PAGE_SIZE=50' },
-  SVC402: { wrong: 'a deploy before svc migrate up', right: 'svc migrate up src/app.ts, then the deploy' },
+  SVC402: {
+    wrong: 'a deployment before svc migrate up',
+    right: 'svc migrate up src/app.ts before the deployment',
+  },
   SVC403: {
     wrong: 'SVC_WORKERS=4 with new MemoryRecordStore()',
-    right: 'a store of the database or of Redis',
+    right: 'SVC_WORKERS=4 with a store in the database or in Redis',
   },
   SVC404: { wrong: 'Node.js 24.1', right: 'Node.js 24.18.1', cwe: [1104] },
-  SVC405: { wrong: 'a certificate that ends tomorrow', right: 'a renewed one', cwe: [298] },
+  SVC405: { wrong: 'a certificate that expires tomorrow', right: 'a renewed certificate', cwe: [298] },
   SVC501: { wrong: 'readFileSync(path)', right: 'await readFile(path)', cwe: [400] },
   SVC502: {
     wrong: 'async function* db() { … yield x; await x.close(); }',

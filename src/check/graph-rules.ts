@@ -1,6 +1,7 @@
 /**
- * The rules of the phase `graph`: what of an application can keep it from starting, besides what is found while it is compiled.
- * Starting, graph-rules.ts asks for them where they may find something; checking, rules.ts, which has their texts.
+ * Rules of the phase `graph`, whose errors prevent an application from starting, in addition to the findings of compilation.
+ *
+ * At start-up passesAtStart() runs only the rules that may report something. `svc check` runs all of them through rules.ts.
  */
 import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
 import { layersOf, ownRoutes, shapeOf } from './check.ts';
@@ -17,14 +18,14 @@ import type { Place } from '../base/findings.ts';
 import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
-/** What only warns, of an application that allows some of it: it becomes an error where its allowance has ended. */
+/** Runs the rules that only warn. Such a finding becomes an error when its allowance has ended. */
 function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
   if (ownRoutes(view).some(hasReadableCode))
     for (const find of [findUnknownNames, findUnused, findOutlived]) find(view, report);
 }
 
-/** Whether its code may hold what the rules look for that read it: names of routes, or what it does with its dependencies. */
+/** Whether the code of a handler needs to be read: it has dependencies or calls urlFor(). */
 function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
   return (
     Object.keys(deps).length > 0 ||
@@ -36,12 +37,12 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
 // -- SVC102 --
 
 /**
- * Which templates take everything that a route matches: those of the same method that the router prefers.
+ * Returns the templates that together take every path of a route, or an empty list if some path is left.
  *
- * The router prefers segment by segment, and in each position the better kinds leave something over: text that is no
- * number, a number that no literal spells. So only a template with `path` at its end can be covered, by templates that begin
- * exactly as it does, and all that counts of a remaining segment is whether it is empty (E) or not (O): text that no more
- * specific segment takes. What is left of a template is a word of E, O and, at its end, P (any rest but nothing).
+ * The router prefers the more specific kind in each segment. Literals and converters leave some texts to the less specific
+ * kinds, so only a template that ends with a `path` parameter can be covered. The covering templates have the same segments
+ * before that parameter. Their remaining segments are written as a word: E stands for an empty segment, O for a segment
+ * with any text, and P at the end for any non-empty rest.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -56,7 +57,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    return word === 'P' || word.includes('X') ? [] : [{ other, word }]; // "P" is the same template: a duplicate
+    return word === 'P' || word.includes('X') ? [] : [{ other, word }]; // the word "P" is the same template, which SVC101 reports
   });
   return leavesGap(
     rests.map((rest) => rest.word),
@@ -66,7 +67,7 @@ export function coveredBy<T>(
     : rests.map((rest) => rest.other);
 }
 
-/** X takes some texts only, so that it never covers. */
+/** Returns the letter of a segment. X matches only some texts, so it cannot cover a route. */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
     ? 'E'
@@ -77,7 +78,7 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
         : 'X';
 }
 
-/** Whether a rest that begins with `word` is matched by none of `rests`, all of which begin with it. A rest is not empty: neither no segment, nor one empty one. */
+/** Whether a path whose word begins with `word` matches none of `rests`, which all begin with `word`. The words "" and "E" stand for no path. */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
   const isOpen = rests.includes(`${word}P`);
@@ -85,11 +86,11 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    return letter === 'E' && longer !== 'E' && !following.includes(longer); // P takes every other rest
+    return letter === 'E' && longer !== 'E' && !following.includes(longer); // P matches every other rest
   });
 }
 
-/** A route that more specific ones leave no request for. */
+/** SVC102: routes whose requests all match more specific routes. */
 export function findUnreachable(view: ApplicationView, report: ReportFinding): void {
   for (const { route, declared } of view.details) {
     if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
@@ -102,7 +103,7 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
     const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
     report(
       `${route.method} ${route.template}`,
-      `it can never be reached: more specific routes take every path that it matches: ${names}`,
+      `the route can never be reached, because more specific routes take all of its paths: ${names}`,
       route.place,
     );
   }
@@ -110,7 +111,7 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
 
 // -- SVC103 --
 
-/** Two routes that clients take for one. */
+/** SVC103: routes whose paths differ only in case or in a final slash. */
 export function findTwins(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, RouteDetail>();
   for (const detail of view.details.toSorted(
@@ -126,12 +127,12 @@ export function findTwins(view: ApplicationView, report: ReportFinding): void {
       shapeOf(twin) !== shapeOf(detail) &&
       (declared.mount === undefined || declared.mount !== twin.declared.mount)
     ) {
-      // a mount redirects itself
+      // both routes of one static mount are intended
       const what =
         shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
       report(
         `${route.method} ${route.template}`,
-        `it differs from ${twin.route.template}${at(twin.route.place)} only ${what}`,
+        `the path differs from ${twin.route.template}${at(twin.route.place)} only ${what}`,
         route.place,
       );
     }
@@ -144,7 +145,7 @@ function at(place: Place): string {
 
 // -- SVC105 --
 
-/** HEAD and OPTIONS by other handlers than those that would answer. */
+/** SVC105: HEAD and OPTIONS handlers that contradict GET or the CORS middleware. */
 export function findContradictions(view: ApplicationView, report: ReportFinding): void {
   if (!view.details.some(({ route }) => route.method === 'HEAD' || route.method === 'OPTIONS')) return;
   const gets = new Map(
@@ -155,21 +156,25 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
     const subject = `${route.method} ${route.template}`;
     const get = gets.get(shapeOf({ declared }));
     if (route.method === 'HEAD' && get === undefined)
-      report(subject, 'there is no GET whose head it could be', route.place);
+      report(subject, 'no GET route has this path', route.place);
     else if (route.method === 'HEAD' && get!.declared !== declared)
       report(
         subject,
-        `it is another handler than that of GET${at(get!.route.place)}, whose head it should be`,
+        `its handler is not that of GET${at(get!.route.place)}, so the two can reply differently`,
         route.place,
       );
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
-      report(subject, 'preflights never reach it: the CORS middleware answers them', route.place);
+      report(
+        subject,
+        'preflights never reach the handler, because the CORS middleware answers them',
+        route.place,
+      );
   }
 }
 
 // -- SVC113 --
 
-/** What is replaced by another of its name. */
+/** SVC113: dependencies of a router that a route replaces under the same name. */
 export function findRebound(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(view.details.map((detail) => detail.declared))) {
     const outer = new Map<string, Dependency<unknown>>();
@@ -179,7 +184,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
       if (earlier === undefined || earlier.source === dependency.source) continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `"${name}" is ${viewOfDependency(earlier).label} for its router and ${viewOfDependency(dependency).label} for the route: both run, the handler sees the second`,
+        `the dependency "${name}" is ${viewOfDependency(earlier).label} in the router and ${viewOfDependency(dependency).label} in the route: both run, but the handler receives only the second`,
         declared.declared.place,
         {
           why: 'The handler sees the dependency of the innermost declaration. The outer one of the same name also runs for every request, and its value is lost',
@@ -191,7 +196,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
 
 // -- SVC121 --
 
-/** What a route asks for, and no layer around it does. */
+/** SVC121: routes that need a middleware that is not registered. */
 export function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
   const isIdempotent = view.middleware.some((layer) => layer instanceof IdempotencyMiddleware);
   for (const { route, declared } of view.details) {
@@ -201,19 +206,19 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
       declared.use.length === 0 &&
       !isIdempotent
     )
-      continue; // it asks for none
+      continue; // the route needs no middleware
     const subject = `${route.method} ${route.template}`;
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
-      report(subject, 'its rateLimit has no effect: there is no RateLimitMiddleware', route.place, {
+      report(subject, 'rateLimit has no effect, because no RateLimitMiddleware is registered', route.place, {
         remedy: 'Add app.use(new RateLimitMiddleware())',
       });
     }
     if (declared.use.some((layer) => layer.kind === 'request-id')) {
       report(
         subject,
-        'its RequestIDMiddleware does nothing: requests get their ids before their routes are known',
+        'a RequestIDMiddleware of a route has no effect, because requests get their ids before routing',
         route.place,
         { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' },
       );
@@ -227,43 +232,40 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
     ) {
       report(
         subject,
-        'nothing identifies its sender, so clients with the same address or cookies share idempotency keys',
+        'nothing identifies the client, so clients with the same address or cookies share idempotency keys',
         route.place,
         {
           severity: 'warning',
           remedy:
-            'Say who sends it: new IdempotencyMiddleware({ principal: (req) => … }), or let it ask for a credential',
+            'Identify the client: new IdempotencyMiddleware({ principal: (req) => … }), or require a credential',
         },
       );
     }
     if (route.security.some(isOwnSession) && lacks('session')) {
       report(
         subject,
-        'it asks who is logged in by session, and there is no session middleware: every answer would be a 500',
+        'the route requires a session, but no session middleware is registered: every reply would be a 500',
         route.place,
-        { remedy: 'Register it: app.use(new SessionMiddleware())' },
+        { remedy: 'Register the session middleware: app.use(new SessionMiddleware())' },
       );
     }
   }
 }
 
-/** That of `req.session`; one with a credential of its own reads another cookie. */
+/** Whether a requirement uses `req.session`. A requirement with its own credential reads another cookie. */
 function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
   return scheme === 'session' && credential === undefined;
 }
 
 /*
- * Whether an application may start: nothing of it is what a rule of the phase `graph` refuses.
- *
- *   starting   a look at what could break such a rule -> that rule, where there is something -> rules.ts, where it found something
- *
- * So an application that has no flaw starts without the catalogue, and a plain one without the rules themselves.
+ * Start-up: only rules that may report something run, and the catalogue in rules.ts is loaded only after a finding.
  */
 
 /**
- * Whether no rule of the phase `graph`, and none about secrets, finds what could keep it from starting. One that throws has: the
- * examination tells. What only warns becomes an error where its allowance has ended, and nowhere else: with thousands of routes,
- * looking for it would take longer than to compile them.
+ * Whether the rules of the phase `graph` and the rule on secrets report nothing that could prevent a start. False when a rule throws.
+ *
+ * Rules that only warn run only for applications with allowances, because an ended allowance turns a warning into an error.
+ * With thousands of routes they would take longer than compilation.
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;
@@ -286,17 +288,17 @@ export function passesAtStart(view: ApplicationView): boolean {
   return passes;
 }
 
-/** Whether more specific routes may leave no request for it (SVC102). */
+/** Whether SVC102 may report the route: its template ends with a `path` parameter. */
 function takesRest({ declared: { template } }: RouteDetail): boolean {
   return template.parameters.at(-1)?.converter === CONVERTERS.path;
 }
 
-/** Whether it asks for what a layer does (SVC121). */
+/** Whether SVC121 may report the route: it has a rate limit, a guard or its own middleware. */
 function asksForLayers({ route, declared }: RouteDetail): boolean {
   return typeof route.rateLimit === 'object' || route.security.length > 0 || declared.use.length > 0;
 }
 
-/** Whether any part could need a secret. */
+/** Whether the application has plugins, middleware or dependencies, which may need secrets. */
 function mayNeedSecrets({ plugins, middleware, details }: ApplicationView): boolean {
   return (
     plugins.length > 0 ||

@@ -1,5 +1,5 @@
 /**
- * The checks that ask: whether databases can be reached, and have all their migrations; whether certificates can be read, and last.
+ * Checks of the phase `live`: databases can be opened and have every migration, and certificates can be read and are valid.
  */
 import { thrown } from '../routing/compile.ts';
 import { readTlsOptions } from '../http/server/options.ts';
@@ -8,11 +8,11 @@ import type { ApplicationView, ReportFinding } from './check.ts';
 
 const MESSAGES: Readonly<Record<string, string>> = {
   pending: 'has not been applied',
-  unfinished: 'was begun without a transaction, and has not ended',
+  unfinished: 'was started without a transaction and has not finished',
   changed: 'has changed since it was applied',
 };
 
-/** SVC402, for each database of the application. */
+/** SVC402: databases that cannot be opened, and migrations that are not applied. */
 export async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
   for (const plugin of view.plugins) {
     if (!isMigratable(plugin)) continue;
@@ -21,8 +21,8 @@ export async function findMigrations(view: ApplicationView, report: ReportFindin
     try {
       open = await plugin.openMigrator({ onlyReads: true });
     } catch (error) {
-      report(subject, `it cannot be opened: ${thrown(error)}`, undefined, {
-        remedy: 'Mend the address, start the database, or give this user the rights',
+      report(subject, `the database cannot be opened: ${thrown(error)}`, undefined, {
+        remedy: 'Correct the address, start the database, or grant this user the rights',
       });
       continue;
     }
@@ -37,20 +37,20 @@ export async function findMigrations(view: ApplicationView, report: ReportFindin
             each.state === 'changed'
               ? {
                   remedy:
-                    'Put back what it was, and write what is new as another migration: svc migrate new <name>',
+                    'Restore the applied version, and write the change as a new migration: svc migrate new <name>',
                 }
               : {},
           );
       }
     } catch (error) {
-      report(subject, `its migrations cannot be read: ${thrown(error)}`);
+      report(subject, `the migrations cannot be read: ${thrown(error)}`);
     } finally {
       await open[Symbol.asyncDispose]();
     }
   }
 }
 
-/** SVC405: the certificate that the settings name. One that a program hands to run() is not known before it runs. */
+/** SVC405: problems of the certificate in the settings. A certificate passed to run() is unknown to the check. */
 export async function findCertificates(
   { settings, nowMs }: ApplicationView,
   report: ReportFinding,
@@ -59,7 +59,7 @@ export async function findCertificates(
   if (cert === undefined && key === undefined) return;
   try {
     const { examinePair } = await import('../http/server/tls.ts');
-    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) report('SVC_TLS_CERT', problem); // one of the two is there
+    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) report('SVC_TLS_CERT', problem); // defined, because cert or key is set
   } catch (error) {
     report('SVC_TLS_CERT', thrown(error));
   }

@@ -1,6 +1,6 @@
 /**
- * Questions to functions of an application that may answer later: which origins they allow, who may read the metrics. `check()` is
- * synchronous, so `svc check` asks first, and the rules read the answers.
+ * Calls of asynchronous functions of an application: functions for origins and guards of metrics. `check()` is synchronous,
+ * so `svc check` calls these functions first, and the rules read the results.
  */
 import { readFileSync } from 'node:fs';
 import { fileOfPlace } from '../base/findings.ts';
@@ -12,14 +12,14 @@ import type { ApplicationView } from './check.ts';
 import type { Place } from '../base/findings.ts';
 import type { Middleware } from '../http/contracts.ts';
 
-/** A function that has not answered by then is not judged. */
+/** Time limit of a function. The rules skip functions that take longer. */
 const LIMIT_MS = 1_000;
 
 type Guard = (...args: never[]) => unknown;
 
 const openGuards = new WeakSet<Guard>();
 
-/** Asks every function that decides about origins or metrics. Never rejects. */
+/** Calls every function that decides about origins or metrics. Never rejects. */
 export async function probe(view: ApplicationView): Promise<void> {
   const pending: Promise<void>[] = [];
   for (const [layer, place] of layersWithPlaces(view))
@@ -31,7 +31,7 @@ export async function probe(view: ApplicationView): Promise<void> {
   await Promise.allSettled(pending);
 }
 
-/** Every middleware, of the application and of routes, with where it was put to use. */
+/** Returns every middleware of the application and its routes, with the place of its use. */
 export function layersWithPlaces(view: ApplicationView): ReadonlyMap<Middleware, Place | undefined> {
   const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
   for (const { declared, route } of ownRoutes(view))
@@ -39,17 +39,17 @@ export function layersWithPlaces(view: ApplicationView): ReadonlyMap<Middleware,
   return layers;
 }
 
-/** The text of the file that a place is in; empty for code that is in no file. */
+/** Returns the text of the file of a place, or an empty text if there is no file. */
 export function sourceAt(place: Place | undefined): string {
   if (place === undefined || place.line === 0) return '';
   try {
     return readFileSync(fileOfPlace(place), 'utf8');
   } catch {
-    return ''; // code that is in no file
+    return ''; // generated code has no file
   }
 }
 
-/** Whether a function has said yes to a request without any credential. */
+/** Whether a guard accepted a request without a valid credential. */
 export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
@@ -60,11 +60,11 @@ async function probeGuard(guard: Guard): Promise<void> {
     const isAllowed = await within(systemClock, LIMIT_MS, verdict, () => undefined);
     if (isAllowed === true) openGuards.add(guard);
   } catch {
-    // it needs more of a request, and is not judged
+    // the function needs other parts of a request, so the rules skip it
   }
 }
 
-/** A request from a public address (RFC 5737) whose every header and cookie is one word. */
+/** Returns a request from a public address (RFC 5737) whose headers and cookies all have one invalid value. */
 function strangeRequest(): object {
   const words = new Proxy(
     {},

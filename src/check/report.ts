@@ -1,5 +1,5 @@
 /**
- * Reports as text: for people, and as JSON whose form (`schemaVersion` 1) is for ever.
+ * Report formats: text for people, JSON with the stable `schemaVersion` 1, GitHub, GitLab, JUnit and SARIF.
  */
 import { pathToFileURL } from 'node:url';
 import { isAbsolute, relative, sep } from 'node:path';
@@ -9,31 +9,31 @@ import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
-/** What a report is about, and where paths begin. */
+/** Target, working folder and rules of a report. */
 export interface ReportContext {
-  /** As it was asked for: `src/app.ts:app`. */
+  /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
   readonly cwd: string;
-  /** The rules that have found something, at least. */
+  /** Rules, at least those that have findings. */
   readonly rules: readonly RuleText[];
-  /** The parts of the application that were looked at; absent where it could not be loaded. */
+  /** Checked parts of the application. Absent if it could not be loaded. */
   readonly scope?: ReportScope | undefined;
 }
 
-/** The parts of an application that a check has looked at. */
+/** Numbers of the checked parts of an application. */
 export interface ReportScope {
-  /** The environment that was assumed. */
+  /** Environment in which the application was checked. */
   readonly env: string;
   readonly routes: number;
   readonly tools: number;
   readonly sockets: number;
-  /** Source files that were read. */
+  /** Number of source files that were read. */
   readonly files: number;
   /** Source files that could not be read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
 }
 
-/** How many findings there are of each severity. */
+/** Number of findings of each severity. */
 interface Counts {
   readonly error: number;
   readonly warning: number;
@@ -43,17 +43,17 @@ interface Counts {
 const HEADINGS: Readonly<Record<Severity, string>> = { error: 'Errors', warning: 'Warnings', info: 'Notes' };
 const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } as const;
 
-/** Writes text in a colour, or leaves it as it is. */
+/** Colours a text, or returns it unchanged. */
 type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
-/** How many findings there are of each severity. */
+/** Counts the findings of each severity. */
 export function countFindings(findings: readonly Finding[]): Counts {
   const count = (severity: Severity): number =>
     findings.filter((finding) => finding.severity === severity).length;
   return { error: count('error'), warning: count('warning'), info: count('info') };
 }
 
-/** Grouped by severity, each finding with its place, why it matters and what to do. */
+/** Returns the report as text, grouped by severity. Each finding has its place, reason and remedy. */
 export function humanReport(
   report: Report,
   { target, cwd, rules, scope }: ReportContext,
@@ -84,7 +84,7 @@ export function humanReport(
     '\n',
   );
 
-  /** The reason of a finding, unless the report has it already. */
+  /** Returns the reason of a finding, or undefined if the report has printed it before. */
   function newWhyOf(finding: Finding): string | undefined {
     const why = whyOf(finding, rules);
     if (why === undefined || explained.has(why)) return undefined;
@@ -105,7 +105,7 @@ function scopeLine({ env, routes, tools, sockets, files, unread }: ReportScope, 
     plural(files, 'file'),
   ];
   const left = unread.map(({ file, why }) => `; not read: ${relativeFile(file, cwd)} (${why})`).join('');
-  return `Looked at ${counted.join(', ')}, as ${env}; packages and services outside were not looked at${left}`;
+  return `Checked ${counted.join(', ')}, as ${env}; packages and external services were not checked${left}`;
 }
 
 function describe(
@@ -127,7 +127,7 @@ function plural(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** One document: `ok`, `counts`, `findings` and `suppressed`; files relative to the working folder where they are below it. */
+/** Returns one JSON document with `ok`, `counts`, `findings` and `suppressed`. Files below the working folder have relative paths. */
 export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
   const plain = (finding: Finding): object => plainFinding(finding, cwd, rules);
 
@@ -169,19 +169,19 @@ function plainFinding(finding: Finding, cwd: string, rules: readonly RuleText[])
   };
 }
 
-/** `src/app.ts:12:5` */
+/** Returns a place as text, such as `src/app.ts:12:5`. */
 export function shownPlace(place: Place, cwd: string): string {
   return place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
 }
 
-/** The path of a file, from the working folder where it is below it, with slashes. */
+/** Returns the path of a file: relative and with slashes if it is below the working folder, else absolute. */
 export function relativeFile(file: string, cwd: string): string {
   const path = fileOfPlace({ file });
   const below = relative(cwd, path);
   return below === '' || below.startsWith('..') || isAbsolute(below) ? path : below.replaceAll(sep, '/');
 }
 
-/** A message without the working folder in front of its files. */
+/** Removes the working folder from file paths in a message. */
 function relativeText(text: string, cwd: string): string {
   return text.replaceAll(`${pathToFileURL(cwd).href}/`, '').replaceAll(`${cwd}${sep}`, '');
 }
@@ -193,7 +193,7 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
   info: 'info',
 };
 
-/** A line for each finding, the worst first, for only ten of each level are shown; then how many there are. */
+/** Returns one workflow command for each finding, then a summary. GitHub shows ten of each level, so severe findings come first. */
 export function githubReport(report: Report, { target, cwd }: ReportContext): string {
   const { error, warning, info } = countFindings(report.findings);
   const lines = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
@@ -212,7 +212,7 @@ export function githubReport(report: Report, { target, cwd }: ReportContext): st
   ].join('\n');
 }
 
-/** The same as a table in Markdown, for the summary of a job, where nothing is cut off. */
+/** Returns all findings as a Markdown table for the summary of a GitHub job, which has no limit of ten. */
 export function githubSummary(report: Report, { target, cwd }: ReportContext): string {
   const title = `### svc check ${inMarkdown(target)}\n\n`;
   if (report.findings.length === 0) return `${title}Nothing found.\n`;
@@ -224,7 +224,7 @@ export function githubSummary(report: Report, { target, cwd }: ReportContext): s
   return `${title}| Level | Rule | Subject | Place | Finding | Fix |\n| --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}\n`;
 }
 
-/** A list of issues of GitLab's code quality, a form of Code Climate's. */
+/** Returns the issues of a GitLab code quality report, a variant of the Code Climate format. */
 export function gitlabReport(report: Report, { target, cwd }: ReportContext): string {
   const prints = fingerprints(report.findings);
   return JSON.stringify(
@@ -266,8 +266,8 @@ function inMarkdown(text: string): string {
 }
 
 /**
- * A fingerprint for each finding: 16 hexadecimal digits of its rule and subject, a colon, and its number among those of the
- * same rule and subject. Neither place nor message counts, so a finding that was dismissed once stays so.
+ * Returns a fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a colon, and a counter.
+ * Place and message do not count, so a dismissed finding stays dismissed when they change.
  */
 export function fingerprints(findings: readonly Finding[]): readonly string[] {
   const seen = new Map<string, number>();
@@ -279,7 +279,7 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
   });
 }
 
-/** `fails` says of a finding whether it is at or above the level that fails the check; others are output of their case. */
+/** Returns a JUnit report. Findings for which `fails` is true are failures, and other findings are output of their test case. */
 export function junitReport(
   report: Report,
   { rules, cwd, target }: ReportContext,
@@ -348,7 +348,7 @@ export function junitReport(
   }
 }
 
-/** Text as XML 1.0 can hold it: what it has no form for becomes U+FFFD. */
+/** Escapes a text for XML 1.0. Characters that XML cannot express become U+FFFD. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()
@@ -362,22 +362,22 @@ function escapeXml(text: string): string {
 }
 
 /*
- * A report as SARIF 2.1.0 (OASIS), as code scanning services take it.
+ * SARIF 2.1.0 (OASIS), for code scanning services.
  *
- * Allowed findings are left out: services that do not know `suppressions` would open alerts for them.
+ * Allowed findings are left out, because services that do not support `suppressions` would open alerts for them.
  */
 
-/** More results are refused by services that take SARIF; the worst come first. */
+/** Code scanning services refuse reports with more results. Only the most severe findings are kept. */
 const MAX_RESULTS = 25_000;
 const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
   error: 'error',
   warning: 'warning',
   info: 'note',
 };
-/** Out of 10, for rules of security: from 7 on "high", from 4 on "medium". */
+/** Scores up to 10 for security rules. GitHub shows 7 and above as "high", and 4 and above as "medium". */
 const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
 
-/** One document of SARIF 2.1.0. `isLoaded`: whether the application could be looked at; `version`: of this package. */
+/** Returns a SARIF 2.1.0 document. `isLoaded` states whether the application could be loaded, `version` is that of this package. */
 export function sarifReport(
   report: Report,
   context: ReportContext,
@@ -461,7 +461,7 @@ function artifact(file: string): object {
   return { uri: file.split('/').map(encodeURIComponent).join('/'), uriBaseId: '%SRCROOT%' };
 }
 
-/** The file of a target such as `src/app.ts:app`: where findings without a place are shown, for there must be one. */
+/** Returns the file of a target such as `src/app.ts:app`. Findings without a place are shown there. */
 export function fileOf(target: string): string {
   return target.replace(/:[\w$]+$/, '').replace(/^\.\//, '');
 }

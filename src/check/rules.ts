@@ -1,7 +1,7 @@
 /**
- * The catalogue of checks: every rule of this package by its id, and those among them that look at a compiled application.
+ * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled application.
  *
- * An id is for ever. What has no `run` is found where it happens: while loading (cli/inspect-child.ts) or compiling
+ * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts), while compiling
  * (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources (source/examine.ts).
  */
 import { existsSync } from 'node:fs';
@@ -38,7 +38,7 @@ import { CONVERTERS } from '../http/path.ts';
 import { variableOf } from '../base/config.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from './check.ts';
 
-/** Every rule of this package, in the order of their ids. */
+/** Every rule of this package, sorted by id. */
 export const CORE_RULES: readonly CoreRule[] = [
   {
     id: 'SVC001',
@@ -76,16 +76,16 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     run: findUnknownNames,
-    why: 'A name belongs to one route: urlFor() and documents find routes by it',
-    remedy: 'Give each route a name of its own',
+    why: 'A name may belong to one route only, because urlFor() and API documents find routes by name',
+    remedy: 'Give each route a unique name',
   },
   {
     id: 'SVC105',
     severity: 'info',
     phase: 'graph',
     run: findContradictions,
-    why: 'The server answers HEAD as GET without a body, and OPTIONS from the table of routes. Another handler makes them disagree',
-    remedy: 'Remove the handler, unless it answers as GET or the preflight would',
+    why: 'The server answers HEAD like GET without the body, and OPTIONS from its routes. A separate handler can contradict those replies',
+    remedy: 'Remove the handler, or make it reply like GET or like the preflight',
   },
   {
     id: 'SVC106',
@@ -99,14 +99,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     why: 'A route whose schemas or dependencies do not compile can never answer',
-    remedy: 'Fix what the message names',
+    remedy: 'Fix the part that the message names',
   },
   {
     id: 'SVC111',
     severity: 'error',
     phase: 'graph',
     why: 'A dependency that needs itself can never be resolved',
-    remedy: 'Break the cycle: let one of them read from the request or the application',
+    remedy: 'Break the cycle: let one dependency read from the request or the application',
   },
   {
     id: 'SVC112',
@@ -122,7 +122,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     run: findIdle,
     why: 'The handler sees the dependency of the innermost declaration. The outer one of the same name also runs for every request, and its value is lost',
-    remedy: 'Rename one of the two, or remove the one that is not meant',
+    remedy: 'Rename one of the two dependencies, or remove the one that is not intended',
   },
   {
     id: 'SVC114',
@@ -143,7 +143,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC123',
     severity: 'info',
     phase: 'graph',
-    why: 'Of two handlers for one exception class the second takes all errors, and the first never runs',
+    why: 'When one exception class has two handlers, the second takes every error and the first never runs',
     remedy: 'Keep one handler for each class',
   },
   {
@@ -169,8 +169,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'security',
     run: findWeaker,
-    why: 'A client that may not read or change something should not be able to delete it. Guards are often forgotten where a method was added later',
-    remedy: 'Ask for the same roles, or for stronger ones, where a method changes more',
+    why: 'A client that may not read or change a resource should not be able to delete it. Guards are often forgotten on methods that were added later',
+    remedy: 'Require the same or stronger roles for methods that change more',
   },
   {
     id: 'SVC204',
@@ -178,7 +178,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'security',
     run: findGuessable,
     why: 'An attacker who may try a password, code or token without limit finds it',
-    remedy: 'Limit it: app.use(new RateLimitMiddleware()), and for the route rateLimit: { perMinute: 5 }',
+    remedy:
+      'Limit requests: app.use(new RateLimitMiddleware()), and for the route rateLimit: { perMinute: 5 }',
   },
   {
     id: 'SVC205',
@@ -193,9 +194,9 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'security',
     run: findStrangers,
-    why: 'A site that may call with the cookies of its visitors acts for them. Allow only sites that you know, over TLS',
+    why: 'A site that may send requests with the cookies of its visitors can act for them. Allow only known sites that use TLS',
     remedy:
-      'Name the origins that may call: new CORSMiddleware({ origins: ["https://app.example"], credentials: true })',
+      'Name the allowed origins: new CORSMiddleware({ origins: ["https://app.example"], credentials: true })',
   },
   {
     id: 'SVC207',
@@ -210,7 +211,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'security',
     run: findExposedInsides,
     why: 'Stack traces, route lists and metrics show an attacker how the application is built',
-    remedy: 'Turn it off in production, or ask for a credential',
+    remedy: 'Turn the feature off in production, or require a credential',
   },
   {
     id: 'SVC210',
@@ -232,7 +233,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'security',
     run: findUnlimited,
-    why: 'Without limits a few clients can use up the memory and connections of the process. A WebSocket that any page may open acts for its visitor',
+    why: 'Without limits a few clients can use up the memory and connections of the process. A WebSocket that any page may open lets other sites act for a visitor',
     remedy: 'Keep the default limits and guards, or set them to what your largest request needs',
   },
   {
@@ -292,7 +293,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'contract',
     run: findUndescribedBodies,
     why: 'A body without a schema reaches the handler unchecked, and no document describes it',
-    remedy: 'Declare it: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
+    remedy: 'Declare the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
   },
   {
     id: 'SVC302',
@@ -324,23 +325,23 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'contract',
     run: reportDocument,
-    why: 'Clients are generated from documents, and models choose tools by them. A document that is ambiguous or untrue breaks both',
-    remedy: 'Give each route a path, and each schema a name, that no other has',
+    why: 'API documents are used to generate clients, and models choose tools by their descriptions. An ambiguous or wrong document breaks both',
+    remedy: 'Give each route a unique path, and each schema and tool a unique name',
   },
   {
     id: 'SVC306',
     severity: 'error',
     phase: 'contract',
-    why: 'Clients that were written against the earlier interface fail when the new one accepts or returns less',
-    remedy: 'Keep the old part beside the new one, or publish a new version of the interface',
+    why: 'Clients of the earlier API fail when the new one accepts or returns less',
+    remedy: 'Keep the old part beside the new one, or publish a new version of the API',
   },
   {
     id: 'SVC401',
     severity: 'error',
     phase: 'environment',
     run: findSettings,
-    why: 'A setting with a wrong form fails when it is first used. A variable that no code reads is probably misspelt',
-    remedy: 'Set the variable to text of the form that is needed, or remove it to use the default',
+    why: 'An invalid setting fails when it is first used. A variable that no code reads is probably misspelt',
+    remedy: 'Set the variable to a valid value, or remove the variable to use the default',
   },
   {
     id: 'SVC402',
@@ -362,7 +363,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'environment',
     run: findMachine,
-    why: 'Older Node.js releases have published security holes. A line past its end of life gets no more fixes',
+    why: 'Older Node.js releases have published vulnerabilities. A release line past its end of life gets no more fixes',
     remedy: 'Run the newest release of a supported line: 24 or 26',
   },
   {
@@ -387,7 +388,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'contract',
     run: findLostCleanUp,
     why: 'Clean-up that does not run, or is not awaited, leaks connections and loses errors of commits',
-    remedy: 'Put it into finally { … }, and await it',
+    remedy: 'Put the clean-up into finally { … }, and await it',
   },
   {
     id: 'SVC503',
@@ -399,7 +400,7 @@ export const CORE_RULES: readonly CoreRule[] = [
   ...SOURCE_RULES,
 ];
 
-/** All of them: what is imported with this function is not needed until it is called. */
+/** Returns every rule of this package. */
 export function coreRules(): readonly CoreRule[] {
   return CORE_RULES;
 }
@@ -413,7 +414,7 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 
 // -- SVC213 --
 
-/** Names that show that a directory holds a program. */
+/** File names that show that a directory holds a program. */
 const PRIVATE = ['package.json', 'node_modules'];
 
 function findExposed(view: ApplicationView, report: ReportFinding): void {
@@ -421,21 +422,29 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
     route,
     declared: { mount, template },
   } of view.details) {
-    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue; // once for each mount
+    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue; // a mount has several routes, and one is enough
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
-      report(subject, 'it follows links out of its directory: followSymlinks', route.place);
+      report(subject, 'the static directory follows links that lead out of it: followSymlinks', route.place);
     if (mount.dotfiles === 'allow')
-      report(subject, "it serves names that begin with a dot: dotfiles: 'allow'", route.place);
+      report(
+        subject,
+        "the static directory serves names that begin with a dot: dotfiles: 'allow'",
+        route.place,
+      );
     const found = PRIVATE.filter((name) => existsSync(join(mount.folder.directory, name)));
     if (found.length > 0)
-      report(subject, `its directory ${mount.folder.directory} has ${found.join(', ')}`, route.place);
+      report(
+        subject,
+        `the static directory ${mount.folder.directory} contains ${found.join(', ')}`,
+        route.place,
+      );
   }
 }
 
 // -- SVC401 --
 
-/** Settings that the framework reads when it needs them, and how. */
+/** Settings that the framework reads only after the check, with their casts. */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,
   port: Number,
@@ -444,7 +453,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
   tlsCert: String,
   tlsKey: String,
 };
-/** Variables that are no settings of an application. */
+/** Variables of the framework that are not settings of an application. */
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
@@ -454,9 +463,14 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
   for (const { key, variable, cast, fallback } of reads) {
     if (cast !== undefined && cast !== 'custom') recast(key, CASTS[cast]);
     else if (cast === undefined && fallback === undefined && settings.peek(key) === undefined) {
-      report(`setting ${key}`, `it is read without a default, and nothing sets it`, settings.placeOf(key), {
-        remedy: `Set ${variable}, or give a default: config.get("${key}", …); with null it may be absent`,
-      });
+      report(
+        `setting ${key}`,
+        'the setting is read without a default, and nothing sets it',
+        settings.placeOf(key),
+        {
+          remedy: `Set ${variable}, or add a default: config.get("${key}", …). The default null makes the setting optional`,
+        },
+      );
     }
   }
   for (const [key, cast] of Object.entries(LATER)) if (!isRead.has(key)) recast(key, cast);
@@ -469,12 +483,13 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
     if (known.has(variable) || FOREIGN.has(variable)) continue;
     report(
       `variable ${variable}`,
-      'it is set, and no code reads it' + (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
+      'the variable is set, but no code reads it' +
+        (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
       undefined,
       {
         severity: 'warning',
         remedy:
-          'Correct or remove it; a setting that is read later has its default in config: { … } of new Svc()',
+          'Correct or remove the variable. If code reads it later, declare its default in config: { … } of new Svc()',
       },
     );
   }
@@ -491,7 +506,10 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
 
 // -- SVC404 --
 
-/** A line of Node.js: the first release without known holes (undefined: none is needed yet), and the day after its last. */
+/**
+ * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any release is accepted.
+ * `endsOn` is the end of life.
+ */
 const LINES: Readonly<
   Record<
     number,
@@ -505,7 +523,7 @@ const LINES: Readonly<
   26: { floor: [5, 1], endsOn: '2029-04-30' },
   27: { floor: undefined, endsOn: '2030-04-30' },
 };
-/** As `engines` of package.json says it. */
+/** Supported range, equal to `engines.node` in package.json. */
 export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
 
 function findMachine(view: ApplicationView, report: ReportFinding): void {
@@ -514,11 +532,11 @@ function findMachine(view: ApplicationView, report: ReportFinding): void {
   if (wanted !== undefined && satisfies(view.nodeVersion, wanted) === false) {
     report(
       `Node.js ${view.nodeVersion}`,
-      `the package asks for another one: engines.node is "${wanted}"`,
+      `package.json requires another version: engines.node is "${wanted}"`,
       undefined,
       {
         remedy:
-          'Run the application with a Node.js that its package.json asks for, or change engines.node there',
+          'Run the application with a version that engines.node allows, or change engines.node in package.json',
       },
     );
   }
@@ -529,14 +547,14 @@ function findOldNode({ nodeVersion, nowMs }: ApplicationView, report: ReportFind
   const line = LINES[major];
   const problems: string[] = [];
   if (major !== 24 && major < 26)
-    problems.push(`it is outside of what this package supports (${SUPPORTED_NODE})`);
+    problems.push(`the version is outside the supported range (${SUPPORTED_NODE})`);
   else if (
     line?.floor !== undefined &&
     (minor < line.floor[0] || (minor === line.floor[0] && patch < line.floor[1]))
   ) {
-    problems.push(`it lacks the security fixes of ${major}.${line.floor.join('.')}`);
+    problems.push(`the version lacks the security fixes of ${major}.${line.floor.join('.')}`);
   }
   if (line !== undefined && nowMs >= Date.parse(`${line.endsOn}T00:00:00Z`))
-    problems.push(`its line had its end of life on ${line.endsOn}`);
+    problems.push(`its release line reached its end of life on ${line.endsOn}`);
   for (const problem of problems) report(`Node.js ${nodeVersion}`, problem);
 }

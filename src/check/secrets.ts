@@ -1,8 +1,8 @@
 /**
- * Secrets as checks see them (SVC205): whether what is needed is there, and whether it could be guessed. None is ever shown.
+ * Secrets (SVC205): missing, weak or written in the source. Findings never show a secret.
  *
- *   absent, under 32 bytes, a public key   an error that keeps the application from starting
- *   a placeholder, repeated, counted up    an error of the check, and a warning in the log of each start
+ *   missing, under 32 bytes, a public key            error that prevents the application from starting
+ *   a placeholder, repeated letters, a sequence      error of the check, and a warning in the log at each start
  */
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
 import { sourceAt } from './probes.ts';
@@ -14,18 +14,18 @@ import type { CompilationView } from '../routing/compile.ts';
 import type { Dependency } from '../routing/di.ts';
 import type { Middleware, Plugin } from '../http/contracts.ts';
 
-/** SVC205: those that are missing, and those that could be guessed. What would be refused when it is first used keeps the application from starting. */
+/** SVC205: missing and weak secrets. Secrets that their first use would refuse prevent the application from starting. */
 export function findSecrets(view: ApplicationView, report: ReportFinding): void {
   for (const { key, neededBy, place } of view.secrets) {
     const variable = variableOf(key);
     if (isAbsent(view.settings.peek(key)))
       report(
         `setting ${key}`,
-        `${neededBy} needs the secret "${key}" (${variable}), and there is none`,
+        `${neededBy} needs the secret "${key}" (${variable}), which is not set`,
         place,
         { remedy: remedyFor(key), refuses: true },
       );
-    // what others need may be given by others, who decide on its form
+    // other secrets may have any form, which their users validate
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
         const isArgument = view.settings.sourceOf(setting) === 'argument';
@@ -36,7 +36,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
   }
 }
 
-/** A secret that stands in the file where the application is made: every reader of the sources has it. */
+/** Reports a secret that is written in the file of `new Svc()`, where every reader of the sources sees it. */
 function findWritten(
   setting: string,
   { settings, place, env }: ApplicationView,
@@ -48,19 +48,19 @@ function findWritten(
     if (typeof text !== 'string' || weaknessOf(text) !== undefined || !source.includes(text)) continue;
     report(
       `setting ${setting}`,
-      `the secret "${setting}" (${variableOf(setting)}) stands in the source`,
+      `the secret "${setting}" (${variableOf(setting)}) is written in the source`,
       place,
       { remedy: remedyFor(setting) },
     );
   }
 }
 
-/** A secret that signs, or a list of them. */
+/** Reports weak secrets in a setting that holds one secret or a list. */
 function judgeSecret(setting: string, value: unknown, place: Place | undefined, report: ReportFinding): void {
   if (isAbsent(value)) return;
   const texts: readonly unknown[] = [value].flat();
   for (const [index, text] of texts.entries()) {
-    const problem = typeof text === 'string' ? weaknessOf(text) : 'is no text';
+    const problem = typeof text === 'string' ? weaknessOf(text) : 'is not text';
     if (problem === undefined) continue;
     const which = texts.length === 1 ? '' : `, number ${index + 1} of its list,`;
     report(
@@ -75,7 +75,7 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
   }
 }
 
-/** As authSecrets() sees it: empty text and an empty list are none. */
+/** Whether a secret is missing. An empty text or list counts as missing, as in authSecrets(). */
 function isAbsent(value: unknown): boolean {
   return (
     value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
@@ -95,12 +95,12 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** Its place is worked out only where a finding needs it. */
+/** An object whose place is computed only when a finding needs it. */
 interface Placed {
   readonly place: Place | undefined;
 }
 
-/** The secret settings that plugins, middleware and dependencies cannot do without, each with the part that needs it first. */
+/** Returns the secret settings that plugins, middleware and dependencies need, each with the first part that needs it. */
 export function neededSecrets(
   view: CompilationView,
   placeOfPlugin: (plugin: Plugin) => Place | undefined,
@@ -128,7 +128,7 @@ export function neededSecrets(
     for (const key of secrets) need(key, `the dependency ${label}`, by);
     for (const inner of needs) visit(inner, by);
   };
-  const looked = new Set<object>(); // thousands of routes share the dependencies of their routers, and having none
+  const looked = new Set<object>(); // routes share dependency objects, so each object is visited once
   for (const {
     declared: { routerDeps, deps },
     route,

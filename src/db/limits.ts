@@ -119,7 +119,7 @@ export function settledBy<T>(
       },
       (error: unknown) => {
         stop();
-        reject(error as Error); // of the work
+        reject(error as Error); // `work` rejected with it
       },
     );
   });

@@ -8,7 +8,7 @@ import { Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { readOwnTypes, type OwnType } from './own-types.ts';
 import { poolEvents, type PoolEventKind } from './wire/pool-settings.ts';
-import { isLocalHost, type SslMode } from './wire/server-options.ts';
+import { isLocalHost, type SslMode } from './wire/server-url.ts';
 import { SqliteDriver } from './sqlite/sqlite.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';

@@ -1,6 +1,6 @@
 /**
- * A call of a tool -> a request -> its result. The request goes through everything that one over HTTP does: middleware, guards,
- * validation, limits, log and metrics.
+ * Tool calls run as requests in process. Each one passes middleware, guards, validation, limits, log and
+ * metrics, as a request over HTTP does.
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
@@ -22,7 +22,7 @@ import type { PlannedTool } from './tools.ts';
 import type { CompiledRoute, Context, HttpRequest, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 
-/** What the tools of an application need of it. @internal */
+/** The methods of an application that its tools use. @internal */
 export interface McpApplication {
   readonly title: string;
   readonly version: string;
@@ -36,12 +36,12 @@ export interface McpApplication {
   openapi(): OpenApiDocument;
 }
 
-/** A compiled application, as tools call it. @internal */
+/** A compiled application, as the tool calls see it. @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
-  /** The route of a method and a path. */
+  /** Returns the route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Answers in process. `isFunction` is true for a tool that is not a route. */
+  /** Answers a request in process. `isFunction` is true for a tool that is not a route. */
   answerCall(
     request: Request,
     remoteAddress: string,
@@ -50,52 +50,58 @@ interface McpTarget {
   ): Promise<Response>;
 }
 
-/** Who calls: what its requests bring with them. */
+/** The caller of a tool, and the header fields that its requests carry. */
 export interface Caller {
-  /** Fields by lower-case name, for a call of that tool. */
+  /** Returns the header fields for a call of this tool, by lower-case name. */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
-  /** Scheme and host: `https://example.com`. Undefined: those of an application that is called without any. */
+  /**
+   * Scheme and host: `https://example.com`. Undefined for an in-process caller: the origin of the application
+   * is used then.
+   */
   readonly origin: string | undefined;
-  /** What its requests come with: proofs of its credentials are about that one. */
+  /** The HTTP request that carries the calls. DPoP proofs name its method and URL. */
   readonly carrier?: HttpRequest | undefined;
 }
 
-/** One call. */
+/** The circumstances of one call. */
 export interface CallDeps {
   readonly caller: Caller;
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
   readonly listener?: ToolListener | undefined;
-  /** Its place in a trace, as the client says. */
+  /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
-  /** Told when the route wants another access token: none was good enough (401), or the scopes of this one are not (403). `challenge` is its WWW-Authenticate. */
+  /**
+   * Called when the route asks for another access token: 401 refuses the token, 403 its scopes. `challenge`
+   * is the WWW-Authenticate field of the answer.
+   */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
-/** A result that is larger is an error: nobody pays a model to read it. */
+/** Limit of a result in bytes. A larger result is an error, because a model pays for each token it reads. */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
 
-/** The tools and prompts of an application, made once. */
+/** Returns the tools and prompts of an application. They are built once. */
 export function toolsetOf(app: McpApplication): Toolset {
   return Toolset.of(app);
 }
 
-/** The tools and prompts of an application, and the way to call them. */
+/** The tools, prompts and resources of an application, and the methods that call them. */
 export class Toolset {
   readonly tools: readonly PlannedTool[];
   readonly prompts: readonly PlannedPrompt[];
   readonly resources: readonly PlannedResource[];
   readonly #app: McpApplication;
   readonly #byName: ReadonlyMap<string, PlannedTool>;
-  /** Where calls go that come by no host: to one that the application answers to. */
+  /** Origin of calls without a host: a host that TrustedHostMiddleware accepts. */
   readonly #origin: string;
-  /** Where a request without an idempotency key is refused: the field that brings it. */
+  /** The name of the idempotency key field, for routes that refuse a request without a key. */
   readonly #keyFields: ReadonlyMap<RouteDetail, string>;
 
-  /** That of an application, made once. */
+  /** Returns the toolset of an application. It is built once. */
   static of(app: McpApplication): Toolset {
     let toolset = toolsets.get(app);
     if (toolset === undefined) toolsets.set(app, (toolset = new Toolset(app)));
@@ -123,12 +129,12 @@ export class Toolset {
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
-  /** The tool of a name. */
+  /** Returns the tool with this name. */
   find(name: string): PlannedTool | undefined {
     return this.#byName.get(name);
   }
 
-  /** Calls a tool. What goes wrong in it is a result, too. */
+  /** Calls a tool. A failure of the tool is a result, too. */
   async call(
     tool: PlannedTool,
     given: JsonObject,
@@ -147,7 +153,7 @@ export class Toolset {
           },
         ],
         tool,
-      ); // one without is where it is
+      ); // a path without parameters always leads to its own route
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -166,7 +172,10 @@ export class Toolset {
     }
   }
 
-  /** Whether a path with arguments in it is that of a route that goes first: `/users/{name}` with `me` where there is `/users/me`. It may be one that is no tool. */
+  /**
+   * Whether the path with its arguments matches another route that comes first: `/users/{name}` with `me`
+   * matches `/users/me`. The other route need not be a tool.
+   */
   #leadsElsewhere(
     {
       detail: {
@@ -200,7 +209,8 @@ export class Toolset {
     if (typeof body === 'string') headers.set('content-type', 'application/json');
     const keyField = this.#keyFields.get(detail);
     if (keyField !== undefined && !headers.has(keyField))
-      headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`); // clients of tools know of no keys: each call is one request
+      // tool clients send no idempotency keys, so each call gets a new key
+      headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`);
     const request = new Request((caller.origin ?? this.#origin) + target, {
       method: detail.route.method,
       headers,
@@ -216,13 +226,19 @@ export class Toolset {
   }
 }
 
-/** Challenges that a client answers by getting another access token, by status (RFC 6750 §3.1, RFC 9449 §7.1). */
+/**
+ * Challenges, by status, that a client answers by getting another access token (RFC 6750 §3.1, RFC 9449
+ * §7.1).
+ */
 const WANTED: Readonly<Record<number, RegExp>> = {
   401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,
   403: /[ ,]error *= *"?insufficient_scope(?![^",])/i,
 };
 
-/** A request out of arguments. What is nested so deeply that nothing can be made of it is the client's mistake, none of ours. */
+/**
+ * Returns the parts of a request for the given arguments. Arguments that are nested too deeply are an error
+ * of the client.
+ */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
   try {
     return tool.arguments.read(given);
@@ -234,7 +250,7 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
   }
 }
 
-/** They are about the message that they come with. */
+/** Fields that describe the client's own message. They are not copied to a call. */
 const OURS: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -249,21 +265,26 @@ const OURS: ReadonlySet<string> = new Set([
   'expect',
 ]);
 
-/** Somebody whose fields are always the same: a process that speaks over stdio, a test. @throws TypeError for what is no field */
+/**
+ * Returns a caller with fixed header fields, for a process that speaks over stdio or a test.
+ * @throws TypeError for an invalid field name or value
+ */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
   const headers: Readonly<Record<string, string>> = Object.fromEntries(new Headers({ ...fields }));
   return { fieldsFor: () => headers, remoteAddress, origin: undefined };
 }
 
 /*
- * What a handler can tell whoever called it as a tool while it works: how far it is, and what happens. For everybody else it
- * tells nobody, so that a route need not know how it was called.
+ * Handlers report progress and log messages to the client that called them as a tool. In any other request
+ * the functions do nothing, so a route works the same for every caller.
  */
 
-/** How far a call is: a number that grows, the number at which it is done, and a sentence for people. */
+/**
+ * Reports the progress of a call: a growing number, the total at which it is done, and a sentence for people.
+ */
 export type ToolProgress = (progress: number, total?: number, message?: string) => void;
 
-/** How grave a message of a tool is (RFC 5424 §6.2.1), the least first. */
+/** Log levels of tool messages, least severe first (RFC 5424 §6.2.1). */
 export const TOOL_LOG_LEVELS = [
   'debug',
   'info',
@@ -274,28 +295,34 @@ export const TOOL_LOG_LEVELS = [
   'alert',
   'emergency',
 ] as const;
-/** One of them. */
+/** A log level of a tool message. */
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
-/** Tells the client what happens: any JSON value, by a name of yours. No secrets: models read it. */
+/**
+ * Sends a log message to the client: any JSON value, and an optional logger name. Models read it, so it must
+ * not hold secrets.
+ */
 export type ToolLog = (level: ToolLogLevel, data: unknown, logger?: string) => void;
 
-/** Who listens to a call. @internal */
+/** Receives the progress and the log messages of a call. @internal */
 export interface ToolListener {
   progress(progress: number, total: number | undefined, message: string | undefined): void;
   log(level: ToolLogLevel, data: unknown, logger: string | undefined): void;
 }
 
-/** There for requests that are calls of tools. @internal */
+/** State key that is set only in requests that are tool calls. @internal */
 const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
-/** `{ progress: Depends(toolProgress) }`: tells an MCP client that asked for it how far the call is. What does not grow is not told. */
+/**
+ * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that asked for it.
+ * Values that do not grow are left out.
+ */
 export function toolProgress({ state }: Context): ToolProgress {
   if (!state.has(TOOL_LISTENER)) return nothing;
   const listener = state.get(TOOL_LISTENER);
   return (progress, total, message) => listener.progress(progress, total, message);
 }
 
-/** `{ tell: Depends(toolLog) }`: tells an MCP client that asked for it what happens. */
+/** Dependency `{ tell: Depends(toolLog) }`: sends log messages to an MCP client that asked for them. */
 export function toolLog({ state }: Context): ToolLog {
   if (!state.has(TOOL_LISTENER)) return nothing;
   const listener = state.get(TOOL_LISTENER);
@@ -303,5 +330,5 @@ export function toolLog({ state }: Context): ToolLog {
 }
 
 function nothing(): void {
-  /* nobody has asked */
+  /* the request is not a tool call */
 }

@@ -1,6 +1,6 @@
 /**
- * One client on one channel: texts in, texts out. Requests run side by side; each is answered once, or not at all when it was
- * cancelled. Neither reads nor writes.
+ * One client on one channel: takes message texts and returns message texts. Requests run concurrently. Each
+ * is answered once, or not at all when it was cancelled. The channel's I/O is done elsewhere.
  */
 import { ClientDisconnected } from '../base/errors.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
@@ -18,18 +18,18 @@ import type { Caller } from './calls.ts';
 import type { JsonObject, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession } from './server.ts';
 
-/** What a conversation is made of. */
+/** Dependencies of a conversation. */
 export interface ConversationDeps {
   readonly dispatcher: McpDispatcher;
   readonly caller: Caller;
   readonly log: Logger;
-  /** Takes one message, without its line feed. Must not throw. */
+  /** Sends one message, which has no line feed. Must not throw. */
   send(text: string): void;
 }
 
-/** Requests that run at the same time: one more is an error. */
+/** Limit of requests that run at the same time. A further request is answered with an error. */
 const MAX_IN_FLIGHT = 1_000;
-/** Messages in one array. */
+/** Limit of messages in one batch. */
 const MAX_BATCH = 1_000;
 
 /** A conversation with one client. */
@@ -44,18 +44,18 @@ export class McpConversation {
     this.#deps = deps;
   }
 
-  /** Requests that are not answered yet. */
+  /** Requests that have no answer yet. */
   get inFlight(): number {
     return this.#inFlight.size;
   }
 
-  /** One message, or several where the version has them. */
+  /** Takes the text of one message, or of a batch in versions that have batches. */
   receive(text: string): void {
     let value: unknown;
     try {
       value = JSON.parse(text);
     } catch {
-      return this.refuse(new RpcError(PARSE_ERROR, 'Parse error: a line is one message of JSON'));
+      return this.refuse(new RpcError(PARSE_ERROR, 'Parse error: a line must hold one JSON message'));
     }
     if (Array.isArray(value)) return this.#receiveBatch(value);
     const answer = this.#take(value, false);
@@ -67,18 +67,21 @@ export class McpConversation {
       );
   }
 
-  /** Answers what could not be read. */
+  /** Sends the error for a message that could not be read. */
   refuse(error: RpcError): void {
     this.#send(failure(undefined, error, this.#session?.dialect));
   }
 
-  /** Nothing more will come. Resolves when all that runs is answered; what would go on for ever is ended. */
+  /**
+   * Called when no more input will come. Resolves when all running requests are answered; subscriptions are
+   * ended.
+   */
   async finish(): Promise<void> {
     this.#closing.abort();
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Ends what still runs. Nobody gets an answer. */
+  /** Aborts all running requests. None of them is answered. */
   abort(): void {
     for (const request of this.#inFlight.values()) request.abort(new ClientDisconnected());
     this.#inFlight.clear();
@@ -117,12 +120,12 @@ export class McpConversation {
     if (messages.length > 0) this.#send(messages);
   }
 
-  /** The answer to one message, undefined where there is none: a notification, or a request that is cancelled. */
+  /** Returns the answer to one message. It is undefined for a notification and for a cancelled request. */
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
     const message = readMessage(value);
     switch (message.kind) {
       case 'response':
-        return undefined; // to nothing that we have asked
+        return undefined; // this server sends no requests, so a response is ignored
       case 'invalid':
         return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
       case 'notification':
@@ -138,11 +141,11 @@ export class McpConversation {
 
   #issueOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
     if (this.#inFlight.has(message.id))
-      return new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet');
+      return new RpcError(INVALID_REQUEST, 'The id belongs to a request that has no answer yet');
     if (isInBatch && comesAlone(message))
-      return new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`);
+      return new RpcError(INVALID_REQUEST, `"${message.method}" must not be part of a batch`);
     return this.#inFlight.size >= MAX_IN_FLIGHT
-      ? new RpcError(INTERNAL_ERROR, `There are ${MAX_IN_FLIGHT} requests that are not answered yet`)
+      ? new RpcError(INTERNAL_ERROR, `There are already ${MAX_IN_FLIGHT} requests without an answer`)
       : undefined;
   }
 
@@ -169,7 +172,7 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /** Unknown ones are passed over, as are those about what is over. */
+  /** Unknown notifications are ignored, and cancellations of finished requests too. */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

@@ -1,23 +1,27 @@
 /**
- * The fields of a modern request over HTTP: what proxies read instead of the body must say the same (2026-07-28, Streamable HTTP).
+ * Header fields of a modern request over HTTP. Proxies read them instead of the body, so they must match the
+ * body (2026-07-28, Streamable HTTP).
  *
  *   MCP-Protocol-Version   _meta's version            always
  *   Mcp-Method             method                     always
- *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?...?=` where it is no plain text
+ *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?...?=` if not plain text
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';
 import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
-/** Where the name of a request stands. */
+/** The parameter that holds the name, by method. */
 const NAMED: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
 };
 
-/** What is wrong with the fields of a request, undefined when they say what it says. What the body lacks is not theirs to tell. */
+/**
+ * Returns the error of header fields that do not match the body, otherwise undefined. Errors in the body
+ * itself are reported elsewhere.
+ */
 export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   const version = McpDispatcher.versionOf(params);
@@ -30,7 +34,8 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
         })
       : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
-  if (modernDialect(version) === undefined) return undefined; // -32022, which the server tells
+  // the server answers an unknown version with -32022
+  if (modernDialect(version) === undefined) return undefined;
   const named = headers['mcp-method'];
   if (named === undefined) return mismatch('The field Mcp-Method is missing');
   if (named !== method) return differs('Mcp-Method', named, method);
@@ -47,7 +52,7 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
 const SENTINEL = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 const PLAIN = /^[\t\x20-\x7e]*$/;
 
-/** The value of a field, undefined when it is neither plain nor coded text. */
+/** Decodes the value of a field. Returns undefined when it is neither plain nor base64 text. */
 function decode(value: string): string | undefined {
   if (!PLAIN.test(value)) return undefined;
   if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;

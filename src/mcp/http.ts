@@ -1,11 +1,12 @@
 /**
- * MCP over HTTP: one endpoint, for both eras of Streamable HTTP. mcp/mount.ts declares its routes.
+ * MCP over HTTP: one endpoint for both generations of Streamable HTTP. mcp/mount.ts declares its routes.
  *
- *   POST     a message. Modern: its fields say what it does, and must not differ. Legacy: `initialize`, or one of a session
- *   GET      legacy: a stream of a session, on which nothing is ever told, for nothing changes; else 405
+ *   POST     one message. Modern: its header fields must match its body. Legacy: `initialize`, or a message of a session
+ *   GET      legacy: opens the stream of a session, which stays silent because nothing changes; else 405
  *   DELETE   legacy: ends a session
  *
- * An answer is JSON, or a stream of events once there is progress or a message to tell before it, or it takes long.
+ * The answer is JSON. It is an event stream when progress or log messages precede the result, or when the
+ * call takes long.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
@@ -38,7 +39,7 @@ import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
-/** What stands in requests of their own, and may be passed on. */
+/** Header fields of the client's request that are copied to calls. */
 const PASSED: readonly string[] = [
   'authorization',
   'cookie',
@@ -53,12 +54,12 @@ const PASSED: readonly string[] = [
   'baggage',
 ];
 
-/** What an endpoint is made of. */
+/** Dependencies of an endpoint. */
 export interface EndpointDeps {
-  /** Options of the dispatcher, in this environment. */
+  /** Options of the dispatcher in this environment. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
-  /** Whether its clients know where to get the token that a tool wants. */
+  /** Whether protected resource metadata tells clients where to get a token. */
   readonly asksForTokens: boolean;
   readonly hasSessions: boolean;
   readonly sessionSeconds: number;
@@ -66,20 +67,23 @@ export interface EndpointDeps {
   principal(context: Context): string;
 }
 
-/** How long a client waits for an answer before it is told that there will be one. */
+/** Time in milliseconds after which a pending answer becomes an event stream. */
 const PATIENCE_MS = 10_000;
-/** Messages in one array. */
+/** Limit of messages in one batch. */
 const MAX_BATCH = 1_000;
-/** Requests of sessions that are not answered yet, of all clients of an endpoint: those of a client that has left go on. */
+/**
+ * Limit of unanswered session requests per endpoint, over all clients. Requests of a client that has left
+ * count until they end.
+ */
 const MAX_UNANSWERED = 1_000;
 
-/** One endpoint. */
+/** One MCP endpoint: it answers POST, GET and DELETE. */
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Requests of sessions that are not answered yet. */
+  /** Requests of sessions that have no answer yet. */
   #unanswered = 0;
 
   constructor(app: McpApplication, deps: EndpointDeps) {
@@ -87,7 +91,7 @@ export class McpEndpoint {
     this.#deps = deps;
   }
 
-  /** Answers a request of any of its methods. */
+  /** Answers a request of any method. */
   answer(context: Context): Awaitable<HttpResponse> {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
@@ -97,7 +101,7 @@ export class McpEndpoint {
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
       return new JSONResponse(
-        failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST'), NEWEST),
+        failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST only'), NEWEST),
         { status: 405, headers: { Allow: 'POST' } },
       );
     if (req.method === 'DELETE') {
@@ -108,7 +112,7 @@ export class McpEndpoint {
       return refused(
         406,
         undefined,
-        new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'),
+        new RpcError(INVALID_REQUEST, 'A GET request must accept text/event-stream'),
       );
     const stream = new MessageStream(
       () => undefined,
@@ -121,15 +125,20 @@ export class McpEndpoint {
     const { req } = context;
     const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
     if (type !== 'application/json')
-      return refused(415, undefined, new RpcError(INVALID_REQUEST, 'A message is application/json'));
+      return refused(
+        415,
+        undefined,
+        new RpcError(INVALID_REQUEST, 'The Content-Type of a message must be application/json'),
+      );
     if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream'))
       return refused(
         406,
         undefined,
-        new RpcError(INVALID_REQUEST, 'A client accepts application/json and text/event-stream'),
+        new RpcError(INVALID_REQUEST, 'The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      if (error instanceof HTTPException && error.code === 'utf8') return ''; // which is no JSON either (RFC 8259 §8.1)
+      // JSON must be UTF-8, too (RFC 8259 §8.1)
+      if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
     let value: unknown;
@@ -139,7 +148,7 @@ export class McpEndpoint {
       return refused(
         400,
         undefined,
-        new RpcError(PARSE_ERROR, 'Parse error: the body is one message of JSON'),
+        new RpcError(PARSE_ERROR, 'Parse error: the body must be one JSON message'),
         saidDialect(req),
       );
     }
@@ -178,7 +187,7 @@ export class McpEndpoint {
         id,
         new RpcError(
           INVALID_REQUEST,
-          'A request belongs to a session: begin with "initialize", and send its Mcp-Session-Id',
+          'The request names no session: send \"initialize\" first, then its Mcp-Session-Id with each request',
         ),
         saidDialect(req),
       );
@@ -188,7 +197,7 @@ export class McpEndpoint {
     return new HttpResponse(null, { status: 202 });
   }
 
-  /** Several messages, until 2025-03-26. */
+  /** A batch of messages, which versions up to 2025-03-26 have. */
   async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
     const { req } = context;
     const unspoken = unspokenVersion(req);
@@ -210,7 +219,8 @@ export class McpEndpoint {
         new RpcError(INVALID_REQUEST, problem ?? ''),
         session?.dialect ?? saidDialect(req),
       );
-    const leaving = new AbortController(); // what is answered as one array cannot be taken up again: nobody waits for it any more
+    // a batch answer cannot be resumed: the connection was its only reader
+    const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
       values.map((value) => this.#answerOf(context, readMessage(value), session, leaving.signal)),
@@ -221,7 +231,7 @@ export class McpEndpoint {
       : new JSONResponse(answered, { headers: NO_STORE });
   }
 
-  /** The answer to one message of several. */
+  /** Returns the answer to one message of a batch. */
   async #answerOf(
     context: Context,
     message: Message,
@@ -233,7 +243,7 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`),
+        new RpcError(INVALID_REQUEST, `"${message.method}" must not be part of a batch`),
         session.dialect,
       );
     const abort = new AbortController();
@@ -251,7 +261,7 @@ export class McpEndpoint {
     );
   }
 
-  /** The answer to one request: JSON, or events. */
+  /** Answers one request with JSON or an event stream. */
   async #respond(
     context: Context,
     message: RpcRequest,
@@ -263,12 +273,13 @@ export class McpEndpoint {
       return refused(
         406,
         message.id,
-        new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'),
+        new RpcError(INVALID_REQUEST, 'The Accept field of a subscription must include text/event-stream'),
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
-    if (session === undefined) signal.addEventListener('abort', leave, { once: true }); // a legacy client that leaves may not have cancelled (2025-11-25, transports)
-    const closing = new AbortController(); // what listens ends when the server stops; a call has its time to answer
+    // a legacy client that disconnects has not cancelled its request (2025-11-25, transports)
+    if (session === undefined) signal.addEventListener('abort', leave, { once: true });
+    const closing = new AbortController(); // a shutdown ends subscriptions; calls have their time to answer
     const stream = new MessageStream(session === undefined ? leave : () => undefined, () => closing.abort());
     const early = Promise.withResolvers<undefined>();
     let begun: HttpSession | undefined;
@@ -302,7 +313,8 @@ export class McpEndpoint {
       void answering.then((last) => stream.end(last));
       return streamed(stream);
     }
-    if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE }); // cancelled: there is no answer
+    // a cancelled request has no answer
+    if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
     return new JSONResponse(answer, {
       status:
         wanted?.status ??
@@ -319,7 +331,7 @@ export class McpEndpoint {
     });
   }
 
-  /** The answer, undefined once it is cancelled; meanwhile the session knows of the request. */
+  /** Runs a request that its session can cancel. Returns its answer, or undefined once it is cancelled. */
   async #inSession(
     session: HttpSession | undefined,
     { id }: RpcRequest,
@@ -329,13 +341,13 @@ export class McpEndpoint {
     if (session?.inFlight.has(id) === true)
       return failure(
         id,
-        new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet'),
+        new RpcError(INVALID_REQUEST, 'The id belongs to a request that has no answer yet'),
         session.dialect,
       );
     if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
       return failure(
         id,
-        new RpcError(INTERNAL_ERROR, 'Too many requests are not answered yet: send it again later'),
+        new RpcError(INTERNAL_ERROR, 'Too many requests have no answer yet: try again later'),
         session.dialect,
       );
     session?.inFlight.set(id, abort);
@@ -344,7 +356,7 @@ export class McpEndpoint {
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
       if (session !== undefined) this.#unanswered--;
-    }); // also one that nobody waits for any more
+    }); // requests of a client that has left count too
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -360,7 +372,10 @@ export class McpEndpoint {
     return { session, caller: this.#callerOf(context.req), ...ways };
   }
 
-  /** Fields that a call brings along: credentials, those that its route reads, and those that the mount names. */
+  /**
+   * Header fields for a call: credentials, the fields that its route reads, and the fields named in
+   * `forwardHeaders`.
+   */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
     return {
@@ -381,7 +396,10 @@ export class McpEndpoint {
     };
   }
 
-  /** The session that a request names; undefined when it names none, an answer when it is not there. */
+  /**
+   * Returns the session that a request names, an error answer for an unknown one, or undefined when it names
+   * none.
+   */
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
     if (named === undefined || !this.#deps.hasSessions) return undefined;
@@ -392,7 +410,7 @@ export class McpEndpoint {
         id,
         new RpcError(
           INVALID_REQUEST,
-          'The session is not there: it has expired, has been ended, or is somebody else\'s. Begin with "initialize"',
+          'The session is unknown: it has expired, was ended, or belongs to another client. Send \"initialize\" again',
         ),
         saidDialect(context.req),
       )
@@ -408,12 +426,12 @@ export class McpEndpoint {
   }
 }
 
-/** The members of a batch: none of them listens. */
+/** Listener for the members of a batch, which ignores progress and messages. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
-/** An error that is no answer to a request that could be served. */
+/** An error answer to a request that was not dispatched. */
 function refused(
   status: number,
   id: RequestId | undefined,
@@ -423,29 +441,32 @@ function refused(
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
-/** What a modern request lacks that every one has. */
+/** Returns the error for a `_meta` value that every modern request must have, or undefined. */
 function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
   try {
     readModern(params);
     return undefined;
   } catch (error) {
-    return error as RpcError; // it throws nothing else
+    return error as RpcError; // metaOf() throws nothing else
   }
 }
 
-/** A legacy request without a session. */
+/** Answers a legacy request without a session. */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', inFlight: new Map() };
 }
 
-/** Whether a message is of the modern era: it says so itself, or its field does. */
+/** Whether a message is modern: its `_meta` or its header field names a modern version. */
 function isModern({ headers }: HttpRequest, message: Message): boolean {
   const said = headers['mcp-protocol-version'];
   if (said !== undefined && legacyDialect(said) === undefined) return true;
   return message.kind === 'request' && McpDispatcher.isModern(message.method, message.params);
 }
 
-/** What is wrong with a field that names a version nobody here speaks: whatever comes with it is 400 (2025-06-18, transports, protocol version header). */
+/**
+ * Returns the error for a header field that names an unsupported version. Every such request is 400
+ * (2025-06-18, transports, protocol version header).
+ */
 function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   if (said === undefined || legacyDialect(said) !== undefined || modernDialect(said) !== undefined)
@@ -456,7 +477,7 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   });
 }
 
-/** The version that the field says, as far as it decides how errors are written. */
+/** Returns the version of the header field. It decides the form of errors. */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
     legacyDialect(headers['mcp-protocol-version']) ??
@@ -464,14 +485,17 @@ function saidDialect({ headers }: HttpRequest): Dialect {
   );
 }
 
-/** Modern clients read the kind of an error off the status. */
+/** Returns the HTTP status of an error. Modern clients read the kind of an error from it. */
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };
   return code === METHOD_NOT_FOUND ? 404 : 200;
 }
 
-/** Whether a client takes a type; without the field it takes all. The most specific range decides, and one of weight 0 is what it does not take (RFC 9110 §12.5.1). */
+/**
+ * Whether the client accepts a media type. Without an Accept field it accepts all types. The most specific
+ * range decides, and weight 0 excludes a type (RFC 9110 §12.5.1).
+ */
 function accepts({ headers }: HttpRequest, type: string): boolean {
   const { accept } = headers;
   if (accept === undefined) return true;
@@ -479,18 +503,19 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
     .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
     .find((named) => named.length > 0);
-  return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true; // of several with parameters one is enough
+  // one matching range is enough when several differ in parameters
+  return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
 }
 
 /*
- * The messages of one answer over HTTP: told as they come where there is something to tell before the answer is there, else the
- * answer alone as JSON.
+ * The messages of one answer over HTTP. They are streamed when progress or log messages precede the result.
+ * Otherwise the answer is one JSON document.
  */
 
-/** Messages that wait for a client that does not read: further ones are left out, but for the last. */
+/** Limit of buffered messages for a slow reader. Further messages are dropped, except for the last. */
 const MAX_WAITING = 1_000;
 
-/** Messages as a source of events; read by one. */
+/** A queue of messages as a source of events. It has one reader. */
 class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
   readonly #onLeave: () => void;
   readonly #onStop: () => void;
@@ -498,20 +523,23 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
   #reader: PromiseWithResolvers<IteratorResult<ServerSentEvent, undefined>> | undefined;
   #isOver = false;
 
-  /** `onLeave` is called when nobody reads any more before the end; `onStop` when the server stops, which waits for the end as for any answer. */
+  /**
+   * `onLeave` is called when the reader leaves before the end. `onStop` is called when the server stops. The
+   * server waits for the end of the stream, as for any answer.
+   */
   constructor(onLeave: () => void, onStop: () => void) {
     super();
     this.#onLeave = onLeave;
     this.#onStop = onStop;
   }
 
-  /** The next message. */
+  /** Adds a message. */
   push(message: object): void {
     if (this.#isOver || this.#waiting.length >= MAX_WAITING) return;
     this.#give(JSON.stringify(message));
   }
 
-  /** The last message, or none. */
+  /** Ends the stream with its last message, or without one. */
   end(message: object | undefined): void {
     if (this.#isOver) return;
     if (message !== undefined) this.#give(JSON.stringify(message));
@@ -551,7 +579,7 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
   }
 }
 
-/** The stream as an answer. */
+/** Returns the stream as an HTTP answer. */
 function streamed(messages: MessageStream): EventStreamResponse {
   return new EventStreamResponse(messages);
 }

@@ -30,38 +30,38 @@ import type { PromptMessage } from './prompts.ts';
 import type { RouteSpec, ToolHints } from '../routing/spec.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 
-/** How it serves over standard input and output. `undefined` means not given. */
+/** Options of an MCP server over standard input and output. `undefined` means not given. */
 export interface StdioOptions extends McpServerOptions {
   /**
-   * The access token that every call brings, as `Authorization: Bearer`. Default: the setting `mcpToken` (SVC_MCP_TOKEN). Without one
-   * calls bring none, and guarded tools refuse.
+   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken`
+   * (SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
    */
   readonly token?: string | undefined;
-  /** Further fields of every call: `{ 'x-api-key': ... }`. */
+  /** Further header fields of every call: `{ 'x-api-key': ... }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** The longest line that is read, in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
+  /** Maximum length of an input line in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxLineBytes?: number | undefined;
-  /** How long calls that run when the input ends may take, in seconds, 0 ... 3600. Default 5. */
+  /** Seconds that running calls have to finish after the input ends, 0 ... 3600. Default 5. */
   readonly graceSeconds?: number | undefined;
 }
 
-/** Where messages come from and go to. Default: standard input and output. */
+/** Streams of the messages. Default: standard input and output. */
 export interface StdioStreams {
   readonly input?: Readable | undefined;
   readonly output?: Writable | undefined;
-  /** Ends it as the end of the input does. */
+  /** Aborting it stops the server, as the end of the input does. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How a tool is called in process. */
+/** Options of a tool call in process. */
 export interface McpCallOptions {
-  /** Fields of the request: `{ authorization: 'Bearer ...' }`. */
+  /** Header fields of the request: `{ authorization: 'Bearer ...' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Told of progress. */
+  /** Called with each progress report. */
   readonly onProgress?:
     ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
-  /** Told of messages. */
+  /** Called with each log message. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
 }
 
@@ -78,7 +78,7 @@ export class McpServer {
     const { token, headers, maxLineBytes, graceSeconds, ...terms } = readOptions('mcpServer()', options, {
       ...serverOptions(),
       token: given<string>(
-        'a token: printable ASCII without blanks',
+        'a token of printable ASCII characters without spaces',
         (value) => typeof value === 'string' && TOKEN.test(value),
       ),
       headers: FIELDS,
@@ -96,7 +96,10 @@ export class McpServer {
     this.#graceMs = graceSeconds * 1_000;
   }
 
-  /** A conversation whose transport is yours: `receive()` takes the text of a message, `send` is given those that go out. */
+  /**
+   * Opens a conversation over your own transport. `receive()` takes the text of an incoming message; `send`
+   * is called with each outgoing one.
+   */
   open(send: (text: string) => void): McpConversation {
     return new McpConversation({
       dispatcher: this.#dispatcher,
@@ -107,8 +110,8 @@ export class McpServer {
   }
 
   /**
-   * Starts the application and serves until the input ends, then shuts it down. Meanwhile nothing but messages reaches standard
-   * output: what is printed goes to standard error.
+   * Starts the application, serves until the input ends, then shuts down. Standard output carries only
+   * messages meanwhile: other output goes to standard error.
    */
   async serve(streams: StdioStreams = {}): Promise<void> {
     const { input, output, signal } = readOptions('serve()', streams, {
@@ -141,12 +144,16 @@ export class McpServer {
   }
 }
 
-/** `app.mcpTools()`: the tools as clients of the newest version see them. @internal */
+/** `app.mcpTools()`: returns the tools as clients of the newest version see them. @internal */
 export function listTools(app: McpApplication): readonly Tool[] {
   return toolsetOf(app).tools.map((tool) => tool.definition(NEWEST));
 }
 
-/** `app.mcpCall()`: calls a tool as a client would. @throws SvcError `E_MCP_TOOL` with the nearest name @internal */
+/**
+ * `app.mcpCall()`: calls a tool in process.
+ * @throws SvcError `E_MCP_TOOL` for an unknown name, with the nearest name
+ * @internal
+ */
 export async function callTool(
   app: McpApplication,
   name: string,
@@ -187,7 +194,7 @@ function checkedToken(token: string): string {
   if (!TOKEN.test(token))
     throw new SvcError('E_CONFIG_CAST', [
       'the setting "mcpToken" (SVC_MCP_TOKEN)',
-      'a token: printable ASCII without blanks',
+      'a token of printable ASCII characters without spaces',
       'another text',
     ]);
   return token;
@@ -203,7 +210,7 @@ const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
     ),
 );
 
-/** The spec of a tool that is not a route. Every other key is a dependency, as in the spec of a route. */
+/** The spec of a tool that is not a route. Each other key is a dependency, as in a route spec. */
 export interface ToolSpec extends Pick<
   RouteSpec,
   | 'response'
@@ -218,68 +225,68 @@ export interface ToolSpec extends Pick<
   | 'public'
   | 'deprecated'
 > {
-  /** For people. */
+  /** Title for people. */
   readonly title?: string | undefined;
-  /** For models: what it does, and when to use it. */
+  /** Description for models: the purpose of the tool, and when to use it. */
   readonly description?: string | undefined;
-  /** The arguments: fields, or a schema class. */
+  /** The arguments: an object of fields, or a schema class. */
   readonly args?: InputShape | undefined;
-  /** Default: it may change and overwrite things. */
+  /** Behaviour hints for clients. Default: the tool may change and overwrite data. */
   readonly annotations?: ToolHints | undefined;
 }
 
-/** The spec of a prompt. Every other key is a dependency. */
+/** The spec of a prompt. Each other key is a dependency. */
 export interface PromptSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
 > {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** The arguments, which clients send as text: fields, or a schema class. */
+  /** The arguments, which clients send as text: an object of fields, or a schema class. */
   readonly args?: InputShape | undefined;
 }
 
-/** The spec of a resource. Every other key is a dependency. */
+/** The spec of a resource. Each other key is a dependency. */
 export interface ResourceSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
 > {
-  /** Default: the URI. */
+  /** Title for people. Default: the URI. */
   readonly name?: string | undefined;
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** The media type of its content. Default `text/plain`. */
+  /** Media type of the content. Default `text/plain`. */
   readonly mimeType?: string | undefined;
-  /** The types of the URI's parameters. Default: each is a string. */
+  /** Types of the URI's parameters. Default: each parameter is a string. */
   readonly args?: InputShape | undefined;
 }
 
-/** `S`, or a sentence at each key that is neither option nor dependency. */
+/** `S`, with a type error as a sentence at each key that is neither an option nor a dependency. */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
 };
-/** The context of a tool's or prompt's function. */
+/** The context of the function of a tool or prompt. */
 export type ToolContext<S> = Context &
   Injected<S, keyof ToolSpec> &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Record<never, never> });
-/** The context of a resource's function: parameters are text where `args` gives no types. */
+/** The context of the function of a resource. Parameters are strings where `args` gives no types. */
 export type ResourceContext<S> = Context &
   Injected<S, keyof ResourceSpec> &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Readonly<Record<string, string>> });
-/** The result of a prompt: text of the user, or messages. */
+/** The result of a prompt: text as one message of the user, or a list of messages. */
 export type PromptReply = string | readonly PromptMessage[];
 
-/** Begins the path of each. */
+/** Prefix of the internal path of each function. */
 const TOOLS = '/mcp/tools/';
 const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** The functions of one application. */
+/** The tools, prompts and resources of one application that are functions. */
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
 
@@ -346,7 +353,7 @@ export class Toolbox extends Routes {
 
   #add(kind: 'tool' | 'prompt', name: string): void {
     if (typeof name !== 'string' || !NAME.test(name))
-      throw new SvcError('E_MCP_NAME', [String(name), 'is not 1 … 128 characters out of A-Z a-z 0-9 _ - .']);
+      throw new SvcError('E_MCP_NAME', [String(name), 'is not 1-128 characters of A-Z a-z 0-9 _ - .']);
     if (this.#names.has(`${kind} ${name}`))
       throw new SvcError('E_MCP_NAME', [name, `belongs to another ${kind}`]);
     this.#names.add(`${kind} ${name}`);
@@ -360,7 +367,7 @@ function promptAnswer(reply: PromptReply | HttpResponse, description: string | u
   return new JSONResponse(description === undefined ? { messages } : { description, messages });
 }
 
-/** A schema class as it is, fields as a class that has them: bodies are of a type. */
+/** Returns the schema class of the arguments. A plain object of fields becomes a new class. */
 function typeOf(args: InputShape): TypeSource {
   if (isSchemaClass(args) || args instanceof FieldType) return args as TypeSource;
   const fields = Object.entries(args);

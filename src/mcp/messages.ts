@@ -1,16 +1,16 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: values <-> messages. No method is known here.
+ * JSON-RPC 2.0 as MCP uses it: parses and builds messages. It knows no methods.
  *
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
- *   notification   { jsonrpc, method, params? }         no id at all; never answered, whatever it says
- *   response       { jsonrpc, id, result | error }      of the client, to nothing that we have asked
- *   anything else  an error, with the id where one can be read
+ *   notification   { jsonrpc, method, params? }         no id; never answered
+ *   response       { jsonrpc, id, result | error }      of the client; ignored, because the server sends no requests
+ *   anything else  an error, with the id if it is readable
  */
 import { isRecord } from '../base/options.ts';
 
-/** An object of JSON. */
+/** A JSON object. */
 export type JsonObject = { readonly [name: string]: unknown };
-/** What a request is known by. */
+/** The id of a request. */
 export type RequestId = string | number;
 
 export const PARSE_ERROR = -32_700;
@@ -18,14 +18,14 @@ export const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;
-/** A resource that is not there: until 2025-11-25. */
+/** Resource not found; in versions up to 2025-11-25. */
 export const RESOURCE_NOT_FOUND = -32_002;
-/** A field of HTTP that says something else than the message. */
+/** A header field does not match the message. */
 export const HEADER_MISMATCH = -32_020;
-/** A version that is not spoken. */
+/** Unsupported protocol version. */
 export const UNSUPPORTED_VERSION = -32_022;
 
-/** A message, as what it is. */
+/** A parsed message: request, notification, response or error. */
 export type Message =
   | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
   | { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
@@ -35,7 +35,7 @@ export type Message =
 /** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
-/** Ends a request with an error of the protocol, never of a tool. */
+/** Answers a request with a protocol error. Failures of a tool are results instead. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -47,7 +47,7 @@ export class RpcError extends Error {
   }
 }
 
-/** What a value is. Throws nothing. */
+/** Parses a JSON value as a message. Never throws. */
 export function readMessage(value: unknown): Message {
   if (!isRecord(value)) return invalid(undefined, 'A message is an object');
   const id = isRequestId(value['id']) ? value['id'] : undefined;
@@ -63,8 +63,8 @@ export function readMessage(value: unknown): Message {
       kind: 'invalid',
       id,
       error: Array.isArray(params)
-        ? new RpcError(INVALID_PARAMS, '"params" is an object')
-        : new RpcError(INVALID_REQUEST, '"params" is an object'),
+        ? new RpcError(INVALID_PARAMS, '\"params\" must be an object')
+        : new RpcError(INVALID_REQUEST, '\"params\" must be an object'),
     };
   }
   if (id === undefined) return { kind: 'notification', method, params: params ?? {} };
@@ -75,12 +75,12 @@ function invalid(id: RequestId | undefined, problem: string): Message {
   return { kind: 'invalid', id, error: new RpcError(INVALID_REQUEST, problem) };
 }
 
-/** The answer to a request. */
+/** Returns the response with a result. */
 export function success(id: RequestId, result: JsonObject): JsonObject {
   return { jsonrpc: '2.0', id, result };
 }
 
-/** The answer to what has gone wrong. Without an id it says null, or nothing where the version has it so. */
+/** Returns the response with an error. Without an id, it has a null id or none, as the version requires. */
 export function failure(
   id: RequestId | undefined,
   { code, message, data }: RpcError,
@@ -91,7 +91,7 @@ export function failure(
   return dialect?.omitsUnknownIds === true ? { jsonrpc: '2.0', error } : { jsonrpc: '2.0', id: null, error };
 }
 
-/** Something that is told without being asked. */
+/** Returns a notification. */
 export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
 }
@@ -101,26 +101,32 @@ function isRequestId(value: unknown): value is RequestId {
 }
 
 /*
- * The versions of the Model Context Protocol that are spoken, and what each of them has.
+ * The supported versions of the Model Context Protocol, and the features of each.
  *
- *   legacy   2024-11-05 ... 2025-11-25   `initialize` agrees on a version for the process, or for the session
- *   modern   2026-07-28                every request says its version; nothing is remembered between two of them
+ *   legacy   2024-11-05 ... 2025-11-25   `initialize` negotiates a version for the process or the session
+ *   modern   2026-07-28                each request names its version; the server is stateless
  */
 
-/** What a version has, as far as answers differ. */
+/** The features of a version that change answers. */
 export interface Dialect {
   readonly version: string;
-  /** Every request says version and capabilities; results say what kind they are, and how long they may be kept. */
+  /**
+   * Requests carry version and capabilities; results name their kind and their cache lifetime. Since
+   * 2026-07-28.
+   */
   readonly isModern: boolean;
-  /** Tools have `annotations`, progress has a `message`, content may be `audio`: since 2025-03-26. */
+  /** Tools have `annotations`, progress has a `message`, and content may be `audio`: since 2025-03-26. */
   readonly hasAnnotations: boolean;
-  /** Several messages may come in one array: until 2025-03-26. */
+  /** Batches are allowed: until 2025-03-26. */
   readonly hasBatches: boolean;
   /** Tools have `title`, `outputSchema` and `structuredContent`: since 2025-06-18. */
   readonly hasStructure: boolean;
-  /** `structuredContent` is any value, not only an object: since 2026-07-28. */
+  /** `structuredContent` may be any value instead of only an object: since 2026-07-28. */
   readonly hasAnyStructure: boolean;
-  /** A message about one that has no readable id has none either; before, it says null as JSON-RPC does: since 2025-11-25. */
+  /**
+   * An error about a message without a readable id has no id: since 2025-11-25. Before, its id is null as in
+   * JSON-RPC.
+   */
   readonly omitsUnknownIds: boolean;
 }
 
@@ -136,26 +142,26 @@ function dialect(version: string): Dialect {
   };
 }
 
-/** The oldest first. */
+/** Legacy versions, oldest first. */
 const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(dialect);
-/** The newest first: the one to prefer stands in front. */
+/** Modern versions, newest (preferred) first. */
 export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
-/** What `initialize` offers whoever asks for a version that it does not know. */
+/** The version that `initialize` offers when it does not know the requested version. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
-/** What every version since 2025-06-18 has: used where nobody has said which one. */
+/** The features that every version since 2025-06-18 has. Used when the client names no version. */
 export const NEWEST: Dialect = MODERN[0]!;
-/** Of a request over HTTP that says none: it had no field for it. */
+/** The version of a legacy HTTP request without a version field: the field did not exist then. */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
-/** What error -32022 lists: every version that is spoken, however it is agreed on. */
+/** All supported versions, as error -32022 lists them. */
 export const SUPPORTED: readonly string[] = [...MODERN, ...LEGACY.toReversed()].map(({ version }) => version);
 
-/** The legacy version of that name. */
+/** Returns the legacy version with this name. */
 export function legacyDialect(version: unknown): Dialect | undefined {
   return LEGACY.find((known) => known.version === version);
 }
-/** The modern version of that name. */
+/** Returns the modern version with this name. */
 export function modernDialect(version: unknown): Dialect | undefined {
   return MODERN.find((known) => known.version === version);
 }

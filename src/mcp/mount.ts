@@ -1,14 +1,15 @@
 /**
- * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The endpoint is imported when the first
- * message arrives.
+ * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The endpoint's
+ * module is imported when the first message arrives.
  *
- * The guard protects against pages of other sites and against DNS rebinding. Any other request is refused with 403:
+ * The guard protects against cross-site requests and DNS rebinding. It accepts these values and refuses other
+ * requests with 403:
  *
  *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
- *   Origin   absent, its own, or one of `origins`; outside production also pages of this machine when the host is this machine
+ *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
  *
- * A 401, and a 403 for a missing scope, name the metadata of the endpoint's authorization (RFC 9728 §5.1; MCP 2025-11-25,
- * authorization).
+ * A 401, and a 403 for a missing scope, link to the protected resource metadata of the endpoint (RFC 9728
+ * §5.1; MCP 2025-11-25, authorization).
  */
 import { SvcError } from '../base/errors.ts';
 import { serverOptions } from './server.ts';
@@ -38,30 +39,54 @@ import type {
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** How an endpoint is mounted. `undefined` means not given. */
+/** Options of an MCP endpoint. `undefined` means not given. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
-  /** Guards of the endpoint, as a route has them: `{ me: Depends(BearerAuth()) }`. Without any the tools are guarded as their routes are, and anybody may list them. */
+  /**
+   * Guards of the endpoint, as in a route spec: `{ me: Depends(BearerAuth()) }`. Without guards every client
+   * may list the tools, and each call passes the guards of its route.
+   */
   readonly deps?: Dependencies | undefined;
-  /** The names that it answers to, without ports. Default: those of TrustedHostMiddleware, without it `localhost` and the loopback addresses alone. */
+  /**
+   * Host names that the endpoint accepts, without ports. Default: the hosts of TrustedHostMiddleware; without
+   * that middleware, `localhost` and the loopback addresses.
+   */
   readonly hosts?: readonly string[] | undefined;
-  /** Origins of pages that may speak to it besides its own. Default: none. */
+  /** Origins of pages that may use the endpoint, besides its own origin. Default: none. */
   readonly origins?: Origins | undefined;
-  /** Fields of the client's request that calls bring along besides credentials, language and trace: `['x-tenant']`. Those that a route reads come along anyway. */
+  /**
+   * Further header fields of the client's request that calls carry: `['x-tenant']`. Calls always carry
+   * credentials, language, trace and the fields that the route reads.
+   */
   readonly headers?: readonly string[] | undefined;
-  /** `svc://routes` and `svc://openapi.json`. Default: where `/openapi.json` is, too. */
+  /**
+   * Whether clients can read `svc://routes` and `svc://openapi.json`. Default: true where `/openapi.json` is
+   * served.
+   */
   readonly resources?: boolean | undefined;
-  /** Whether legacy clients get sessions; without, each of their requests stands alone. Several processes need the setting `authSecret` for it. Default true. */
+  /**
+   * Whether legacy clients get sessions. Without sessions each request stands alone. Several processes share
+   * sessions only with the setting `authSecret`. Default true.
+   */
   readonly sessions?: boolean | undefined;
-  /** How long a session lasts, in seconds, 60 ... 2_592_000. Default 86_400. */
+  /** Lifetime of a session in seconds, 60 ... 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
-  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. '' is nobody, whose sessions are of whoever has their id: clients may log in later on. */
+  /**
+   * Returns the owner of a session; requests of other owners cannot use it. Default: the subject of the
+   * claims in `deps`. Without claims, the owner is the `Authorization` field together with the API keys,
+   * cookies and sessions that guards read. With the owner '', every client that has the id may use the
+   * session, so a client can log in later.
+   */
   readonly principal?: ((context: Context) => string) | undefined;
-  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope; both are what a call of a tool is answered with whose route answers so, unless its progress has begun a stream. Needs a guard among `deps`, which asks for tokens, or reads them. */
+  /**
+   * Issuers of tokens for the endpoint. Serves the document of RFC 9728 and links to it from each 401, and
+   * from each 403 for a missing scope. Tool calls are answered with these statuses, too, unless their event
+   * stream has begun. Requires a guard in `deps` that asks for tokens.
+   */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
-  /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
+  /** Rate limit of the endpoint, instead of the middleware's limit. A call also counts for its route. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** The longest message, in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
+  /** Maximum length of a message in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -73,7 +98,11 @@ interface McpRoute {
   readonly handler: (context: Context) => Awaitable<unknown>;
 }
 
-/** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
+/**
+ * Returns the routes of the endpoint.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
+ * @internal
+ */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
   const {
     deps,
@@ -134,7 +163,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // the next message tries again
+        endpoint = undefined; // forget the failed import, so that the next message tries again
         throw error;
       },
     ));
@@ -150,7 +179,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
         ...deps,
         maxBodyBytes,
         ...(rateLimit === undefined ? {} : { rateLimit }),
-        summary: 'The MCP endpoint: JSON-RPC messages of the Model Context Protocol',
+        summary: 'MCP endpoint: JSON-RPC messages of the Model Context Protocol',
         tags: ['mcp'],
         ...(isOpen ? { public: 'The tools are guarded as their routes are' } : {}),
         meta: { csrf: false, loadShedding: false, idempotency: false },
@@ -166,23 +195,27 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       spec: {
         ...shared,
         public: 'Clients read it before they have a token',
-        summary: 'Where tokens for the MCP endpoint come from (RFC 9728)',
+        summary: 'Protected resource metadata of the MCP endpoint (RFC 9728)',
         tags: ['mcp'],
         response: ResourceMetadata,
       },
       handler: ({ req }) => ({
         resource: `${req.scheme}://${req.host}${path}`,
         authorization_servers: described!.servers,
-        bearer_methods_supported: ['header'], // metadataPath is there with it
+        bearer_methods_supported: ['header'], // metadataPath is always set with it
         ...(described!.scopes === undefined || described!.scopes.length === 0
           ? {}
-          : { scopes_supported: described!.scopes }), // empty lists are left out (RFC 9728 §3.2)
+          : { scopes_supported: described!.scopes }), // RFC 9728 §3.2 requires that empty lists are left out
       }),
     },
   ];
 }
 
-/** Who issues tokens. Without a guard nothing would ever ask for one: a client logs in when it is told 401, and the tools would stand open. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Validates the issuers of tokens. A guard is required: a client logs in only after a 401, and without a
+ * guard the tools would be public.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
 function readAuthorization(
   authorization: NonNullable<McpMountOptions['authorization']>,
   deps: Dependencies,
@@ -207,7 +240,7 @@ function readAuthorization(
   return { servers, scopes };
 }
 
-/** RFC 9728 §2. */
+/** The metadata document of RFC 9728 §2. */
 class ResourceMetadata extends Schema {
   resource = Field(str);
   authorization_servers = Field(list(str));
@@ -215,7 +248,10 @@ class ResourceMetadata extends Schema {
   scopes_supported = Field(list(str), { optional: true });
 }
 
-/** The subject of the first claims among the guards, else what the client shows of what they ask for, '' if that is nothing. */
+/**
+ * Returns the subject of the first claims among the guards, otherwise the credentials that the guards read,
+ * or '' without any.
+ */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
@@ -239,24 +275,24 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
 interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
-  /** Where the authorization of the endpoint is described: a path of this application. */
+  /** The path of the protected resource metadata in this application. */
   readonly metadataPath: string | undefined;
 }
 
 const LOCAL: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-/** The layer around an MCP endpoint. */
+/** The middleware in front of an MCP endpoint. */
 export class McpGuard implements Middleware {
   readonly #hosts: ReadonlySet<string> | undefined;
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether trusted proxies say how a request came. */
+  /** Whether trusted proxies set scheme and host in forwarding fields. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
 
-  /** @throws SvcError `E_CORS` for an origin that no browser sends */
+  /** @throws SvcError `E_CORS` for an invalid origin */
   constructor({ hosts, origins, metadataPath }: GuardOptions) {
     this.#hosts = hosts === undefined ? undefined : new Set(hosts.map((host) => host.toLowerCase()));
     this.#origins = new AllowedOrigins(origins);
@@ -309,20 +345,24 @@ export class McpGuard implements Middleware {
 }
 
 /**
- * Matches the text before the first bearer challenge, and the challenge with its parameters, up to the challenge
- * of another scheme (RFC 9110 §11.6.1). Each character matches in one way only: with two ways, a list of twenty
- * took 2^20 steps.
+ * Matches the text before the first bearer challenge, and the challenge with its parameters, up to the
+ * challenge of another scheme (RFC 9110 §11.6.1). Each character matches in one way only: with two ways, a
+ * list of twenty would take 2^20 steps.
  */
 const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
 
-/** Adds the place to the challenge for a bearer token. A 401 without one gets it: a guard of one's own may challenge for nothing, or for another scheme alone. */
+/**
+ * Adds the link to the metadata to the bearer challenge. Adds a bearer challenge to a 401 that has none: a
+ * custom guard may send no challenge, or another scheme.
+ */
 function describe(response: HttpResponse, url: string): void {
   const header = response.headers.get('www-authenticate') ?? '';
   const place = `resource_metadata="${url}"`;
   const [, before, challenge, parameter] = BEARER.exec(header) ?? [];
   if (before !== undefined && challenge !== undefined) {
-    if (/[ ,]resource_metadata *=/i.test(challenge)) return; // a parameter stands there once (RFC 9110 §11.2)
+    // a parameter must not occur twice (RFC 9110 §11.2)
+    if (/[ ,]resource_metadata *=/i.test(challenge)) return;
     response.headers.set(
       'WWW-Authenticate',
       `${before}${challenge}${parameter === undefined ? '' : ','} ${place}${header.slice(before.length + challenge.length)}`,

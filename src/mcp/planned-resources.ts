@@ -1,6 +1,6 @@
 /**
- * Resources of the application: contents that clients read by a URI, which may have parameters. Each is a function, called as a
- * request is.
+ * Resources of the application: contents that clients read by a URI, which may have parameters. Each resource
+ * is a function that runs as a request.
  */
 import { SvcError } from '../base/errors.ts';
 import { isRecord } from '../base/options.ts';
@@ -14,9 +14,9 @@ import type { Dialect, JsonObject } from './messages.ts';
 /** The content of a resource: text, or bytes in base64. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };
 
-/** The member of a route's `meta` that makes it a resource. */
+/** The key in a route's `meta` that marks it as a resource. */
 export const RESOURCE = 'mcp resource';
-/** A resource as it is declared. */
+/** A resource as the application declares it. */
 export interface DeclaredResource {
   readonly uri: string;
   readonly name: string;
@@ -27,16 +27,19 @@ const URI =
   /^[a-z][a-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}|\{[A-Za-z_][A-Za-z0-9_]*\})+$/;
 const PARAMETER = /\{([A-Za-z_][A-Za-z0-9_]*)\}/;
 
-/** The names of a URI's parameters. @throws SvcError `E_MCP_NAME` for what is no URI, or has a parameter twice */
+/**
+ * Returns the names of a URI's parameters.
+ * @throws SvcError `E_MCP_NAME` for an invalid URI, or a repeated parameter
+ */
 export function parametersOf(uri: string): readonly string[] {
   if (typeof uri !== 'string' || !URI.test(uri) || uri.startsWith('svc:'))
     throw new SvcError('E_MCP_NAME', [
       String(uri),
-      'is no URI of a resource, such as "notes://all" or "notes://{id}"; "svc:" is taken',
+      'is not a URI of a resource, such as \"notes://all\" or \"notes://{id}\" (\"svc:\" is reserved)',
     ]);
   const names = uri.split(PARAMETER).filter((_, index) => index % 2 === 1);
   if (new Set(names).size < names.length)
-    throw new SvcError('E_MCP_NAME', [uri, 'has a parameter of one name twice']);
+    throw new SvcError('E_MCP_NAME', [uri, 'has two parameters with one name']);
   return names;
 }
 
@@ -62,7 +65,7 @@ export class PlannedResource extends PlannedPrompt {
     return this.#parameters.length > 0;
   }
 
-  /** The parameters of a URI; undefined where it is that of another resource. */
+  /** Returns the parameters of a URI, or undefined when the URI belongs to another resource. */
   match(uri: string): JsonObject | undefined {
     const found = this.#pattern.exec(uri);
     if (found === null) return undefined;
@@ -71,7 +74,7 @@ export class PlannedResource extends PlannedPrompt {
         this.#parameters.map((name, index) => [name, decodeURIComponent(found[index + 1]!)] as const),
       );
     } catch {
-      return undefined; // an escape that is none
+      return undefined; // the percent-encoding is invalid
     }
   }
 
@@ -95,14 +98,14 @@ export function isTemplate(resource: PlannedResource): boolean {
   return resource.isTemplate;
 }
 
-/** In order of declaration. */
+/** Returns the resources in the order of their declaration. */
 export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
   return details.map(
     (detail) => new PlannedResource(detail.route.meta[RESOURCE] as DeclaredResource, detail),
-  ); // the toolbox has put it there
+  ); // app.resource() has set it
 }
 
-/** The content of an answer. @throws RpcError for one that is an error, or larger than `maxBytes` */
+/** Returns the content of an answer. @throws RpcError for an error answer, or one larger than `maxBytes` */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (!response.ok) {

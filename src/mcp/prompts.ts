@@ -1,5 +1,6 @@
 /**
- * Prompts: templates of messages that a person picks. Each is a function of the application, called as a request is.
+ * Prompts: message templates that a person picks. Each prompt is a function of the application that runs as a
+ * request.
  */
 import { isRecord } from '../base/options.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
@@ -27,7 +28,7 @@ interface Prompt {
   }[];
 }
 
-/** What can be asked for by a name. */
+/** A prompt that clients request by its name. */
 export class PlannedPrompt {
   readonly name: string;
   readonly detail: RouteDetail;
@@ -41,14 +42,14 @@ export class PlannedPrompt {
       .flatMap(({ plan }) => plan.fields);
   }
 
-  /** The fields that it reads. */
+  /** Header fields that the prompt's dependencies read. */
   get fields(): readonly string[] {
     return this.detail.inputs.texts
       .filter(({ from }) => from === 'header')
       .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
   }
 
-  /** As clients of a version see it. */
+  /** Returns the prompt as clients of a version see it. */
   definition(dialect: Dialect): Prompt {
     const { spec } = this.detail.declared;
     return {
@@ -68,18 +69,24 @@ export class PlannedPrompt {
     };
   }
 
-  /** The request that asks for it. @throws RpcError for arguments that it does not have, and for what is no text */
+  /**
+   * Returns the request for the prompt.
+   * @throws RpcError for an unknown argument, or one that is not a string
+   */
   target(given: JsonObject): string {
     for (const [name, value] of Object.entries(given)) {
       if (!this.#fields.some((field) => field.wireName === name))
         throw new RpcError(INVALID_PARAMS, `The prompt "${this.name}" has no argument "${name}"`);
-      if (typeof value !== 'string') throw new RpcError(INVALID_PARAMS, `The argument "${name}" is a string`);
+      if (typeof value !== 'string')
+        throw new RpcError(INVALID_PARAMS, `The argument "${name}" must be a string`);
     }
     const query = String(new URLSearchParams(given as Record<string, string>));
     return this.detail.declared.template.template + (query === '' ? '' : `?${query}`);
   }
 
-  /** The values of an argument that begin with some text, where there is a list of them. */
+  /**
+   * Returns the values of an argument that begin with the given text, if the argument has a list of values.
+   */
   complete(argument: string, begun: string): readonly string[] {
     const field = this.#fields.find(({ wireName }) => wireName === argument);
     return field === undefined
@@ -88,19 +95,20 @@ export class PlannedPrompt {
   }
 }
 
-/** In order of declaration. */
+/** Returns the prompts in the order of their declaration. */
 export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPrompt[] {
-  return details.map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail)); // the toolbox names them
+  // app.prompt() has set it
+  return details.map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
 }
 
-/** The messages of an answer. @throws RpcError for one that is an error */
+/** Returns the messages of an answer. @throws RpcError for an error answer */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
   if (response.ok && isRecord(document)) return document;
   throw refusalOf(response.status, document);
 }
 
-/** The error that a refusal of the application is: its problem in words. */
+/** Returns the protocol error for an error answer of the application, with its problem as text. */
 export function refusalOf(status: number, document: unknown): RpcError {
   const { title = 'Error', detail, errors } = isRecord(document) ? document : {};
   const problems = Array.isArray(errors)

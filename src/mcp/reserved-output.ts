@@ -1,15 +1,18 @@
 /**
- * Standard output reserved for messages: other writers to the stream, and to its file descriptor, are led to another one.
+ * Reserves standard output for messages. Other writes to the stream or its file descriptor go to another
+ * stream.
  *
- * Some loggers write to the descriptor and not to the stream, and child processes inherit it. They do not inherit standard input: they
- * would read the messages of this process. Node.js cannot exchange a descriptor, so the functions that take one are replaced.
+ * Some loggers write to the descriptor instead of the stream, and child processes inherit it. Child processes
+ * do not inherit standard input, because they would consume messages. Node.js cannot exchange a descriptor,
+ * so this module replaces the functions that take one.
  *
  *   fs.writeSync(1, ...), write, writev, writevSync      write to 2
  *   fs.writeFileSync(1, ...), appendFileSync             write to 2, though text not by writeSync
  *   spawn(..., { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
  *   new Worker(file), which has functions of its own     --import a module that replaces those of node:fs there
  *
- * Not led: native code, worker threads made of text (`eval`) or by worker threads, and those of a process whose flags workers do not take.
+ * Not covered: native code, worker threads created from text (`eval`) or by other worker threads, and
+ * processes with flags that workers reject.
  */
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
@@ -20,20 +23,26 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
-/** All others begin by the method of ChildProcess. */
+/** The other functions that create processes use this method of ChildProcess. */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
-/** Key of the stream's own write(): on the stream, for all copies of this package in the process. */
+/**
+ * Key of the stream's original write(). It is stored on the stream, so that all copies of this package share
+ * it.
+ */
 const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
 
-/** Returns the stream's own write(), undefined unless it is reserved. */
+/** Returns the stream's original write(), or undefined when the stream is not reserved. */
 export function reservedWrite(
   output: Writable & { readonly [RESERVED]?: Writable['write'] },
 ): Writable['write'] | undefined {
   return output[RESERVED];
 }
 
-/** Sends all output but messages elsewhere. Disposing gives the stream back; reserving it twice changes nothing. */
+/**
+ * Redirects all output except messages. Disposing restores the stream. Reserving a stream twice has no
+ * further effect.
+ */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
   const own = Object.getOwnPropertyDescriptor(output, 'write');
@@ -51,13 +60,13 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
       descriptor?.[Symbol.dispose]();
       delete (output as { [RESERVED]?: unknown })[RESERVED];
       if (own === undefined)
-        delete (output as { write?: unknown }).write; // its class has one
+        delete (output as { write?: unknown }).write; // the class of the stream defines one
       else Object.defineProperty(output, 'write', own);
     },
   };
 }
 
-/** Leads output for the descriptor `from` to `to`, until it is disposed. */
+/** Redirects output for the descriptor `from` to `to`, until it is disposed. */
 function leadDescriptor(from: number, to: number): Disposable {
   const undo: (() => void)[] = [];
   const replace = (
@@ -65,12 +74,13 @@ function leadDescriptor(from: number, to: number): Disposable {
     name: string,
     change: (args: readonly unknown[]) => readonly unknown[],
   ): void => {
-    const before = Object.getOwnPropertyDescriptor(owner, name)!; // Node.js has each of them
+    const before = Object.getOwnPropertyDescriptor(owner, name)!; // every supported Node.js has each of them
     const own = before.value as (...args: readonly unknown[]) => unknown;
     const value = function led(this: unknown, ...args: readonly unknown[]): unknown {
       return Reflect.apply(own, this, change(args));
     };
-    Object.defineProperties(value, Object.getOwnPropertyDescriptors(own)); // among them what promisify() looks for
+    // includes the symbol that promisify() looks for
+    Object.defineProperties(value, Object.getOwnPropertyDescriptors(own));
     Object.defineProperty(owner, name, { ...before, value });
     undo.push(() => Object.defineProperty(owner, name, before));
   };
@@ -102,7 +112,10 @@ function leadDescriptor(from: number, to: number): Disposable {
   };
 }
 
-/** The class of worker threads, each of which begins by `flags`. Those that are inherited may be none for workers if they are named: then it is as it would be. */
+/**
+ * Returns a class of worker threads that start with `flags`. Workers reject some inherited flags once they
+ * are named; such a worker starts without redirection.
+ */
 function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker {
   return new Proxy(own, {
     construct(target, [file, options = {}]: [unknown, WorkerOptions?], newTarget) {
@@ -120,7 +133,10 @@ function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker 
   });
 }
 
-/** The address of a module that does in a worker thread what is done here to node:fs. It is its own text, for a program in one file has no other. */
+/**
+ * Returns the address of a module that replaces the functions of node:fs in a worker thread. The module's
+ * text is generated here, because a bundled program has no separate file for it.
+ */
 function leadModule(from: number, to: number): string {
   const text = `import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -132,7 +148,7 @@ syncBuiltinESMExports();`;
   return `data:text/javascript,${encodeURIComponent(text)}`;
 }
 
-/** The descriptor that a child process gets by a number or a stream. */
+/** Returns the descriptor that a child process gets for a number or a stream. */
 function fdOf(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (value as { readonly fd?: unknown }).fd : value;
 }

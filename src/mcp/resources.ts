@@ -1,10 +1,10 @@
 /**
- * What can be read: the routes that are tools, and the OpenAPI document.
+ * The package's own resources: the list of routes that are tools, and the OpenAPI document.
  */
 import type { McpApplication, Toolset } from './calls.ts';
 import type { Dialect } from './messages.ts';
 
-/** One of them. */
+/** A resource of the package. */
 export interface Resource {
   readonly uri: string;
   definition(dialect: Dialect): {
@@ -17,7 +17,7 @@ export interface Resource {
   read(): string;
 }
 
-/** The resources of an application. */
+/** Returns the package's resources for an application. */
 export function resourcesOf(app: McpApplication, toolset: Toolset): readonly Resource[] {
   return [
     resource(

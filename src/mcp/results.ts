@@ -1,10 +1,10 @@
 /**
- * Answers of routes -> results of tools.
+ * Converts answers of routes to results of tools.
  *
- *   2xx JSON            its text, and as `structuredContent` where the version has it
- *   2xx text, picture   as what it is; any other type is an embedded resource in base64
+ *   2xx JSON            its text, and `structuredContent` where the version has it
+ *   2xx text, image     content of this type; any other type is an embedded resource in base64
  *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
- *   no JSON             `isError` of a tool that has an output schema: clients throw away other results that do not fit it
+ *   other than JSON     `isError` if the tool has an output schema: clients reject results that do not match it
  */
 
 import { http } from '../base/node-http.ts';
@@ -14,16 +14,16 @@ import type { Issue } from '../base/errors.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { PlannedTool } from './tools.ts';
 
-/** What a call of a tool has come to. */
+/** The result of a tool call. */
 export interface ToolResult {
   readonly content: readonly ToolContentPart[];
   readonly structuredContent?: unknown;
   readonly isError?: boolean;
-  /** `svc/status` is the status of the answer. */
+  /** `svc/status` is the HTTP status of the answer. */
   readonly _meta?: JsonObject;
 }
 
-/** The result of a call that was answered. Reads the body, at most `maxBytes` of it. */
+/** Returns the result for an answer. Reads at most `maxBytes` of the body. */
 export async function resultOf(
   response: Response,
   tool: PlannedTool,
@@ -54,7 +54,7 @@ export async function resultOf(
   };
 }
 
-/** The result of a call that no request could be made of. */
+/** Returns the error result for invalid arguments. */
 export function misunderstood(issues: readonly Issue[], tool: PlannedTool): ToolResult {
   const detail = `The arguments have ${issues.length} problem${issues.length === 1 ? '' : 's'}`;
   return { ...failed(summary(400, { detail, errors: issues }, tool)), _meta: { 'svc/status': 400 } };
@@ -104,9 +104,10 @@ function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect
 const TEXTS =
   /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
-/** What a handler has put together itself. Versions that do not know a kind of part are told of it as text. */
+/** Content that a handler has built itself. A version that does not know a content type gets it as text. */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
-  const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] }; // by ToolContent
+  // ToolContent has set it
+  const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {
     content: content.map((part) =>
       (part.type === 'audio' && !dialect.hasAnnotations) ||
@@ -117,7 +118,7 @@ function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
   };
 }
 
-/** An error of the route, for a model. */
+/** Returns an error of the route as text for a model. */
 function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
   const text = bytes.toString();
   const document = isJson(type) ? parsed(text) : undefined;
@@ -135,7 +136,7 @@ function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedT
   };
 }
 
-/** One line about it, and one for each problem of the input, by the name of the argument. */
+/** Returns one line about the error, and one for each issue with the name of its argument. */
 function summary(status: number, document: JsonObject, tool: PlannedTool): string {
   const { title = http.STATUS_CODES[status] ?? 'Error', detail, errors } = document;
   const head = `${status} ${String(title)}` + (typeof detail === 'string' ? `: ${detail}` : '');
@@ -166,20 +167,20 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The whole body, or undefined when it is larger. */
+/** Returns the whole body, or undefined when it is larger than `maxBytes`. */
 async function readBody(response: Response, maxBytes: number): Promise<Buffer | undefined> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   if (response.body === null) return Buffer.alloc(0);
   for await (const chunk of response.body) {
     length += chunk.length;
-    if (length > maxBytes) return undefined; // leaving the loop ends the source
+    if (length > maxBytes) return undefined; // leaving the loop closes the source
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
 }
 
-/** One part of a result. Binary `data` and `blob` are base64. */
+/** One part of a result. The binary values `data` and `blob` are base64. */
 export type ToolContentPart =
   | { readonly type: 'text'; readonly text: string; readonly annotations?: ToolAudience }
   | {
@@ -204,19 +205,19 @@ export type ToolContentPart =
       readonly annotations?: ToolAudience;
     };
 
-/** For whom a part is, and how much it matters. */
+/** The audience of a part, and its priority. */
 export interface ToolAudience {
   readonly audience?: readonly ('user' | 'assistant')[];
-  /** 0 ... 1. */
+  /** From 0 to 1. */
   readonly priority?: number;
 }
 
-/** What marks such a reply on its way through the pipeline. @internal */
+/** Key that marks a reply of ToolContent in the pipeline. @internal */
 const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
 
 /**
- * A reply whose content a tool gives as it is: `return new ToolContent([{ type: 'image', data, mimeType: 'image/png' }])`. Whoever
- * calls the route as a route gets the same as JSON.
+ * A reply whose content becomes the tool's result unchanged: `return new ToolContent([{ type: 'image', data,
+ * mimeType: 'image/png' }])`. A request over HTTP gets the content as JSON.
  */
 export class ToolContent extends JSONResponse {
   constructor(content: readonly ToolContentPart[]) {

@@ -1,10 +1,12 @@
 /**
- * The server: requests of MCP -> results, for both eras. Opens nothing, reads nothing, writes nothing; stdio.ts and http.ts do.
+ * The MCP server: it turns requests into results for both generations of the protocol. It does no I/O;
+ * stdio.ts and http.ts do.
  *
- *   legacy   initialize agrees on a version, then anything but server/discover and subscriptions/listen
- *   modern   `_meta` of each request says the version; anything but initialize, ping, logging/setLevel, resources/(un)subscribe
+ *   legacy   `initialize` negotiates a version, then every method except server/discover and subscriptions/listen
+ *   modern   `_meta` of each request names the version; every method except initialize, ping, logging/setLevel, resources/(un)subscribe
  *
- * Errors of the protocol are errors; what a tool answers is a result, also when it refuses.
+ * Violations of the protocol are JSON-RPC errors. An answer of a tool is always a result, also when the tool
+ * refuses.
  */
 import { createHash } from 'node:crypto';
 import { DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
@@ -34,43 +36,43 @@ import type { ResourceContent } from './planned-resources.ts';
 import type { Resource } from './resources.ts';
 import type { OptionKind } from '../base/options.ts';
 
-/** What `initialize` has agreed on: for a process over stdio, for a session over HTTP. */
+/** State that `initialize` sets up: one per process over stdio, one per session over HTTP. */
 export interface McpSession {
   readonly dialect: Dialect;
-  /** The least grave message of tools that the client wants. */
+  /** The least severe level of log messages that the client wants. */
   logLevel: ToolLogLevel;
 }
 
-/** What surrounds one request. */
+/** Context of one request. */
 export interface Exchange {
   /** Undefined before `initialize`, and for modern requests. */
   readonly session: McpSession | undefined;
   readonly caller: Caller;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the answer is no longer needed. */
   readonly signal: AbortSignal;
-  /** Aborts when the server stops: what would go on for ever ends. */
+  /** Aborts when the server stops, which ends subscriptions. */
   readonly closing: AbortSignal;
-  /** Tells the client something that belongs to this request. */
+  /** Sends the client a notification that belongs to this request. */
   notify(method: string, params: JsonObject): void;
-  /** `initialize` has agreed on a version. */
+  /** Called when `initialize` has negotiated a version. */
   begin(session: McpSession): void;
-  /** A tool wants another access token of the caller: see CallDeps. */
+  /** Called when a tool requires another access token: see CallDeps. */
   readonly challenged?: CallDeps['challenged'];
 }
 
-/** What a server may be told. `undefined` means not given. */
+/** Options that every transport has. `undefined` means not given. */
 export interface McpServerOptions {
-  /** For models: what the tools are for, and how they belong together. Default: none. */
+  /** Instructions for models: the purpose of the tools, and how they work together. Default: none. */
   readonly instructions?: string | undefined;
-  /** How many tools, prompts or resources one answer lists, 1 ... 10_000. Default 100. */
+  /** Tools, prompts or resources on one page of a list, 1 ... 10_000. Default 100. */
   readonly pageSize?: number | undefined;
-  /** A result of more bytes is an error, 1_000 ... 1_000_000_000. Default 1_000_000. */
+  /** Maximum size of a result in bytes, 1_000 ... 1_000_000_000. A larger result is an error. Default 1_000_000. */
   readonly maxResultBytes?: number | undefined;
-  /** `svc://routes` and `svc://openapi.json`. Default true. */
+  /** Whether clients can read `svc://routes` and `svc://openapi.json`. Default true. */
   readonly resources?: boolean | undefined;
 }
 
-/** The options of every way to serve. */
+/** The options of every transport. */
 export function serverOptions(): {
   readonly instructions: OptionKind<string | undefined>;
   readonly pageSize: OptionKind<number>;
@@ -85,12 +87,12 @@ export function serverOptions(): {
   };
 }
 
-/** The same, and whether lists are the same for everybody. @internal */
+/** The server's options, and whether lists are the same for every client. @internal */
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
 }
 
-/** One request, read. */
+/** A request whose metadata is parsed. */
 interface Asked {
   readonly id: RpcRequest['id'];
   readonly params: JsonObject;
@@ -98,7 +100,7 @@ interface Asked {
   readonly dialect: Dialect;
   readonly exchange: Exchange;
   readonly progressToken: string | number | undefined;
-  /** The least grave message of tools that is told; undefined: none. */
+  /** The least severe level of log messages that are sent. Undefined sends none. */
   readonly logLevel: ToolLogLevel | undefined;
 }
 
@@ -106,14 +108,14 @@ type Method = (asked: Asked) => JsonObject | Promise<JsonObject>;
 
 const META = 'io.modelcontextprotocol/';
 const VERSION_KEY = `${META}protocolVersion`;
-/** Only modern clients call them. */
+/** Methods that only modern clients call. */
 const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
-/** Messages that one call may send: beyond it they are left out. */
+/** Limit of progress and log messages for one call. Further messages are dropped. */
 const MAX_MESSAGES = 10_000;
-/** Lists are the same until the application starts anew. */
+/** Cache lifetime of lists: they change only when the application restarts. */
 const LIST_TTL_MS = 300_000;
 
-/** Answers requests about one application. */
+/** Answers MCP requests about one application. */
 export class McpDispatcher {
   readonly #app: McpApplication;
   readonly #options: DispatcherOptions;
@@ -157,23 +159,27 @@ export class McpDispatcher {
     ]);
   }
 
-  /** Whether a message is of the modern era: it says its version itself, or only that era knows its method. */
+  /** Whether a message is modern: it names its version, or its method exists only there. */
   static isModern(method: string, params: JsonObject): boolean {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
 
-  /** The version that a modern message says. */
+  /** Returns the version that a modern message names. */
   static versionOf(params: JsonObject): unknown {
     return isRecord(params['_meta']) ? params['_meta'][VERSION_KEY] : undefined;
   }
 
-  /** The answer to a request. Never rejects. */
+  /** Returns the response to a request. Never rejects. */
   async answer(request: RpcRequest, exchange: Exchange): Promise<JsonObject> {
     try {
       return success(request.id, await this.#answer(request, exchange));
     } catch (error) {
       if (exchange.signal.aborted)
-        return failure(request.id, new RpcError(INVALID_REQUEST, 'Cancelled'), exchange.session?.dialect); // nobody reads it
+        return failure(
+          request.id,
+          new RpcError(INVALID_REQUEST, "a cancelled request's answer is never sent"),
+          exchange.session?.dialect,
+        ); // a cancelled request needs no answer
       return failure(
         request.id,
         error instanceof RpcError ? error : this.#ownFault(request, error),
@@ -186,7 +192,7 @@ export class McpDispatcher {
     return Toolset.of(this.#app);
   }
 
-  /** The package's own and the application's resources without parameters. */
+  /** The package's resources, and the application's resources without parameters. */
   get #listed(): readonly { definition(dialect: Dialect): object }[] {
     return [...this.#offered, ...this.#tools.resources.filter((known) => !isTemplate(known))];
   }
@@ -221,7 +227,7 @@ export class McpDispatcher {
       if (method === 'ping') return {};
       throw new RpcError(
         INVALID_PARAMS,
-        `A request says its version in "_meta" ("${VERSION_KEY}"), or comes after "initialize"`,
+        `A request must name its version in "_meta" ("${VERSION_KEY}"), or come after "initialize"`,
         { supported: SUPPORTED },
       );
     }
@@ -242,9 +248,9 @@ export class McpDispatcher {
   #initialize(params: JsonObject, exchange: Exchange): JsonObject {
     const { protocolVersion, capabilities, clientInfo } = params;
     if (typeof protocolVersion !== 'string')
-      throw new RpcError(INVALID_PARAMS, '"protocolVersion" is a string');
-    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" is an object');
-    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" is an object');
+      throw new RpcError(INVALID_PARAMS, '\"protocolVersion\" must be a string');
+    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '\"capabilities\" must be an object');
+    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '\"clientInfo\" must be an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info' });
     const { instructions } = this.#options;
@@ -290,7 +296,7 @@ export class McpDispatcher {
     return { ttlMs: LIST_TTL_MS, cacheScope: this.#options.cacheScope };
   }
 
-  /** One page. The cursor names its place in exactly this list. @throws RpcError for one that is not ours */
+  /** Returns one page of a list. The cursor is valid only for exactly this list. @throws RpcError for an invalid cursor */
   #list(
     key: string,
     all: readonly { definition(dialect: Dialect): object }[],
@@ -308,8 +314,8 @@ export class McpDispatcher {
 
   async #callTool(asked: Asked): Promise<JsonObject> {
     const { name, arguments: given = {} } = asked.params;
-    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" is a string');
-    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
+    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '\"name\" must be a string');
+    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
     const tool = this.#tools.find(name);
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
     const listener = new Listener(asked);
@@ -329,8 +335,8 @@ export class McpDispatcher {
 
   async #getPrompt(asked: Asked): Promise<JsonObject> {
     const { name, arguments: given = {} } = asked.params;
-    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" is a string');
-    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
+    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '\"name\" must be a string');
+    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
     return messagesOf(
@@ -357,7 +363,7 @@ export class McpDispatcher {
   async #readResource(asked: Asked): Promise<JsonObject> {
     const { params, dialect } = asked;
     const { uri } = params;
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" is a string');
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     const resource = this.#resourceOf(uri, dialect);
     const { mimeType } = resource.definition(dialect);
     const content =
@@ -369,12 +375,12 @@ export class McpDispatcher {
     return { contents: [{ uri, mimeType, ...content }], ...(dialect.isModern ? caching : {}) };
   }
 
-  /** A resource of the application, read by a request of its caller. */
+  /** Reads a resource of the application by a request in the name of the caller. */
   async #contentOf(resource: PlannedResource, uri: string, asked: Asked): Promise<ResourceContent> {
     const response = await this.#tools.request(
       resource.detail,
       resource.fields,
-      { target: resource.target(resource.match(uri)!) }, // it has been found by it
+      { target: resource.target(resource.match(uri)!) }, // the resource was found by this URI
       this.#callDeps(asked, undefined),
       true,
     );
@@ -382,9 +388,9 @@ export class McpDispatcher {
     return contentOf(response, this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES);
   }
 
-  /** They change only when the application starts anew: nothing will ever be told. */
+  /** Subscribes to a resource. Resources change only when the application restarts, so no notification follows. */
   #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" is a string');
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     this.#resourceOf(uri, dialect);
     return {};
   }
@@ -409,9 +415,9 @@ export class McpDispatcher {
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
-      throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } are objects');
+      throw new RpcError(INVALID_PARAMS, '\"ref\" and \"argument\" { name, value } must be objects');
     if (ref['type'] === 'ref/resource' && !this.#tools.resources.some(({ uri }) => uri === ref['uri']))
-      throw new RpcError(INVALID_PARAMS, 'No resource has this template');
+      throw new RpcError(INVALID_PARAMS, 'No resource has this URI template');
     const prompt =
       ref['type'] === 'ref/prompt'
         ? this.#tools.prompts.find(({ name }) => name === ref['name'])
@@ -419,7 +425,9 @@ export class McpDispatcher {
     if (prompt === undefined)
       throw new RpcError(
         INVALID_PARAMS,
-        typeof ref['name'] === 'string' ? `Unknown prompt: ${ref['name']}` : '"name" of a prompt is a string',
+        typeof ref['name'] === 'string'
+          ? `Unknown prompt: ${ref['name']}`
+          : '\"name\" of a prompt must be a string',
       );
     const values = prompt.complete(argument['name'], argument['value']);
     return {
@@ -429,14 +437,14 @@ export class McpDispatcher {
 
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
     if (!isLevel(level))
-      throw new RpcError(INVALID_PARAMS, `"level" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
-    exchange.session!.logLevel = level; // legacy requests have one
+      throw new RpcError(INVALID_PARAMS, `"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    exchange.session!.logLevel = level; // a legacy request always has a session
     return {};
   }
 
-  /** Nothing ever changes: the stream says so, and stays open until one side ends it. */
+  /** Opens a subscription. Lists never change, so the stream only acknowledges, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
-    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" is an object');
+    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '\"notifications\" must be an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
       .flat()
       .filter((uri) => [...this.#offered, ...this.#tools.resources].some((known) => known.uri === uri));
@@ -450,39 +458,41 @@ export class McpDispatcher {
     const signals = [exchange.closing, exchange.signal];
     for (const signal of signals) signal.addEventListener('abort', end);
     if (!signals.some((signal) => signal.aborted)) await ended;
-    for (const signal of signals) signal.removeEventListener('abort', end); // the server outlives it
+    // removes the listener from a signal that lives longer
+    for (const signal of signals) signal.removeEventListener('abort', end);
     return { _meta };
   }
 }
 
-/** Whether a request is no part of a batch: `initialize`, and those of the modern era, which has none. */
+/** Whether a request must not be part of a batch: `initialize`, and every modern request. */
 export function comesAlone({ method, params }: RpcRequest): boolean {
   return method === 'initialize' || McpDispatcher.isModern(method, params);
 }
 
-/** What a modern request says about itself. @throws RpcError -32602 for what is missing, -32022 for a version that is not spoken */
+/** Parses the `_meta` of a modern request. @throws RpcError -32602 for missing values, -32022 for an unsupported version */
 export function readModern(
   params: JsonObject,
 ): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
   const meta = metaOf(params);
   const requested = meta[VERSION_KEY];
   if (typeof requested !== 'string')
-    throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${VERSION_KEY}"`);
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must have "${VERSION_KEY}"`);
   const dialect = modernDialect(requested);
   if (dialect === undefined)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-      supported: MODERN.map(({ version }) => version), // as server/discover lists: no other one can be said in "_meta"
+      // "_meta" can name only versions that server/discover lists
+      supported: MODERN.map(({ version }) => version),
       requested,
     });
   if (!isRecord(meta[`${META}clientCapabilities`]))
-    throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${META}clientCapabilities"`);
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must have "${META}clientCapabilities"`);
   const level = meta[`${META}logLevel`];
   if (level !== undefined && !isLevel(level))
-    throw new RpcError(INVALID_PARAMS, `"${META}logLevel" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    throw new RpcError(INVALID_PARAMS, `"${META}logLevel" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 
-/** One call's progress and messages, until it is over. */
+/** Sends progress and log messages of one call, until it ends. */
 class Listener implements ToolListener {
   readonly #asked: Asked;
   #isOver = false;
@@ -535,7 +545,10 @@ class Listener implements ToolListener {
   }
 }
 
-/** What can be sent of a value: a handler that tells something does not fail by it. */
+/**
+ * Returns the value as JSON can represent it. A value that JSON cannot represent becomes text, so the handler
+ * does not fail.
+ */
 function jsonOf(data: unknown): unknown {
   try {
     return JSON.stringify(data) === undefined ? null : data;
@@ -544,18 +557,18 @@ function jsonOf(data: unknown): unknown {
   }
 }
 
-/** What a field of HTTP may hold. */
+/** Characters that an HTTP header field may hold. */
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {
-  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" is an object');
+  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '\"_meta\" must be an object');
   return _meta;
 }
 
 function progressTokenOf({ progressToken }: JsonObject): string | number | undefined {
   if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken))
     return progressToken as string | number | undefined;
-  throw new RpcError(INVALID_PARAMS, '"progressToken" is a string or an integer');
+  throw new RpcError(INVALID_PARAMS, '\"progressToken\" must be a string or an integer');
 }
 
 function isLevel(value: unknown): value is ToolLogLevel {
@@ -567,7 +580,7 @@ function cursorOf(start: number, list: string, length: number): string {
   return `${Buffer.from(String(start)).toString('base64url')}.${tag}`;
 }
 
-/** Where a page begins. @throws RpcError for a cursor that is none of ours, or of a list that has changed since */
+/** Returns the index at which a page begins. @throws RpcError for an invalid cursor, or one of a list that has changed */
 function readCursor(cursor: unknown, list: string, length: number): number {
   if (cursor === undefined) return 0;
   const start =

@@ -1,10 +1,12 @@
 /**
- * Sessions of legacy clients over HTTP. The id holds what the session is, sealed: the server keeps nothing that a flood of them could
- * fill, and with `authSecret` every process of the application reads it. It gives no rights; those are in the fields of each request.
+ * Sessions of legacy clients over HTTP. The id is the encrypted state of the session, so a flood of sessions
+ * uses no memory. With `authSecret`, every process of the application can read it. A session grants no
+ * rights: each request carries its own credentials.
  *
- *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, whose it is, and 16 random bytes
+ *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner and 16 random bytes
  *
- * In memory is only what belongs to a process: requests that run, the log level, and which sessions have been ended.
+ * Memory holds only the state of this process: running requests, the log level, and the ids of ended
+ * sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
@@ -17,18 +19,21 @@ import type { Services } from '../http/contracts.ts';
 /** A session as this process knows it. */
 export interface HttpSession extends McpSession {
   readonly id: string;
-  /** Requests that are not answered yet, and how to end them. */
+  /** Abort functions of requests that have no answer yet, by id. */
   readonly inFlight: Map<RequestId, AbortController>;
 }
 
-/** What is kept of a session that somebody uses. */
+/** State of a session in this process. */
 interface Kept {
   readonly session: HttpSession;
   isEnded: boolean;
 }
 
 const NAME = 'mcp';
-/** Sessions in memory, those that were used last. Of others it is forgotten which log level they had, and that they were ended: they gave no rights. */
+/**
+ * Limit of session states in memory; the least recently used are dropped. A dropped session loses its log
+ * level, and the mark that it was ended.
+ */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
 
@@ -50,7 +55,10 @@ export class McpSessions {
     );
   }
 
-  /** A new session of whoever `principal` is; one of nobody, '', is of whoever has its id: its client may log in later on. */
+  /**
+   * Returns a new session that belongs to `principal`. With the principal '', every client that has the id
+   * may use it, so a client can log in later.
+   */
   begin({ dialect, logLevel }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();
     const payload = JSON.stringify([
@@ -65,21 +73,21 @@ export class McpSessions {
     return this.#keep(id, dialect, logLevel).session;
   }
 
-  /** The session of an id; undefined when it is none, has expired or been ended, or is somebody else's. */
+  /** Returns the session with this id. Returns undefined for an invalid, expired, ended or foreign one. */
   find(id: string, principal: string): HttpSession | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
-    const [version, owner] = JSON.parse(read.payload) as readonly [string, string]; // written above
+    const [version, owner] = JSON.parse(read.payload) as readonly [string, string]; // #open() has written it
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined) return this.#keep(id, dialect, 'info').session;
-    this.#kept.delete(id); // and goes to the end of the line
+    this.#kept.delete(id); // the principal is the rest of the text
     this.#kept.set(id, kept);
     return kept.isEnded ? undefined : kept.session;
   }
 
-  /** Ends a session and what runs in it. */
+  /** Ends a session and aborts its requests. */
   end({ id, inFlight }: HttpSession): void {
     for (const request of inFlight.values()) request.abort();
     inFlight.clear();
@@ -90,7 +98,8 @@ export class McpSessions {
   #keep(id: string, dialect: Dialect, logLevel: McpSession['logLevel']): Kept {
     const kept: Kept = { session: { id, dialect, logLevel, inFlight: new Map() }, isEnded: false };
     this.#kept.set(id, kept);
-    if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!); // it is full, so there is one
+    // the map is full, so it has a first entry
+    if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
     return kept;
   }
 

@@ -1,11 +1,13 @@
 /**
- * MCP over standard input and output: a message a line. Nothing but messages reaches standard output: while it serves, what
- * anybody prints, writes to its descriptor or lets a child process print goes to standard error. Child processes read nothing of it.
+ * MCP over standard input and output: one message per line. Standard output carries only messages meanwhile.
+ * Output of other code and of child processes goes to standard error. Child processes cannot read standard
+ * input.
  *
  *   stdin  - LineReader - McpConversation -┬- stdout         slow readers: stdin is not read until they have caught up
  *                                          \- calls
  *
- * The end of the input is the end: what runs is answered within a few seconds, then the application shuts down.
+ * The end of the input ends the server: running requests have a few seconds to be answered, then the
+ * application shuts down.
  */
 import { isUtf8 } from 'node:buffer';
 import { reservedWrite } from './reserved-output.ts';
@@ -15,19 +17,19 @@ import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../base/clock.ts';
 import type { ConversationDeps } from './conversation.ts';
 
-/** Where messages come from and go to. */
+/** The streams of the messages. */
 interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
   readonly clock: Clock;
   readonly maxLineBytes: number;
-  /** How long what runs at the end of the input may take. */
+  /** Milliseconds that running requests have after the end of the input. */
   readonly graceMs: number;
-  /** Ends it as the end of the input does. */
+  /** Aborting it stops the server, as the end of the input does. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves until the input ends, and all that it asked for is answered. */
+/** Serves until the input ends and all its requests are answered. */
 export async function serveStdio({
   input,
   output,
@@ -58,8 +60,8 @@ export async function serveStdio({
     onBadLine: (problem) =>
       conversation.refuse(
         problem === 'long'
-          ? new RpcError(INVALID_REQUEST, `A line has at most ${maxLineBytes} bytes`)
-          : new RpcError(PARSE_ERROR, 'Parse error: a line is UTF-8'),
+          ? new RpcError(INVALID_REQUEST, `A line must have at most ${maxLineBytes} bytes`)
+          : new RpcError(PARSE_ERROR, 'Parse error: a line must be UTF-8'),
       ),
   });
   const onData = (chunk: Uint8Array | string): void =>
@@ -88,35 +90,36 @@ export async function serveStdio({
 
 async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<void> {
   const over = new AbortController();
-  await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]); // which keeps the process alive meanwhile
+  // a timer with a reference keeps the process alive
+  await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]);
   over.abort();
 }
 
 /*
- * Bytes -> lines: what arrives in pieces of any size, one text for each line feed.
+ * Splits bytes into lines: takes chunks of any size and returns one text for each line feed.
  *
- *   line = UTF-8 without line feed; a carriage return at its end is none of it; empty lines are none
+ *   line = UTF-8 without its line feed and a carriage return before it; empty lines are left out
  *
- * A line beyond the limit is dropped up to its end, and told once; so is one that is no UTF-8.
+ * A line that is too long, or is not UTF-8, is dropped up to its end and reported once.
  */
 
-/** What becomes of a line. */
+/** Callbacks of a line reader. */
 interface LineHandler {
   onLine(text: string): void;
-  /** It cannot be read. */
+  /** Called for a line that cannot be read. */
   onBadLine(problem: 'long' | 'encoding'): void;
 }
 
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Reads lines out of pieces. */
+/** Reads lines from chunks. */
 export class LineReader {
   readonly #maxBytes: number;
   readonly #handler: LineHandler;
   #chunks: Uint8Array[] = [];
   #length = 0;
-  /** The rest of the line is passed over. */
+  /** Whether the rest of the current line is dropped. */
   #isDropping = false;
 
   constructor(maxBytes: number, handler: LineHandler) {
@@ -124,7 +127,7 @@ export class LineReader {
     this.#handler = handler;
   }
 
-  /** The next bytes. They must not be written to afterwards. */
+  /** Takes the next bytes. The caller must not modify them afterwards. */
   push(chunk: Uint8Array): void {
     let start = 0;
     for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
@@ -135,7 +138,7 @@ export class LineReader {
     if (start < chunk.length) this.#add(chunk.subarray(start));
   }
 
-  /** Nothing more comes: what is left is a line without its end. */
+  /** Ends the input. A last line without a line feed is dropped. */
   end(): void {
     if (this.#length > 0 || this.#isDropping) this.#endLine();
   }

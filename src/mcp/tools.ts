@@ -1,8 +1,8 @@
 /**
- * Compiled routes -> tools: names, descriptions, hints and schemas, decided once.
+ * Converts compiled routes to tools, at start-up: names, descriptions, hints and schemas.
  *
  *   GET /users/{id:int}            get_users_by_id
- *   POST /users  name: 'addUser'   addUser            a name of the spec is the tool's, what no tool may have in it is `_`
+ *   POST /users  name: 'addUser'   addUser            the name in the spec; characters that tools do not allow become `_`
  */
 import { JsonSchemas } from '../schema/json-schema.ts';
 
@@ -29,15 +29,15 @@ export interface Tool {
   readonly annotations?: ToolHints & { readonly title?: string };
 }
 
-/** What can be called by a name. */
+/** A tool that clients call by its name. */
 export class PlannedTool {
   readonly name: string;
   readonly detail: RouteDetail;
-  /** Whether it is no route, and only the application itself may call it. */
+  /** Whether the tool is a function of the application instead of a route. */
   readonly isFunction: boolean;
   readonly arguments: ArgumentPlan;
   readonly output: OutputPlan;
-  /** Whether somebody has said what it does. */
+  /** Whether the spec has a description. */
   readonly isDescribed: boolean;
   readonly #title: string | undefined;
   readonly #description: string;
@@ -63,7 +63,7 @@ export class PlannedTool {
     this.#hints = { ...hintsOf(route.method), ...defined(own.annotations ?? {}) };
   }
 
-  /** As clients of a version see it. */
+  /** Returns the tool as clients of a version see it. */
   definition(dialect: Dialect): Tool {
     const outputSchema = this.output.schema(dialect);
     const title = this.#title;
@@ -80,7 +80,7 @@ export class PlannedTool {
   }
 }
 
-/** Every route that is a tool, then every function, in order of declaration. */
+/** Returns the tools of all routes, then of all functions, in the order of their declaration. */
 export function planTools(
   details: readonly RouteDetail[],
   functions: readonly RouteDetail[],
@@ -90,15 +90,15 @@ export function planTools(
   );
 }
 
-/** What a tool is called. */
+/** Returns the name of a tool in its spec. */
 interface NamedTool {
   readonly detail: RouteDetail;
-  /** What it would be called if it were alone. */
+  /** Returns the name of a tool before duplicates get a number. */
   readonly wanted: string;
   readonly name: string;
 }
 
-/** The names of all tools: the second of a name has a number behind it. Prompts are none. */
+/** Returns the names of all tools. Duplicates get a number at the end. Prompts have no name here. */
 export function planNames(
   details: readonly RouteDetail[],
   functions: readonly RouteDetail[],
@@ -114,18 +114,18 @@ export function planNames(
   });
 }
 
-/** Whether what is no route is a prompt. */
+/** Whether a function of the application is a prompt. */
 export function isPrompt({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('prompt') === true;
 }
 
-/** Whether what is no route is a resource. */
+/** Whether a function of the application is a resource. */
 export function isResource({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('resource') === true;
 }
 
 const MAX_NAME = 128;
-/** They say something about others. */
+/** Keys of the `mcp` option that are not hints. */
 const NO_TOOLS: ReadonlySet<string> = new Set(['HEAD', 'OPTIONS', 'TRACE', 'CONNECT']);
 
 function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail): boolean {
@@ -157,12 +157,15 @@ function nameOf(detail: RouteDetail): string {
   return clean([method.toLowerCase(), ...(named.length === 0 ? ['root'] : named)].join('_'));
 }
 
-/** What other names have in them becomes `_`. */
+/** Replaces characters that tool names do not allow by `_`. */
 function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_.-]+/g, '_').slice(0, MAX_NAME) || '_';
 }
 
-/** What RFC 9110 §9.2 says of a method. What it leaves open is told as the worse. */
+/**
+ * Returns the hints that follow from the method (RFC 9110 §9.2). Where the method leaves it open, the more
+ * dangerous hint is used.
+ */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
   return {
@@ -173,16 +176,16 @@ function hintsOf(method: string): ToolHints {
 }
 
 /*
- * What a tool gives back, as JSON Schema and as a value: the `response` of a route, in the form that a version has for it.
+ * The output of a tool, as JSON Schema and as a value: the `response` of a route in the form of a version.
  *
  *   response: User          User                 everywhere since 2025-06-18
  *   response: list(User)    { result: [...] }      2025-06-18 ... 2025-11-25, where it is an object in any case
  *                           [...]                  since 2026-07-28
  */
 
-/** The result of one tool. */
+/** The output of one tool. */
 class OutputPlan {
-  /** Undefined where the route does not say what it replies with. */
+  /** The output schema. Undefined where the route declares no response. */
   readonly #schema: JsonSchema | undefined;
   readonly #wrapped: JsonSchema | undefined;
 
@@ -213,13 +216,13 @@ class OutputPlan {
       };
   }
 
-  /** Undefined where there is none, or the version has no room for it. */
+  /** Returns the output schema, or undefined where there is none or the version cannot express it. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
     return dialect.hasAnyStructure ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
-  /** A reply as `structuredContent`, or undefined where it has no place. */
+  /** Returns a reply as `structuredContent`, or undefined where the version cannot express it. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
     if (dialect.hasAnyStructure) return value;
@@ -230,16 +233,19 @@ class OutputPlan {
 
 const PREFIX = '#/$defs/';
 
-/** Of replies that are no error. */
+/** Returns the responses of success statuses. */
 function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (response === undefined) return [];
   if (typeof response === 'function' || response instanceof FieldType) return [response];
   return Object.entries(response)
     .filter(([status]) => Number(status) < 300)
-    .map(([, source]) => source as TypeSource); // by status, as the spec has it
+    .map(([, source]) => source as TypeSource); // `response` of the spec, keyed by status
 }
 
-/** The schema without a reference at its root: clients look for `type` there. What nothing refers to any more is left out. */
+/**
+ * Resolves a reference at the root of a schema, because clients look for `type` there. Definitions that are
+ * no longer used are removed.
+ */
 function inlined(
   schema: JsonSchema,
   definitions: Readonly<Record<string, JsonSchema>>,
@@ -254,18 +260,20 @@ function inlined(
 }
 
 /*
- * The arguments of a tool: path, query and body of a route as one object, and back into a request.
+ * The arguments of a tool: path, query and body of a route as one object, which is converted back to a
+ * request.
  *
  *   GET /users/{id:int}?verbose=...              { id, verbose }
  *   POST /users/{id:int}   { name, email }     { id, name, email }
  *   PUT /users/{id:int}    { id, name }        { id, body: { id, name } }      the body is one member when a name is taken
  *   POST /scores           [ 1, 2 ]            { body: [ 1, 2 ] }              and when it is not a plain object
  *
- * A member of the query whose name is taken is `query_...`. Headers and cookies are not arguments: the caller sends them, and a
- * model may not choose them. Files are base64 in JSON: `{ filename, contentType, data }`.
+ * A query parameter whose name is taken becomes `query_...`. Headers and cookies are not arguments: the
+ * client sends them, and a model must not choose them. Files are base64 in JSON: `{ filename, contentType,
+ * data }`.
  */
 
-/** Where an argument goes. */
+/** The part of the request that takes an argument. */
 type Part = 'path' | 'query' | 'body' | 'form' | 'whole';
 
 /** One argument. */
@@ -279,7 +287,7 @@ interface Slot {
   readonly isFile: boolean;
 }
 
-/** The parts of a request. */
+/** The parts of a request that carry arguments. */
 interface RequestInput {
   /** The path with its query. */
   readonly target: string;
@@ -288,9 +296,9 @@ interface RequestInput {
 
 /** The arguments of one tool. */
 class ArgumentPlan {
-  /** The schema of an object; its references lead to its `$defs`. */
+  /** The schema of the arguments object; its references point to its `$defs`. */
   readonly schema: JsonSchema;
-  /** The fields that the route reads, in lower case: they are those of the caller. */
+  /** Header fields that the route reads, in lower case. The caller sends them. */
   readonly fields: readonly string[];
   readonly #subject: string;
   readonly #template: ParsedTemplate;
@@ -319,7 +327,7 @@ class ArgumentPlan {
     this.schema = objectSchema(this.#slots, schemas.components());
   }
 
-  /** A request out of arguments, or what is wrong with them. Their values are the route's to judge. */
+  /** Returns the parts of a request, or the issues of the arguments. The route validates the values. */
   read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];
     for (const name of Object.keys(given)) if (!this.#byName.has(name)) issues.push(this.#unknown(name));
@@ -354,7 +362,7 @@ class ArgumentPlan {
     };
   }
 
-  /** Returns the model's name for the place of an issue: `query.page` is `page`. */
+  /** Returns the argument's name for the location of an issue: `query.page` is `page`. */
   placeOf(loc: Issue['loc']): string {
     const [part, name, ...rest] = loc;
     if (part === 'argument') return String(name);
@@ -396,7 +404,7 @@ class ArgumentPlan {
   }
 }
 
-/** Every argument; of two parts of a request that have the same name, the one that comes first keeps it. */
+/** Returns all arguments. When two parts of a request share a name, the first part keeps it. */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
   const slots: Slot[] = [];
   const taken = new Set<string>();
@@ -411,7 +419,7 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
     .flatMap(({ plan }) => plan.fields)
     .filter((field) => !field.isReadOnly);
   for (const [name, fields] of Map.groupBy(query, (field) => field.wireName)) {
-    // several dependencies may read the same one
+    // several dependencies may read one parameter
     add({
       argument: free(name, 'query', taken),
       part: 'query',
@@ -454,7 +462,7 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
   return slots;
 }
 
-/** The fields of a plain object that takes no others. */
+/** Returns the fields of a plain object schema that allows no other fields. */
 function membersOf(node: TypeNode): readonly FieldPlan[] | undefined {
   if (node.kind === 'lazy') return membersOf(node.resolve());
   if (node.kind !== 'object') return undefined;

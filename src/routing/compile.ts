@@ -510,6 +510,6 @@ function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding
     subject: `${route.methods.join(', ')} ${route.template.template}`,
     place: route.declared.place,
     message: `the name "${name}" belongs to ${earlier.template.template} already`,
-    remedy: 'Give each route a name of its own: urlFor() finds it by that',
+    remedy: 'Give each route a unique name: urlFor() finds it by that',
   };
 }

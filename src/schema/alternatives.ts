@@ -1,15 +1,18 @@
 /**
- * Checks of types made of types that are tried or counted: unions without a tag, tuples, lists without equal items.
+ * Checks of types that consist of other types: unions without a tag, tuples, and lists of unique items.
  */
 import { toBase64 } from './formats.ts';
 import { FAIL } from './types.ts';
 import { MAX_DEPTH, tooDeep } from './validation-run.ts';
 import type { Check, Run } from './validation-run.ts';
 
-/** Alternatives that one validation tries: unions within unions would multiply them. */
+/** Maximum number of alternatives that one validation tries, because nested unions multiply them. */
 const MAX_TRIALS = 200_000;
 
-/** The first of several types that a value fits. The issues are those of the only one that has the value's type, else one. */
+/**
+ * Check of a union without a tag: returns the value of the first type that fits. If exactly one type has the
+ * value's kind, its issues are reported; otherwise one general issue.
+ */
 export function choiceCheck(members: readonly Check[]): Check {
   return (value, run) => {
     const mark = run.count;
@@ -32,7 +35,7 @@ export function choiceCheck(members: readonly Check[]): Check {
   };
 }
 
-/** A list of as many items as there are checks, one for each. */
+/** Check of a tuple: a list with one item for each check. */
 export function tupleCheck(members: readonly Check[]): Check {
   const count = members.length;
   const message = `must be a list of ${count} item${count === 1 ? '' : 's'}`;
@@ -55,7 +58,10 @@ export function tupleCheck(members: readonly Check[]): Check {
   };
 }
 
-/** Whether no two items are equal in JSON; notes the later of two. `items` are what the values became: texts as numbers. */
+/**
+ * Returns whether no two items are equal as JSON; reports the later one of an equal pair. `items` are
+ * converted values: texts may have become numbers.
+ */
 export function areUnique(values: readonly unknown[], items: readonly unknown[], run: Run): boolean {
   const seen = new Set<string>();
   let mark = run.count;
@@ -71,7 +77,7 @@ export function areUnique(values: readonly unknown[], items: readonly unknown[],
   return run.count === before && !run.isFull;
 }
 
-/** The JSON text of a value with the members of objects in order of their names. */
+/** Returns the JSON text of a value with members in the order of their names. */
 function canonical(value: unknown): string {
   if (typeof value !== 'object' || value === null)
     return typeof value === 'bigint' ? String(value) : (JSON.stringify(value) ?? 'null');

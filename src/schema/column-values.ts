@@ -1,14 +1,14 @@
 /**
- * Nodes -> closures that read values of database columns. Engines give one value in several forms; each is converted to what the field
- * is, then the rules of compile.ts hold.
+ * Compiles nodes to closures that read values of database columns. Engines return one value in several forms.
+ * Each form is converted to the type of the field, then the rules of compile.ts apply.
  *
  *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
  *   float     number, text of a decimal                str       text, and the digits of an integer
  *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC
  *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
  *
- * A conversion that would lose a digit is refused. JSON inside a column is read by the names on the wire; values in it have these
- * forms too, since SQL writes 1 for true into JSON.
+ * A conversion that would lose a digit is refused. JSON inside a column uses the names on the wire. Its
+ * values have the forms above too, because SQL writes 1 for true into JSON.
  */
 import {
   absence,
@@ -29,15 +29,16 @@ import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
-/** The check of the value of a column. `parsesText`: text in an `any` field is JSON. */
+/** Returns the check for the value of a column. `parsesText` is true when text in an `any` field is JSON. */
 export function columnCheck(node: TypeNode, parsesText: boolean): Check {
   switch (node.kind) {
     case 'any':
-      return parsesText ? parsed((value) => value) : (value) => value; // the driver has made it
+      return parsesText ? parsed((value) => value) : (value) => value; // the database driver produced it
     case 'bytes':
       return binary(partCheck(node));
     case 'nullable':
-      return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText)); // JSON may say null, too
+      // JSON text may be null
+      return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText));
     case 'lazy':
       return deferred(() => columnCheck(node.resolve(), parsesText));
     case 'list':
@@ -54,7 +55,7 @@ function isStructure(node: TypeNode): boolean {
   return ['list', 'record', 'object', 'union'].includes(within(node).node.kind);
 }
 
-/** A check of a value in a column, or within the JSON or the array that a column holds. */
+/** Returns the check of a value in a column, or inside JSON or an array of a column. */
 function partCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':
@@ -97,7 +98,7 @@ function converted(node: TypeNode, convert: (value: unknown) => unknown): Check 
   return (value, run) => check(convert(value), run);
 }
 
-/** JSON: text of it where the engine, or the column, has no such type. */
+/** Parses JSON text where the engine or the column has no JSON type. */
 function parsed(check: Check): Check {
   return (value, run) => {
     if (typeof value !== 'string') return check(value, run);
@@ -122,16 +123,16 @@ function isInteger(value: unknown): boolean {
 
 const WHOLE = /^-?\d+(?:\.0*)?$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-/** Every decimal of so many digits has a number of its own. */
+/** Number of digits up to which every decimal has its own number. */
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
-    : value; // beyond 2^53 it is no safe integer, and refused as one
+    : value; // beyond 2^53 the number is not a safe integer, and is refused
 }
 
-/** A decimal that no number is equal to stays text, and is refused. */
+/** Reads a decimal. One that no number equals stays text, and is refused. */
 function floatOf(value: unknown): unknown {
   if (typeof value === 'bigint') return BigInt(Number(value)) === value ? Number(value) : value;
   if (typeof value !== 'string' || !DECIMAL.test(value)) return value;
@@ -157,7 +158,10 @@ const MIDNIGHT = /^(\d{4}-\d\d-\d\d)[T ]00:00:00(?:\.0+)?Z?$/;
 const DAY_MS = 86_400_000;
 const [ZERO, DOT, HYPHEN, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x2d, 0x3a, 0x20, 0x54, 0x5a];
 
-/** An instant. Sessions are in UTC, and so is text without a zone; digits beyond milliseconds are cut. */
+/**
+ * Reads a date and time. Sessions use UTC, and text without a zone is UTC; digits beyond milliseconds are
+ * cut.
+ */
 const momentCheck: Check = (value, run) => {
   if (typeof value === 'string') {
     const utc = utcMs(value);
@@ -173,8 +177,9 @@ function notMoment(run: Run, code: string): typeof FAIL {
 }
 
 /**
- * The milliseconds of `2024-02-29T12:30:15.250Z`, which may have a space for the T, and no Z; NaN for other text. It is read in place
- * because `Date.parse()` costs 15 % of 1,000 rows (test/bench/rows.ts).
+ * Returns the milliseconds of `2024-02-29T12:30:15.250Z`, which may have a space for the T and no Z; NaN for
+ * other text. It reads the characters itself, because `Date.parse()` costs 15 % of 1,000 rows
+ * (test/bench/rows.ts).
  */
 function utcMs(text: string): number {
   const [hour, minute, second] = [twoDigits(text, 11), twoDigits(text, 14), twoDigits(text, 17)];
@@ -196,19 +201,22 @@ function utcMs(text: string): number {
 let lastDay = NaN;
 let lastDayMs = NaN;
 
-/** The start of the day that a text begins with. The last one is kept: rows that are read together are often of one day. */
+/**
+ * Returns the start of the day with which a text begins. Caches the last day, because rows that are read
+ * together often share it.
+ */
 function utcDayMs(text: string): number {
   if (text.charCodeAt(4) !== HYPHEN || text.charCodeAt(7) !== HYPHEN) return NaN;
   const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
   const day = year * 10_000 + twoDigits(text, 5) * 100 + twoDigits(text, 8);
   if (day === lastDay) return lastDayMs;
   const date = text.slice(0, 10);
-  lastDayMs = isDate(date) ? Date.parse(date) : NaN; // Date.parse() takes February 30 for a day in March
+  lastDayMs = isDate(date) ? Date.parse(date) : NaN; // Date.parse() accepts February 30 as a day in March
   lastDay = day;
   return lastDayMs;
 }
 
-/** A number of two digits, or NaN. */
+/** Returns a number of two digits, or NaN. */
 function twoDigits(text: string, at: number): number {
   const [tens, ones] = [text.charCodeAt(at), text.charCodeAt(at + 1)];
   return isDigit(tens) && isDigit(ones) ? (tens - ZERO) * 10 + ones - ZERO : NaN;
@@ -223,7 +231,7 @@ function dayOf(value: unknown): unknown {
   return value instanceof Date && value.getTime() % DAY_MS === 0 ? value.toISOString().slice(0, 10) : value;
 }
 
-/** Engines with such a type write it in lower case. */
+/** Reads a UUID as lower-case text, as engines with a UUID type return it. */
 function uuidOf(value: unknown): unknown {
   if (typeof value === 'string') return value.toLowerCase();
   if (!(value instanceof Uint8Array) || value.length !== 16) return value;
@@ -231,7 +239,7 @@ function uuidOf(value: unknown): unknown {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** A literal; numbers and flags in any form that an engine has for them. */
+/** Reads a literal; numbers and booleans in any form of the engines. */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
   const hasFlags = values.some((value) => typeof value === 'boolean');
@@ -246,7 +254,9 @@ function choiceCheck(values: readonly Literal[]): Check {
 
 const OBJECT_CHECKS = new WeakMap<ObjectPlan, Check>();
 
-/** An object in JSON, by its names on the wire. Read-only members are read: the database sets them. */
+/**
+ * Reads a JSON object by its names on the wire, including read-only members, because the database sets them.
+ */
 function objectCheck(plan: ObjectPlan): Check {
   let check = OBJECT_CHECKS.get(plan);
   if (check === undefined) OBJECT_CHECKS.set(plan, (check = compileObject(plan)));
@@ -292,7 +302,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   };
 }
 
-/** NULL is how a column has no value: an optional member is absent then. */
+/** Reads an optional member: NULL in a column makes it absent. */
 export function orAbsent(field: FieldPlan, check: Check): Check {
   if (!field.isOptional || takesNull(field.node)) return check;
   return (value, run) => (value === null ? undefined : check(value, run));
@@ -306,7 +316,7 @@ function takesNull(node: TypeNode): boolean {
   );
 }
 
-/** The type within `nullable` and `lazy`. */
+/** Returns the type inside `nullable` and `lazy`. */
 export function within(node: TypeNode): { readonly node: TypeNode; readonly isNullable: boolean } {
   if (node.kind === 'nullable') return { node: within(node.inner).node, isNullable: true };
   return node.kind === 'lazy' ? within(node.resolve()) : { node, isNullable: false };

@@ -1,9 +1,9 @@
 /**
- * Nodes -> closures that validate JSON, compiled once; no source text is ever generated. Strict: "3" is no int, and `null`
- * no value unless the type says so. Text sources are text.ts's.
+ * Compiles nodes to closures that validate JSON, without generating source text. Strict: "3" is not an int,
+ * and `null` is refused unless the type allows it. text.ts handles text sources.
  *
- * Closures are megamorphic calls of some 12 ns a field (topic `validate` of test/bench/table.ts), so there is one per field and nothing
- * between: no options objects, no try/catch, no paths.
+ * A closure call is megamorphic and takes about 12 ns per field (topic `validate` of test/bench/table.ts). So
+ * each field has one closure, without options objects, try/catch or paths in between.
  */
 import { FAIL } from './types.ts';
 import {
@@ -31,7 +31,7 @@ import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Result } from './validation-run.ts';
 
-/** Runs a check over one whole input. `at` is the first item of every path, such as `body`. */
+/** Runs a check on a whole input. `at` is the first item of every path, such as `body`. */
 export function runCheck<T>(
   check: Check,
   input: unknown,
@@ -41,14 +41,15 @@ export function runCheck<T>(
 ): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
-  return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T }; // the check's own type
+  // the result of the check's own type
+  return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
 const CHECKS = new WeakMap<ObjectPlan, Check>();
-/** Plans whose check is being compiled: schemas may contain themselves. */
+/** Plans whose checks are being compiled, because schemas may contain themselves. */
 const COMPILING = new Set<ObjectPlan>();
 
-/** The compiled check of an object in JSON. */
+/** Returns the compiled check of a JSON object. */
 export function objectCheck(plan: ObjectPlan): Check {
   let check = CHECKS.get(plan);
   if (check !== undefined) return check;
@@ -62,7 +63,7 @@ export function objectCheck(plan: ObjectPlan): Check {
   return check;
 }
 
-/** The compiled check of any type in JSON. */
+/** Returns the compiled check of any type in JSON. */
 export function jsonCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':
@@ -105,18 +106,18 @@ export function jsonCheck(node: TypeNode): Check {
   }
 }
 
-/** A check that is compiled when first needed: types may contain themselves. */
+/** Check that is compiled on first use, because types may contain themselves. */
 export function deferred(compile: () => Check): Check {
   let check: Check | undefined;
   return (value, run) => (check ??= compile())(value, run);
 }
 
-/** `null`, or what `inner` takes. */
+/** Check that accepts `null` and everything that `inner` accepts. */
 export function nullableCheck(inner: Check): Check {
   return (value, run) => (value === null ? null : inner(value, run));
 }
 
-/** A list; the number of items is checked first, so that a list too long is not walked. */
+/** Check of a list. It checks the number of items first, so that it never walks a list that is too long. */
 export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): Check {
   const count = countCheck(node.constraints, 'item');
   const isUnique = node.constraints.unique === true;
@@ -127,7 +128,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    const items: unknown[] = run.isDry ? value : [...value]; // copies faster than new Array(n) is made, and leaves no holes
+    const items: unknown[] = run.isDry ? value : [...value]; // faster than new Array(n), and leaves no holes
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
       const raw = items[i];
@@ -145,7 +146,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
   };
 }
 
-/** A record: a new plain object; `__proto__` is refused as a name, and members that are undefined are left out. */
+/** Check of a record: makes a new plain object, refuses the name `__proto__`, and omits undefined members. */
 export function recordCheck(item: Check, node: TypeNode): Check {
   const count = countCheck(node.constraints, 'member');
   return (value, run) => {
@@ -177,7 +178,7 @@ function definedKeys(value: Input): string[] {
     : keys.filter((key) => value[key] !== undefined);
 }
 
-/** A schema within another: its own check, which is looked up later only where it is being compiled already. */
+/** Check of a nested schema. A schema that is still being compiled is looked up later. */
 function nestedCheck(plan: ObjectPlan): Check {
   return COMPILING.has(plan) ? deferred(() => objectCheck(plan)) : objectCheck(plan);
 }
@@ -208,7 +209,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   });
 }
 
-/** What stands in for a member that the input does not have. */
+/** Returns the value of a member that the input does not have. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
   if (typeof fallback === 'function') return (run) => (run.isDry ? undefined : (fallback as () => unknown)());
@@ -223,7 +224,7 @@ function compileObject(plan: ObjectPlan): Check {
   const check: Check = (value, run) => {
     if (!isInputObject(value, run)) {
       if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
-      // an instance within the input has been validated: it is taken as it is
+      // an instance inside the input is already valid, and is kept
       return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
     }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
@@ -242,7 +243,7 @@ function compileObject(plan: ObjectPlan): Check {
   return check;
 }
 
-/** The value of an object whose members fit, or FAIL where its rules find something. */
+/** Returns the value of an object whose members fit, or FAIL when its rules report an issue. */
 export function built(
   plan: ObjectPlan,
   values: unknown[],
@@ -253,7 +254,7 @@ export function built(
   return noteRules(plan, plan.build(values, input, extras), run);
 }
 
-/** The value, or FAIL where a rule of its class finds something. */
+/** Returns the value, or FAIL when a rule of its class reports an issue. */
 export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   if (plan.rules === undefined) return value;
   const issues = plan.rules(value);
@@ -265,14 +266,17 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
-/** The values of a dry run. */
+/** Values of a dry run. */
 const NO_VALUES: unknown[] = [];
 
-/** The compiled fields of an object. */
+/** Compiled fields of an object. */
 export class Members {
   readonly #members: readonly Member[];
   readonly #indexes: ReadonlyMap<string, number>;
-  /** Whether one is called like a member of every object, such as `constructor`: only its own counts. */
+  /**
+   * Whether a field has the name of a member that every object inherits, such as `constructor`: then only an
+   * own member counts.
+   */
   readonly isGuarded: boolean;
 
   constructor(members: readonly Member[]) {
@@ -282,10 +286,11 @@ export class Members {
   }
 
   /**
-   * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for ... in` as long as
-   * the object keeps that order: three times as fast as looking it up by name, which is megamorphic here
-   * (topic `validate` of test/bench/table.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
-   * members that are no fields is seen by the way: to look for them in an object of five takes 58 ns.
+   * Returns the values in the order of declaration, and records issues in `run`. As long as the object has
+   * that order, `for ... in` reads each member once. That is three times as fast as a megamorphic look-up by
+   * name (topic `validate` of test/bench/table.ts). A field that the loop skipped is looked up, so any order
+   * is valid. The loop also finds unknown members: a separate search in an object of five members takes 58
+   * ns.
    */
   read(object: Input, run: Run): unknown[] {
     const members = this.#members;
@@ -296,7 +301,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // or one that has been looked up
+        isMore = true; // or a field that has been looked up already
         break;
       }
       if (key !== members[at]!.key) {
@@ -315,13 +320,14 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // last: members have members
+    run.isMore = isMore; // checked last, because members may be nested
     return values;
   }
 
   /**
-   * Reads the fields before `key` and returns its place, or `at` when no field behind `at` has that name.
-   * A method of its own keeps {@link read} small enough for V8 to inline (topic `validate` of test/bench/table.ts).
+   * Reads the fields before `key` and returns the index of its field, or `at` when no later field has that
+   * name. A separate method keeps {@link read} small enough for V8 to inline (topic `validate` of
+   * test/bench/table.ts).
    */
   #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
     const index = this.#indexes.get(key);
@@ -331,7 +337,7 @@ export class Members {
     return index;
   }
 
-  /** The same of objects that may have a prototype of their own, whose members `for ... in` goes through as well. */
+  /** Reads objects that may have a prototype of their own, whose members `for ... in` would also visit. */
   readOwn(object: Input, run: Run): unknown[] {
     const values: unknown[] = new Array(this.#members.length);
     for (let at = 0; at < values.length; at++) this.#lookUp(at, object, run, values);
@@ -346,9 +352,9 @@ export class Members {
   }
 }
 
-/** One compiled field. Members are read some hundred million times: their properties are public, in one shape. */
+/** A compiled field. Members are read very often, so its properties are public and have one shape. */
 export class Member {
-  /** What it is called in the object that is read. */
+  /** Name in the object that is read. */
   readonly key: string;
   readonly plain: Plain;
   readonly check: Check;
@@ -369,7 +375,7 @@ export class Member {
   }
 }
 
-/** A field of the input. A read-only one is passed over, as OpenAPI lets a server do. */
+/** Field of an input. A read-only field is skipped, as OpenAPI allows. */
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
   return field.isReadOnly
@@ -377,12 +383,12 @@ function memberOf(field: FieldPlan): Member {
     : new Member(field.wireName, new Plain(field.node), jsonCheck(field.node), absent);
 }
 
-/** The members of an object. */
+/** Members of an object. */
 export type Input = Readonly<Record<string, unknown>>;
-/** What becomes of members that no field takes: the ones that are kept, if any, or FAIL. */
+/** Handles unknown members: returns the kept ones if any, or FAIL. */
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
-/** Members that no field takes: refused, or kept when they are JSON and hide nothing of the class. */
+/** Refuses unknown members, or keeps those that are JSON and do not hide a member of the class. */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
   return (input, run) => {
@@ -408,22 +414,29 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 }
 
 /*
- * A closure call costs about 10 ns, because one call site meets twenty checks; comparing a short text or a number in place costs two
- * (topic `validate` of test/bench/table.ts). {@link Plain} only accepts: a value that it does not accept goes to the check of its type.
+ * A closure call takes about 10 ns, because one call site meets twenty checks; comparing a short text or a
+ * number in place takes two (topic `validate` of test/bench/table.ts). {@link Plain} only accepts: a value
+ * that it does not accept goes to the check of its type.
  */
 
-/** The cases of {@link Plain.accepts}. There the numbers are written out: of these V8 makes a table, and the function is small enough to go into its callers. */
+/**
+ * Cases of {@link Plain.accepts}, which writes the numbers out. V8 then makes a jump table, and inlines the
+ * function.
+ */
 const KIND = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, choice: 6 } as const;
 const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
-/** The plain values of one type. Read some hundred million times: its properties are public, in one shape. */
+/** Plain values of one type. Read very often, so its properties are public and have one shape. */
 export class Plain {
   /** Accepts nothing: every value goes to its check. */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
 
   readonly kind: number;
-  /** UTF-16 units of a text. Apart from bounds of numbers: these are small integers, which are compared without being converted. */
+  /**
+   * Bounds of a text in UTF-16 units. Separate from bounds of numbers, because small integers compare without
+   * conversion.
+   */
   readonly shortest: number;
   readonly longest: number;
   readonly low: number;
@@ -444,10 +457,10 @@ export class Plain {
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // a longer text goes to its check
-    this.choices = node.kind === 'literal' ? [...node.values] : []; // frozen ones are read through a call
+    this.choices = node.kind === 'literal' ? [...node.values] : []; // reading a frozen array takes a call
   }
 
-  /** Whether it is a value of the type as it stands. `isPlainJson` as of a `Run`. */
+  /** Whether the value is valid for the type without conversion. `isPlainJson` comes from the `Run`. */
   accepts(value: unknown, isPlainJson: boolean): boolean {
     switch (this.kind) {
       case 1:
@@ -462,7 +475,8 @@ export class Plain {
           typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value)
         );
       case 3:
-        return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
+        // neither NaN nor Infinity
+        return typeof value === 'number' && value >= this.low && value <= this.high;
       case 4:
         return value === true || value === false;
       case 5:

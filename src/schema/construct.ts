@@ -1,5 +1,6 @@
 /**
- * How `Field()` knows which member it is called for, without decorators: by the object under construction.
+ * Finds the member to which each call of `Field()` belongs, without decorators: from the object under
+ * construction.
  *
  *   probe      a class is constructed once to learn its fields; its `this` is a Proxy that sees which member each call is assigned to
  *   frame      an instance is constructed from validated values: the n-th call returns the n-th value
@@ -15,23 +16,23 @@ import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
 
-/** One call of `Field()` as the probe saw it. */
+/** A call of `Field()` as recorded by the probe. */
 interface Call extends Declaration {
   readonly name: string;
-  /** The member existed before: a base class or a constructor made it. */
+  /** Whether the member existed before, made by a base class or a constructor. */
   readonly isRedefined: boolean;
-  /** The public member that was defined last before the call. */
+  /** Public member that was defined last before the call. */
   readonly after: string | undefined;
 }
 
-/** What a probe learnt. */
+/** Result of a probe. */
 export interface Learnt {
   readonly calls: readonly Call[];
-  /** Own members of an instance, computed ones included. */
+  /** Own members of an instance, including computed ones. */
   readonly ownNames: ReadonlySet<string>;
 }
 
-/** What a construction needs to know of its class. */
+/** Data of a class that its constructions need. */
 export interface Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
@@ -49,14 +50,14 @@ interface Frame {
   readonly data: unknown;
   readonly extras: object | undefined;
   readonly outer: Frame | undefined;
-  /** Set when the frame was opened by `new`, not by parse(). */
+  /** Set when `new` opened the frame, and not parse(). */
   readonly instance: object | undefined;
   isTaken: boolean;
-  /** How often `Field()` has been called. */
+  /** Number of calls of `Field()` so far. */
   cursor: number;
 }
 
-/** The value of the next call of `Field()`. */
+/** Returns the value for the next call of `Field()`. */
 function nextValue(frame: Frame, source: FieldSource): unknown {
   const { values, instance } = frame;
   const index = frame.cursor++;
@@ -70,7 +71,7 @@ function nextValue(frame: Frame, source: FieldSource): unknown {
   return values[index];
 }
 
-/** Whether an initialiser of an instance has thrown: the member that is made before the next call is missing. */
+/** Whether an initialiser has thrown: then the member that precedes the next call is missing. */
 function isBroken({ of, cursor }: Frame, instance: object): boolean {
   const after = of.learnt.calls[cursor]?.after;
   return after !== undefined && !Object.hasOwn(instance, after);
@@ -85,7 +86,7 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
   throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
 
-/** Fresh tokens such as `list(str)` are new objects every time: their kind is compared. */
+/** Tokens such as `list(str)` are new objects in each call, so their kinds are compared. */
 function isSameKind(source: FieldSource, expected: FieldSource): boolean {
   if (source instanceof FieldType)
     return expected instanceof FieldType && source.shape.kind === expected.shape.kind;
@@ -101,14 +102,16 @@ function sweepLater(): void {
   });
 }
 
-/** One call of `Field()`: its value, or a marker. */
+/** Handles a call of `Field()`: returns its value, or a marker. */
 export function called(source: FieldSource, options: object | undefined): unknown {
   while (current?.instance !== undefined && isBroken(current, current.instance)) current = current.outer;
   if (current !== undefined) return nextValue(current, source);
   return probing === undefined ? new FieldMarker(source, options) : probing.call(source, options);
 }
 
-/** Constructs an instance from validated values; `data` is what they were validated from, and what its constructor gets. */
+/**
+ * Constructs an instance from validated values. `data` is the original input, which the constructor receives.
+ */
 export function construct(
   of: Constructed,
   values: readonly unknown[],
@@ -127,7 +130,7 @@ export function construct(
   };
   current = frame;
   try {
-    const instance = new of.schema(data as never); // any class of schemas takes what it was given
+    const instance = new of.schema(data as never); // every schema class accepts validated data
     if (frame.isTaken && frame.cursor !== values.length) {
       throw new SvcError('E_SCHEMA_FIELD_CALLS', [
         of.name,
@@ -140,7 +143,10 @@ export function construct(
   }
 }
 
-/** What the constructor of `Schema` does first: `taken` when the values wait in a frame, a Proxy when probed, else undefined. */
+/**
+ * Runs first in the constructor of `Schema`. Returns `taken` when a frame holds the values, a Proxy in a
+ * probe, else undefined.
+ */
 export function enter(instance: object, schema: SchemaClass, data: unknown): 'taken' | object | undefined {
   if (
     current !== undefined &&
@@ -156,7 +162,7 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
 }
 
-/** Opens the frame of an instance that `new` makes. */
+/** Opens the frame of an instance made by `new`. */
 export function enterDirectly(
   of: Constructed,
   instance: object,
@@ -178,7 +184,10 @@ export function enterDirectly(
     };
 }
 
-/** Runs code of others, such as default functions, so that its calls of `Field()` are nobody's. */
+/**
+ * Runs code of the application, such as default functions, so that its calls of `Field()` do not belong to
+ * the current frame.
+ */
 export function apart<T>(run: () => T): T {
   const before = [current, probing] as const;
   current = probing = undefined;
@@ -190,10 +199,10 @@ export function apart<T>(run: () => T): T {
 }
 
 /**
- * Learns the fields of a class by constructing it. Computed initialisers see stand-ins: first ones that take part in
- * anything, then, if that fails, samples of the right kind.
+ * Learns the fields of a class by constructing it. Computed initialisers get stand-ins: first ones that
+ * support every operation, then, if that fails, samples of the right type.
  *
- * @throws SvcError `E_SCHEMA_PROBE` when both fail, or when a call cannot be connected with a member
+ * @throws SvcError `E_SCHEMA_PROBE` when both fail, or when a call does not belong to a member
  */
 export function learn(schema: SchemaClass, sample: (declaration: Declaration) => unknown): Learnt {
   return apart(() => {
@@ -202,7 +211,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // whatever a constructor expects
+        new schema(ABSORBING as never); // arguments for any constructor
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;
@@ -217,7 +226,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
   });
 }
 
-/** Takes part in anything: calls, members, loops (none), text (empty), arithmetic (0). */
+/** Stand-in that supports every operation: calls, members, loops (none), text (empty), arithmetic (0). */
 const ABSORBING: object = new Proxy(() => undefined, {
   get: (_, key) => {
     if (key === Symbol.toPrimitive) return (hint: string) => (hint === 'number' ? 0 : '');
@@ -261,7 +270,7 @@ class Probe {
     return marker;
   }
 
-  /** A member is being defined: when its value is a marker, the call has found its name. */
+  /** Called when a member is defined. A marker as its value gives the name of the field. */
   #defined(target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor {
     if (typeof key === 'string') this.#ownNames.add((this.#lastName = key));
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);

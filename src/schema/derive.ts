@@ -1,8 +1,10 @@
 /**
- * Schema classes made of others: `User.partial()`, `pick()`, `omit()`, `extend()`, `intersection(A, B)`. Each is a class, whose name
- * documents show; `class UserPatch extends User.partial() {}` names it.
+ * Schema classes derived from others: `User.partial()`, `pick()`, `omit()`, `extend()`, `intersection(A, B)`.
+ * The result is a class with a name for documents; `class UserPatch extends User.partial() {}` gives it
+ * another name.
  *
- * A class of fields alone: methods, getters, computed members and rules stay with the class that declares them, but for extend().
+ * Except for extend(), a derived class has only fields. Methods, getters, computed members and rules stay
+ * with the class that declares them.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker } from './nodes.ts';
@@ -12,7 +14,7 @@ import type { FieldSource, SchemaClass } from './types.ts';
 
 type Declarations = ReadonlyMap<string, Declaration>;
 
-/** A class whose fields these are, in addition to those of `base`. */
+/** Returns a class with these fields in addition to those of `base`. */
 export function classOfFields(
   base: SchemaClass,
   name: string,
@@ -20,7 +22,7 @@ export function classOfFields(
   field: (source: FieldSource, options: object | undefined) => unknown,
   extra?: unknown,
 ): SchemaClass {
-  const Base = base as unknown as new (data: never) => object; // its instances take members
+  const Base = base as unknown as new (data: never) => object; // its instances accept members
   const Derived = class extends Base {
     constructor(data: never) {
       super(data);
@@ -34,7 +36,10 @@ export function classOfFields(
   return Derived as unknown as SchemaClass;
 }
 
-/** The fields, each of which may be absent: without their defaults, which would stand for what a client did not send. */
+/**
+ * Returns the fields as optional ones, without defaults, which would replace members that a client did not
+ * send.
+ */
 export function partialOf(fields: Declarations): Declarations {
   return new Map(
     [...fields].map(([name, { source, options }]) => {
@@ -44,7 +49,7 @@ export function partialOf(fields: Declarations): Declarations {
   );
 }
 
-/** The type of a field that starts with its default. */
+/** Returns the type of a field that is declared by its default. */
 function withoutDefault(source: FieldSource): FieldSource {
   switch (typeof source) {
     case 'string':
@@ -58,7 +63,7 @@ function withoutDefault(source: FieldSource): FieldSource {
   }
 }
 
-/** Some of the fields, or the others. @throws SvcError `E_SCHEMA_FIELD` for a name that no field has */
+/** Returns the named fields, or all others. @throws SvcError `E_SCHEMA_FIELD` for a name that no field has */
 export function chosenOf(
   owner: string,
   fields: Declarations,
@@ -74,7 +79,7 @@ export function chosenOf(
   return new Map([...fields].filter(([name]) => names.includes(name) === isKept));
 }
 
-/** The fields of a shape. @throws SvcError `E_SCHEMA_FIELD` for a member that Field() has not made */
+/** Returns the fields of a shape. @throws SvcError `E_SCHEMA_FIELD` for a member that Field() has not made */
 export function shapeFields(owner: string, shape: object): Declarations {
   return new Map(
     Object.entries(shape).map(([name, marker]) => {
@@ -85,7 +90,11 @@ export function shapeFields(owner: string, shape: object): Declarations {
   );
 }
 
-/** The fields of several classes together. @throws SvcError `E_SCHEMA_FIELD` for a name that two of them have */
+/**
+ * Returns the fields of several classes together.
+ *
+ * @throws SvcError `E_SCHEMA_FIELD` for a name that two of them have
+ */
 export function joinedFields(owner: string, each: readonly Declarations[]): Declarations {
   const joined = new Map<string, Declaration>();
   for (const fields of each) {

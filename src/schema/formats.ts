@@ -7,15 +7,20 @@
  */
 import type { FormatName } from './types.ts';
 
-/** How one format is tested. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first. */
+/**
+ * Test of one format. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first.
+ */
 interface Format {
   readonly words: string;
   readonly maxLength: number;
-  /** What a pattern can say of the test: published beside the name, which validators read differently or not at all. */
+  /**
+   * Pattern that is published with the format name, because validators interpret format names differently or
+   * not at all.
+   */
   readonly pattern: RegExp;
-  /** The pattern is the whole test. */
+  /** Whether the pattern is the whole test. */
   readonly isWhole?: true;
-  /** A pattern that says the same of texts of at most so many units, and faster. */
+  /** Faster equivalent pattern for texts up to a length. */
   readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
   test(text: string): boolean;
 }
@@ -23,7 +28,7 @@ interface Format {
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*'; // classes do not overlap: one way to match, so linear
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
-/** The same of a text in which nothing can be too long. */
+/** Faster pattern for a text in which no part can be too long. */
 const SHORT_EMAIL = emailPattern('', LABEL);
 const SHORT_LENGTH = 64;
 const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/;
@@ -32,9 +37,9 @@ const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-
 /** RFC 3339 §5.6 without its calendar: no space for the `T`, no offset without its minutes. */
 const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
-/** The first and last day whose moments may have another year in UTC: with such an offset, or a leap second, they are refused. */
+/** First and last day on which a time may belong to another year in UTC, by its offset or a leap second. */
 const EDGE = '0000-01-01.*[+](?!00:00$)|9999-12-31.*(?::60|-(?!00:00$))';
-/** The pattern of a `datetime`, for documents. */
+/** Pattern of a `datetime` for documents. */
 export const MOMENT_PATTERN: string = `^(?!${EDGE})${DATE_SHAPE}[Tt]${TIME_SHAPE}$`;
 const AT_EDGE = new RegExp(`^(?:${EDGE})`);
 const HOSTNAME =
@@ -44,7 +49,7 @@ const IPV4 = new RegExp(`^${OCTET}(?:[.]${OCTET}){3}$`);
 const IPV6_SHAPE = /^(?=.*:)[0-9A-Fa-f:.]{2,45}$/;
 /** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
 const URI = uriPattern();
-/** The IP literal of a URI, and whether it is of a future version. */
+/** Finds the IP literal of a URI, and whether it has a future version. */
 const IP_LITERAL = /^[^:]*:\/\/[^/?#[]*\[(v?)([^\]]*)\]/i;
 
 function emailPattern(before: string, label: string): RegExp {
@@ -60,7 +65,7 @@ function uriPattern(): RegExp {
   );
 }
 
-/** Every format by its JSON Schema name. */
+/** Formats by their JSON Schema names. */
 export const FORMATS: Readonly<Record<FormatName, Format>> = {
   email: {
     words: 'an e-mail address',
@@ -69,7 +74,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
     isWhole: true,
     short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
     test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
-  }, // RFC 5321 §4.5.3.1.3, less < >
+  }, // RFC 5321 §4.5.3.1.3, without < >
   uuid: { words: 'a UUID', maxLength: 36, pattern: UUID, isWhole: true, test: (text) => UUID.test(text) },
   date: {
     words: 'a date such as 2026-01-31',
@@ -107,7 +112,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
   ipv6: { words: 'an IPv6 address', maxLength: 45, pattern: IPV6_SHAPE, test: isIpv6 },
 };
 
-/** Every pattern that stands beside a format in documents. */
+/** Returns every pattern that documents have with a format. */
 export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
   MOMENT_PATTERN,
   ...Object.values(FORMATS).map(({ pattern }) => pattern.source),
@@ -127,7 +132,10 @@ export function isDate(text: string): boolean {
   return day <= (month === 2 && isLeap ? 29 : DAYS[month - 1]!);
 }
 
-/** Milliseconds since midnight UTC of an RFC 3339 full-time, may be out of the day; undefined when it is none. */
+/**
+ * Returns the milliseconds since midnight UTC of an RFC 3339 full-time, possibly outside the day; undefined
+ * for other text.
+ */
 function secondsOf(text: string): number | undefined {
   const parts = TIME.exec(text);
   if (parts === null) return undefined;
@@ -138,7 +146,7 @@ function secondsOf(text: string): number | undefined {
     offsetMinute = Number(parts[7] ?? 0);
   if (hour > 23 || minute > 59 || second > 60 || offsetHour > 23 || offsetMinute > 59) return undefined;
   const minutes = hour * 60 + minute - (parts[5] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute);
-  // A leap second is the last of a UTC day (RFC 3339 §5.6).
+  // Whether a leap second is at the end of a UTC day (RFC 3339 §5.6).
   if (second === 60 && (minutes + 1_440) % 1_440 !== 1_439) return undefined;
   return (minutes * 60 + second) * 1_000 + Number((parts[4] ?? '').slice(0, 3).padEnd(3, '0'));
 }
@@ -146,14 +154,17 @@ function secondsOf(text: string): number | undefined {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** Whether a text is a URI: the pattern, and an address where brackets hold one. */
+/** Whether a text is a URI: it matches the pattern, and brackets hold an IP address. */
 function isUri(text: string): boolean {
   if (!URI.test(text)) return false;
   const literal = IP_LITERAL.exec(text);
   return literal === null || literal[1] !== '' || isIpv6(literal[2]!);
 }
 
-/** The moment of an RFC 3339 date-time in ms since the epoch; a leap second is the first moment of the next day, as POSIX time counts. */
+/**
+ * Returns an RFC 3339 date-time in ms since the epoch. A leap second is the first moment of the next day, as
+ * in POSIX time.
+ */
 function epochMs(text: string): number | undefined {
   if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return undefined;
   const day = text.slice(0, 10);
@@ -161,17 +172,23 @@ function epochMs(text: string): number | undefined {
   return inDay === undefined ? undefined : Date.parse(day) + inDay;
 }
 
-/** The moment of a `datetime`: NaN where there is none, or where RFC 3339 could perhaps not write it in UTC: years 0000 ... 9999. */
+/**
+ * Returns the time of a `datetime` in ms. Returns NaN for invalid text, and for a time whose UTC year may be
+ * outside 0000 ... 9999.
+ */
 export function momentMs(text: string): number {
   return AT_EDGE.test(text) ? NaN : (epochMs(text) ?? NaN);
 }
 
-/** The moment, or NaN when its year has not four digits. */
+/** Returns the time, or NaN when its year does not have four digits. */
 export function checkedMs(ms: number): number {
   return ms >= FIRST_MS && ms <= LAST_MS ? ms : NaN;
 }
 
-/** RFC 4291 §2.2: eight groups, one `::` for one or more zero groups, the last two as dotted decimals at will. */
+/**
+ * Whether a text is an IPv6 address (RFC 4291 §2.2): eight groups, one `::` for zero groups, optional dotted
+ * decimals at the end.
+ */
 function isIpv6(text: string): boolean {
   const halves = text.split('::');
   if (halves.length > 2) return false;
@@ -188,27 +205,37 @@ function isIpv6(text: string): boolean {
   return halves.length === 2 ? count <= 7 : count === 8;
 }
 
-/** The pattern of base64 text, for documents; {@link fromBase64} tests without one, which would need too much stack for long texts. */
+/**
+ * Pattern of base64 text for documents. {@link fromBase64} does not use it, because it would need too much
+ * stack for long texts.
+ */
 export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
 const OUTSIDE_BASE64 = /[^A-Za-z0-9+/]/;
 
-/** The bytes of base64 text (RFC 4648 §4), or undefined. Node's decoder takes other characters as well: they are looked for first. */
+/**
+ * Returns the bytes of base64 text (RFC 4648 §4), or undefined. Checks the characters first, because Node's
+ * decoder accepts others.
+ */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (text.length % 4 !== 0) return undefined;
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   if (OUTSIDE_BASE64.test(padding === 0 ? text : text.slice(0, -padding))) return undefined;
   const decoded = Buffer.from(text, 'base64');
-  return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length)); // its own memory, not the pool's
+  // a copy, so that it does not share memory with the pool
+  return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length));
 }
 
-/** Base64 with padding (RFC 4648 §4). */
+/** Returns base64 with padding (RFC 4648 §4). */
 export function toBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
 const HIGH_SURROGATE = /[\ud800-\udbff]/;
 
-/** The number of Unicode code points. The pattern fails at once on text without two-byte characters, which most is. */
+/**
+ * Returns the number of Unicode code points. The pattern fails at once on text without two-byte characters,
+ * the usual case.
+ */
 function codePoints(text: string): number {
   if (!HIGH_SURROGATE.test(text)) return text.length;
   let count = text.length;
@@ -221,18 +248,19 @@ function codePoints(text: string): number {
   return count;
 }
 
-/** Whether at least `least` code points; counted only where `.length` leaves it open. */
+/** Whether the text has at least `least` code points. Counts only when `.length` does not decide it. */
 export function hasAtLeast(text: string, least: number): boolean {
   return text.length >= least && (text.length >= least * 2 || codePoints(text) >= least);
 }
 
-/** Whether at most `most` code points; counted only where `.length` leaves it open. */
+/** Whether the text has at most `most` code points. Counts only when `.length` does not decide it. */
 export function hasAtMost(text: string, most: number): boolean {
   return text.length <= most || (text.length <= most * 2 && codePoints(text) <= most);
 }
 
 /**
- * Whether `value / factor` is an integer, as decimals are written: 0.3 is a multiple of 0.1 though 0.3 / 0.1 is not 3 in binary.
+ * Whether `value / factor` is an integer in decimal notation: 0.3 is a multiple of 0.1, though 0.3 / 0.1 is
+ * not 3 in binary.
  */
 export function isMultiple(value: number, factor: number): boolean {
   if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0; // exact
@@ -244,7 +272,7 @@ export function isMultiple(value: number, factor: number): boolean {
     : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;
 }
 
-/** A finite number as its shortest decimal: digits × 10^exponent. */
+/** Returns a finite number as its shortest decimal: digits × 10^exponent. */
 function decimal(value: number): [digits: bigint, exponent: number] {
   const [mantissa, power] = value.toExponential().split('e') as [string, string];
   const point = mantissa.indexOf('.');

@@ -1,8 +1,9 @@
 /**
- * Schemas -> JSON Schema 2020-12, for OpenAPI 3.1 and MCP alike.
+ * Converts schemas to JSON Schema 2020-12, for OpenAPI 3.1 and MCP.
  *
- * What is published never refuses what the validators accept. Where JSON Schema can say it, it accepts nothing else either;
- * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth, rules across fields.
+ * A published schema accepts everything that the validators accept. Where JSON Schema can express a rule, it
+ * accepts nothing else. It is weaker for RegExp flags `i m s v`, lone surrogates, depth, and rules across
+ * fields.
  *
  *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
@@ -23,38 +24,38 @@ import {
 import { serializerOf } from './output.ts';
 
 export type { JsonSchema } from './keywords.ts';
-/** Whether values come in or go out. */
+/** Direction of values: input or output. */
 export type Direction = 'input' | 'output';
 
-/** How documents are written. */
+/** Options for writing documents. */
 interface JsonSchemaOptions {
-  /** Where the definitions will stand. Default `#/components/schemas/`. */
+  /** Prefix of references to definitions. Default `#/components/schemas/`. */
   readonly prefix?: string | undefined;
-  /** Adds `discriminator` to tagged unions, which only OpenAPI knows. Default false. */
+  /** Whether tagged unions get `discriminator`, which only OpenAPI has. Default false. */
   readonly isOpenApi?: boolean | undefined;
 }
 
 interface Component {
   readonly base: string;
   readonly direction: Direction;
-  /** Every `{ $ref }` to it, whose text is known at the end. */
+  /** Every `{ $ref }` to the definition. Its text is set at the end. */
   readonly refs: JsonSchema[];
   schema: JsonSchema;
 }
 
 /**
- * Collects the definitions that several schemas share. Names are given when `components()` is called, in order of first
- * use: `User`, `User2` for another class of that name, `UserOutput` where both directions are used and differ.
+ * Collects definitions that several schemas share. `components()` names them in the order of first use:
+ * `User`, `User2` for another class of that name, `UserOutput` when both directions are used and differ.
  */
 export class JsonSchemas {
   readonly #prefix: string;
   readonly #isOpenApi: boolean;
-  /** By plan or recursive type, then by direction; the same entry for both directions where they agree. */
+  /** Definitions by plan or recursive type, then by direction. Equal directions share a definition. */
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
-  /** Schemas of unions by their tags, which may be absent in the schemas themselves. */
+  /** Schemas of unions by their tags, which may be optional in the schemas themselves. */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
-  /** What has another name than its own, because that was taken: there once components() was called. */
+  /** Definitions that got another name because theirs was taken. Set by components(). */
   readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =
     new Map();
   #components: Readonly<Record<string, JsonSchema>> | undefined;
@@ -64,12 +65,12 @@ export class JsonSchemas {
     this.#isOpenApi = isOpenApi;
   }
 
-  /** What is going to be defined by name, in order of first use. */
+  /** Definitions in the order of first use. */
   get named(): ReadonlyMap<ObjectPlan | TypeNode, unknown> {
     return this.#found;
   }
 
-  /** The schema of a type: a new object; its `$ref`s have their text once {@link components} was called. */
+  /** Returns the schema of a type as a new object. {@link components} sets the text of its `$ref`s. */
   type(node: TypeNode, direction: Direction): JsonSchema {
     return Object.assign(
       this.#bare(node, direction),
@@ -77,7 +78,7 @@ export class JsonSchemas {
     );
   }
 
-  /** The schema of one field, with what it says about itself. */
+  /** Returns the schema of a field, with its description. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
     const about = field.isSecret ? withoutExamples(field.about) : field.about;
     const schema = Object.assign(
@@ -91,7 +92,7 @@ export class JsonSchemas {
     return schema;
   }
 
-  /** The schema of an object: a reference for a class, written out for a shape. */
+  /** Returns the schema of an object: a reference for a class, the full schema for a shape. */
   object(plan: ObjectPlan, direction: Direction): JsonSchema {
     if (plan.schema === undefined) return this.#members(plan, direction);
     return this.#reference(
@@ -103,7 +104,7 @@ export class JsonSchemas {
     );
   }
 
-  /** All definitions by name, none of which is among those `taken`. Nothing can be added afterwards. */
+  /** Returns all definitions by name. Avoids the names in `taken`. No schema can be added afterwards. */
   components(taken: ReadonlySet<string> = new Set()): Readonly<Record<string, JsonSchema>> {
     return (this.#components ??= this.#named(taken));
   }
@@ -141,7 +142,7 @@ export class JsonSchemas {
       byDirection.get(direction) ?? (other === undefined || [...within()].some(differs) ? undefined : other);
     if (component === undefined) {
       component = { base: name.replace(/[^A-Za-z0-9._-]/g, '_'), direction, refs: [], schema: {} };
-      byDirection.set(direction, component); // before it is made: it may refer to itself
+      byDirection.set(direction, component); // registered before it is made, because it may refer to itself
       component.schema = make();
     }
     byDirection.set(direction, component);
@@ -157,7 +158,7 @@ export class JsonSchemas {
     const required = fields
       .filter((field) => (direction === 'input' ? field.isRequired : isAlwaysSent(field)))
       .map((field) => field.wireName);
-    const properties: Record<string, JsonSchema> = {}; // no member is called __proto__
+    const properties: Record<string, JsonSchema> = {}; // no member can have the name __proto__
     for (const field of fields) properties[field.wireName] = this.field(field, direction);
     const schema: JsonSchema = { type: 'object', properties };
     if (required.length > 0) schema['required'] = required;
@@ -209,7 +210,7 @@ export class JsonSchemas {
         return {
           type: 'array',
           prefixItems: node.members.map((member) => this.type(member, direction)),
-          items: {}, // there are none: linters miss the keyword
+          items: {}, // omitted when empty, because linters expect the keyword only with members
           minItems: node.members.length,
           maxItems: node.members.length,
         };
@@ -224,7 +225,7 @@ export class JsonSchemas {
     }
   }
 
-  /** A type that contains itself needs a name; a schema class has one. */
+  /** Defines a type that contains itself, which needs a name. A schema class has one. */
   #lazy(node: Extract<TypeNode, { kind: 'lazy' }>, direction: Direction): JsonSchema {
     const target = node.resolve();
     if (!contains(target, target)) return this.type(target, direction);
@@ -237,7 +238,7 @@ export class JsonSchemas {
     );
   }
 
-  /** A schema of a union as it is there: its tag, which says which one it is, must be present. */
+  /** Returns the schema of a union member: its tag is required, because it selects the member. */
   #tagged({ plan, tagWire }: Variant): ObjectPlan {
     const tag = plan.fields.find((field) => field.wireName === tagWire)!;
     if (tag.isRequired) return plan;
@@ -282,8 +283,8 @@ export class JsonSchemas {
 }
 
 /**
- * The names that members may have. Read-only members are passed over in input and not described there, which other members are only
- * where they are refused; members that are kept may not hide what the class has.
+ * Returns the names that members may have. Input does not describe read-only members; their names are listed
+ * where unknown members are refused. A kept member must not hide a member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
@@ -294,7 +295,7 @@ function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Directi
     : { additionalProperties: false };
 }
 
-/** Whether a class reads differently in the two directions. */
+/** Whether a class has different schemas in the two directions. */
 function differs(plan: ObjectPlan): boolean {
   return plan.fields.some(
     (field) => field.isSecret || field.isReadOnly || field.isRequired !== isAlwaysSent(field),
@@ -314,7 +315,7 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
   });
 }
 
-/** Whether every JSON value fits: other members of a union need no schema then. */
+/** Whether every JSON value fits. Other members of a union then need no schema. */
 function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   if (node.kind === 'any') return true;
   if (seen.has(node) || node.kind === 'list' || node.kind === 'record' || node.kind === 'tuple') return false;
@@ -322,19 +323,20 @@ function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()
   return innerOf(node).some((inner) => takesAnything(inner, seen));
 }
 
-/** One of several schemas, equal ones once. */
+/** Returns a schema for any of several schemas, without duplicates. */
 function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {
       const text = JSON.stringify(schema);
-      return [text.includes('"$ref":""') ? schema : text, schema] as const; // references have no text yet
+      // references have no text before components()
+      return [text.includes('"$ref":""') ? schema : text, schema] as const;
     }),
   );
   const [only, ...others] = distinct.values();
   return others.length === 0 ? only! : { anyOf: [only, ...others] };
 }
 
-/** The types that a type is made of, schema classes aside. */
+/** Returns the types inside a type, except schema classes. */
 function innerOf(node: TypeNode): readonly TypeNode[] {
   switch (node.kind) {
     case 'list':

@@ -1,5 +1,5 @@
 /**
- * Constraints of one value -> keywords of JSON Schema 2020-12, exact where keywords can be.
+ * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
  *   formats    `format`, and beside it a pattern: validators read formats differently, or not at all
  *   bytes      lengths of base64 text; one that is not a multiple of three shows in the padding of the longest text
@@ -12,7 +12,7 @@ import type { Literal } from './types.ts';
 /** A JSON Schema document or a part of one. */
 export type JsonSchema = { [keyword: string]: unknown };
 
-/** The keywords of a string. */
+/** Returns the keywords of a string. */
 export function textSchema({
   minLength,
   maxLength = Infinity,
@@ -35,7 +35,7 @@ export function textSchema({
   });
 }
 
-/** The keywords of a string of the kind `date`, `uuid` or `datetime`. */
+/** Returns the keywords of a string of the kind `date`, `uuid` or `datetime`. */
 export function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema {
   if (kind !== 'datetime') return { type: 'string', format: kind, pattern: FORMATS[kind].pattern.source };
   return {
@@ -46,7 +46,10 @@ export function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema 
   };
 }
 
-/** The keywords of a number: of two bounds at one end the narrower, for linters take both for a mistake. */
+/**
+ * Returns the keywords of a number. Of two bounds at one end it writes only the narrower, because linters
+ * report both as a mistake.
+ */
 export function numberSchema(
   type: 'integer' | 'number',
   { ge = -Infinity, le = Infinity, gt = -Infinity, lt = Infinity, multipleOf }: Constraints,
@@ -65,7 +68,10 @@ export function numberSchema(
   });
 }
 
-/** The keywords of base64 text, whose groups of four characters hold three bytes, the last one or two as well. */
+/**
+ * Returns the keywords of base64 text. A group of four characters holds three bytes; the last group holds one
+ * to three.
+ */
 export function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   const charactersOf = (count: number | undefined): number | undefined =>
     count === undefined ? undefined : Math.ceil(count / 3) * 4;
@@ -107,7 +113,10 @@ function shorterOr(maxLength: number, pattern: string): JsonSchema {
   };
 }
 
-/** The keywords of a file. One media type can be named, a choice cannot. Sizes are in octets (OpenAPI 3.1.1 §4.8.14.3). */
+/**
+ * Returns the keywords of a file. They can name one media type but not a choice. Sizes are in octets (OpenAPI
+ * 3.1.1 §4.8.14.3).
+ */
 export function fileSchema({ contentTypes = [], minLength, maxLength }: Constraints): JsonSchema {
   const [type] = contentTypes;
   const isOne = type !== undefined && contentTypes.length === 1 && !type.endsWith('*');
@@ -115,7 +124,7 @@ export function fileSchema({ contentTypes = [], minLength, maxLength }: Constrai
   return defined({ type: 'string', contentMediaType, minLength, maxLength });
 }
 
-/** The keywords of a literal. */
+/** Returns the keywords of a literal. */
 export function literalSchema(values: readonly Literal[]): JsonSchema {
   const types = [...new Set(values.map((value) => (value === null ? 'null' : typeof value)))];
   return {
@@ -126,9 +135,12 @@ export function literalSchema(values: readonly Literal[]): JsonSchema {
 
 const BEYOND_TYPE = ['const', 'enum', 'oneOf', 'anyOf', 'allOf'];
 
-/** A schema that takes null too. A type name can be a list; a schema that says more about its values cannot, for null is not among them. */
+/**
+ * Returns a schema that also accepts null. A single type becomes a list of types. Other keywords need
+ * `anyOf`, because null would not satisfy them.
+ */
 export function orNull(schema: JsonSchema): JsonSchema {
-  if (Object.keys(schema).length === 0) return schema; // anything, null too
+  if (Object.keys(schema).length === 0) return schema; // a schema without keywords already accepts null
   if (typeof schema['type'] !== 'string' || BEYOND_TYPE.some((keyword) => keyword in schema))
     return { anyOf: [schema, { type: 'null' }] };
   schema['type'] = [schema['type'], 'null'];

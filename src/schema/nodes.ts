@@ -1,8 +1,9 @@
 /**
- * Declarations read once: a type token and the options beside it become a node, a `Field()` becomes a {@link FieldPlan}.
+ * Reads declarations once: a type token with its options becomes a node, a `Field()` becomes a {@link
+ * FieldPlan}.
  *
- * Nodes are what everything else looks at: validators, serialisers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
- * schema class holds a way to its plan, not the plan: classes may refer to each other in circles.
+ * All other modules use nodes: validators, serialisers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
+ * schema class holds a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, readOptions, shown } from '../base/options.ts';
@@ -21,7 +22,7 @@ import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
 
-/** What a value must satisfy besides its kind. Lengths: code points of strings, items, members, bytes. */
+/** Constraints of a value besides its kind. Lengths count code points of strings, items, members or bytes. */
 export interface Constraints {
   readonly minLength?: number;
   readonly maxLength?: number;
@@ -31,18 +32,18 @@ export interface Constraints {
   readonly lt?: number;
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
-  /** Set where the pattern can backtrack without bound. */
+  /** Set when the pattern can backtrack without bound. */
   readonly hazard?: PatternFinding;
   readonly format?: FormatName;
-  /** Of files, in lower case: `type/subtype` or `type/*`. */
+  /** Accepted media types of files, in lower case: `type/subtype` or `type/*`. */
   readonly contentTypes?: readonly string[];
-  /** For lists: the separator between their items in one text. */
+  /** Separator between the items of a list in one text. */
   readonly separator?: ',';
-  /** For lists: no two items are equal. */
+  /** Whether the items of a list must be unique. */
   readonly unique?: boolean;
 }
 
-/** What documents say about a type or a field. */
+/** Description of a type or a field in documents. */
 export interface About {
   readonly title?: string;
   readonly description?: string;
@@ -53,7 +54,7 @@ export interface About {
 
 interface Node {
   readonly constraints: Constraints;
-  /** Set for items and values of `list` and `record` that were described. */
+  /** Set for items and values of `list` and `record` that have a description. */
   readonly about?: About;
 }
 /** A type with its constraints, by kind. */
@@ -67,65 +68,78 @@ export type TypeNode =
   | (Node & { readonly kind: 'lazy'; readonly resolve: () => TypeNode })
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
 
-/** One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants share. */
+/**
+ * One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants
+ * share.
+ */
 export interface Variant {
   readonly plan: ObjectPlan;
   readonly tagWire: string;
   readonly values: readonly Literal[];
 }
 
-/** One field of a schema, as everything that reads schemas sees it. */
+/** A field of a schema, in the form that all other modules use. */
 export interface FieldPlan {
   readonly name: string;
   readonly wireName: string;
   readonly node: TypeNode;
-  /** The input must have it. */
+  /** Whether the input must have the member. */
   readonly isRequired: boolean;
-  /** The value may be undefined: `optional`, or `readOnly` without a default, which input never sets. */
+  /**
+   * Whether the value may be undefined: `optional`, or `readOnly` without a default, which input never sets.
+   */
   readonly isOptional: boolean;
-  /** A reply may leave it out: it is `optional`, has a default that is filled in, or is secret. */
+  /** Whether a reply may omit the member: it is `optional`, has a default that is filled in, or is secret. */
   readonly isOptionalInOutput: boolean;
   readonly hasDefault: boolean;
-  /** The value, or a function that makes one per instance. */
+  /** Default value, or a function that makes one per instance. */
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** A text source may name it several times. */
+  /** Whether a text source may repeat the name. */
   readonly isList: boolean;
   readonly about: About;
 }
 
-/** An issue that a rule across fields has found: `path` leads from the object on, by names on the wire. */
+/** An issue found by a rule across fields. `path` starts at the object and uses names on the wire. */
 export interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly code: string;
   readonly message: string;
 }
 
-/** An object type: the fields of a schema class, or of a plain shape, in order of declaration. */
+/** An object type: the fields of a schema class or a plain shape, in the order of declaration. */
 export interface ObjectPlan {
   readonly name: string;
-  /** Absent for a shape that {@link fieldsOf} compiled. */
+  /** Class of the schema; undefined for a shape that {@link fieldsOf} compiled. */
   readonly schema: SchemaClass | undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
-  /** Names that the class has a use for, so that no unknown member may take them. */
+  /** Names that an unknown member must not have, because the class uses them. */
   readonly reserved: ReadonlySet<string>;
-  /** The members of an instance as input, so that an instance given as a whole input is validated anew. */
+  /**
+   * Returns the members of an instance as input, so that an instance given as whole input is validated again.
+   */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
-  /** Rules across fields: the issues of a value whose fields fit. Absent without any. */
+  /**
+   * Runs the rules across fields on a value whose fields fit, and returns their issues. Undefined without
+   * rules.
+   */
   readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
-  /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
+  /**
+   * Makes the value from validated members in the order of `fields`. Throws what the initialisers of the
+   * class throw.
+   */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
 
-/** What `Field()` was called with. */
+/** Arguments of a call of `Field()`. */
 export interface Declaration {
   readonly source: FieldSource;
   readonly options: object | undefined;
 }
 
-/** What a call of `Field()` returns outside a construction, though typed as the value. */
+/** Marker that `Field()` returns outside a construction, although its type is the type of the value. */
 export class FieldMarker implements Declaration {
   readonly source: FieldSource;
   readonly options: object | undefined;
@@ -136,7 +150,7 @@ export class FieldMarker implements Declaration {
     Object.freeze(this);
   }
 }
-/** The way from a class to its plan. */
+/** Returns the plan of a class. */
 type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -214,7 +228,7 @@ function isCount(value: unknown): boolean {
 }
 
 /**
- * Reads one field. `owner` is how errors name it, for example `"age" of User`.
+ * Reads a field. `owner` names it in errors, for example `"age" of User`.
  *
  * @throws SvcError `E_SCHEMA_FIELD`, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE`
  */
@@ -301,7 +315,7 @@ function shapeOf(source: unknown, owner: string): SourceShape {
   );
 }
 
-/** The kind whose constraints the options are: that of the type within a `nullable`, and of what a `lazy` stands for. */
+/** Returns the kind to which the options apply: that of the type inside `nullable` or `lazy`. */
 function constrainedKind(shape: SourceShape, owner: string): string {
   if (shape.kind === 'nullable') return constrainedKind(shapeOf(shape.inner, owner), owner);
   if (shape.kind === 'lazy') {
@@ -309,7 +323,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
     try {
       target = shape.get();
     } catch {
-      return 'object'; // declared further down: in practice a class, which takes no constraints
+      return 'object'; // the type is declared later: usually a class, which accepts no constraints
     }
     return constrainedKind(shapeOf(target, owner), owner);
   }
@@ -347,8 +361,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * The pattern as it is tested: without the state that `g` and `y` bring, and with `u` where nothing speaks against it,
- * because JSON Schema reads patterns so: `.` is one code point.
+ * Returns the pattern for tests: without `g` and `y`, which keep state. It adds `u` if the pattern is valid
+ * with it, because JSON Schema reads patterns so: `.` is one code point.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;
@@ -361,7 +375,7 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
   }
 }
 
-/** Every example, the single one first. */
+/** Returns all examples, the single one first. */
 export function examplesOf({ example, examples = [] }: About): readonly unknown[] {
   return example === undefined ? examples : [example, ...examples];
 }
@@ -422,7 +436,10 @@ function membersOf(
 
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
-/** One node per token, so that a type that contains itself is a circle and not an endless thread. */
+/**
+ * Returns one node per token, so that a type that contains itself becomes a cycle and does not recurse
+ * without end.
+ */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,
   owner: string,
@@ -465,7 +482,7 @@ function literalsOf(values: readonly Literal[], owner: string): readonly Literal
   return Object.freeze([...new Set(values)]);
 }
 
-/** The variants of a union, found when first needed: their classes may be declared further down. */
+/** Finds the variants of a union on first use, because their classes may be declared later. */
 function unionOf(
   tag: string,
   members: readonly SchemaClass[],
@@ -496,7 +513,10 @@ function unionOf(
   });
 }
 
-/** Follows `nullable` and `lazy` to what is meant; a `lazy` that cannot be resolved yet is no list. */
+/**
+ * Returns whether a type is a list, inside `nullable` and `lazy` too; false for a `lazy` that cannot be
+ * resolved yet.
+ */
 function isListNode(node: TypeNode): boolean {
   return node.kind === 'list' || (node.kind === 'nullable' && isListNode(node.inner));
 }
@@ -506,7 +526,7 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
-/** Every object plan that a type leads to, itself included, each once, in order of appearance. */
+/** Returns every object plan that a type leads to, including itself, each once and in order. */
 export function plansWithin(
   node: TypeNode,
   found: Set<ObjectPlan> = new Set<ObjectPlan>(),
@@ -524,7 +544,7 @@ export function plansWithin(
   return found;
 }
 
-/** The same from a plan on. */
+/** Collects the object plans that a plan leads to. */
 export function plansOf(
   plan: ObjectPlan,
   found: Set<ObjectPlan> = new Set<ObjectPlan>(),

@@ -1,7 +1,8 @@
 /**
- * Nodes -> closures that turn a reply into JSON: what a handler returns, checked and stripped to what its schema declares.
+ * Compiles nodes to closures that turn a handler's result into JSON: checked, and reduced to the members of
+ * its schema.
  *
- *   declared members only, by their own names, written under their aliases; methods, getters and the rest stay behind
+ *   only declared members, written under their aliases; methods, getters and other members are left out
  *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
  *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default
  */
@@ -36,15 +37,17 @@ import {
 import type { Input } from './compile.ts';
 import type { Literal } from './types.ts';
 
-/** Turns reply values into JSON. A reply that does not fit is a list of issues, and the caller's 500. */
+/**
+ * Serialiser of replies. A reply that does not fit gives a list of issues, which the caller answers with 500.
+ */
 export interface Serializer {
-  /** The value as JSON.stringify() takes it, made of fresh plain objects and lists. */
+  /** Returns the value in the form for JSON.stringify(), made of new plain objects and lists. */
   toValue(value: unknown, at?: string): Result<unknown>;
-  /** The value as JSON text. */
+  /** Returns the value as JSON text. */
   toJson(value: unknown, at?: string): Result<string>;
 }
 
-/** A serialiser of one type, compiled once. */
+/** Compiles the serialiser of a type. */
 export function serializerOf(node: TypeNode): Serializer {
   const check = outputCheck(node);
   return Object.freeze({
@@ -58,7 +61,7 @@ export function serializerOf(node: TypeNode): Serializer {
 
 const CHECKS = new WeakMap<ObjectPlan, Check>();
 
-/** The compiled check of one type in a reply: its value in JSON, or FAIL. */
+/** Returns the compiled check of a type in a reply. The check returns the value in JSON, or FAIL. */
 export function outputCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
@@ -102,7 +105,7 @@ export function outputCheck(node: TypeNode): Check {
   }
 }
 
-/** The first type that fits; an instance is of its own class, whatever else its members fit. */
+/** Uses the first type that fits. An instance always uses its own class, even if its members fit another. */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
   const any = choiceCheck(checks);
@@ -112,12 +115,12 @@ function choiceOutput(members: readonly TypeNode[]): Check {
   };
 }
 
-/** Refuses promises, which pass for objects without members. */
+/** Refuses a promise, which would otherwise look like an object without members. */
 function noPromise(check: Check): Check {
   return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
 
-/** A value of one class that passes its check, converted. */
+/** Checks a value of a class, and converts it. */
 function thatIs(
   isKind: (value: unknown) => boolean,
   message: string,
@@ -131,13 +134,19 @@ function thatIs(
   };
 }
 
-/** Databases return large integers as bigint: those that a number holds exactly are numbers. */
+/**
+ * Check of an integer. Databases return large integers as bigint; those that a number can hold become
+ * numbers.
+ */
 function integerOutput(check: Check): Check {
   return (value, run) =>
     check(typeof value === 'bigint' && BigInt.asIntN(54, value) === value ? Number(value) : value, run);
 }
 
-/** Any value as JSON has it; JSON.stringify()'s rules, but what JSON cannot say is an issue instead of null. */
+/**
+ * Check of any JSON value, with the rules of JSON.stringify(). A value that JSON cannot express is an issue
+ * instead of null.
+ */
 const anyOutput: Check = (value, run) => {
   if (typeof value === 'bigint') return String(value);
   if (typeof value !== 'object' || value === null) return anyCheck(value, run);
@@ -165,7 +174,8 @@ function partsOutput(value: object, run: Run): unknown {
     const written = nameProblem(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
     else if (key !== '__proto__') (out as Record<string, unknown>)[key] = written;
-    else Object.defineProperty(out, key, { value: written, enumerable: true }); // an assignment would set the prototype
+    // an assignment would set the prototype
+    else Object.defineProperty(out, key, { value: written, enumerable: true });
   }
   run.depth--;
   return mark === before && !run.isFull ? out : FAIL;
@@ -190,7 +200,7 @@ function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
   });
 }
 
-/** The compiled output of an object plan. */
+/** Compiled output of an object plan. */
 function objectOutput(plan: ObjectPlan): Check {
   let check = CHECKS.get(plan);
   if (check === undefined) CHECKS.set(plan, (check = compileOutput(plan)));
@@ -220,7 +230,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // without the members that are absent
+    const out: Record<string, unknown> = {}; // without absent members
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -234,7 +244,7 @@ function compileOutput(plan: ObjectPlan): Check {
 
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
-/** A default is written like any other value; a secret that is absent is as it should be. */
+/** Writes a default like any other value; a secret member that is absent is valid. */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;
   if (field.isReadOnly && field.isOptional)
@@ -245,7 +255,7 @@ function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   return (run) => check(make(run), run);
 }
 
-/** Members beyond the schema, which `extra: 'allow'` keeps. */
+/** Returns unknown members that `extra: 'allow'` keeps. */
 function extraOutput(
   plan: ObjectPlan,
   value: Readonly<Record<string, unknown>>,

@@ -1,7 +1,8 @@
 /**
- * Compiled schemas: a class, a plain object of fields or a type -> how input becomes values, and values JSON.
+ * Compiles a class, a plain object of fields or a type to a plan, which turns input into values and values
+ * into JSON.
  *
- * Apart from schema.ts, which declares: nothing here is needed until the first schema is.
+ * Separate from schema.ts, which only declares: this module is not needed until the first schema is used.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
@@ -23,35 +24,41 @@ import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
-/** A pattern that can backtrack without bound, for `svc check`. */
+/** A pattern that can backtrack without bound, reported by `svc check`. */
 export interface FieldFinding {
   readonly field: string;
   readonly message: string;
 }
 
-/** A compiled schema, as routes, OpenAPI, MCP and `svc check` use it. */
+/** A compiled schema for routes, OpenAPI, MCP and `svc check`. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
-  /** Patterns of its own fields that can backtrack without bound; those of schemas within are theirs. */
+  /** Patterns of its own fields that can backtrack without bound; nested schemas list their own. */
   readonly hazards: readonly FieldFinding[];
   /**
    * Strict: what JSON.parse made. `at` is the first item of every path, such as `body`. `isPlainJson` says that the input
    * is what JSON.parse() made of a text without `\\u`: it can hold no lone surrogate and no class, which saves looking for them.
    */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
-  /** Texts converted: query, headers, cookies, path; `isForm` where files and `on` are welcome. */
+  /**
+   * Parses texts of a query, headers, cookies or a path. `isForm` is true when files and `on` are accepted.
+   */
   parseText(input: TextInput, at?: string, isForm?: boolean): Result<T>;
 }
 
-/** A compiled type of any kind: what `response: list(User)` or a WebSocket's `message` needs. */
+/** A compiled type of any kind, for example `response: list(User)` or a WebSocket's `message`. */
 export interface CompiledType<T = unknown> {
   readonly node: TypeNode;
-  /** As {@link SchemaPlan.parseJson}. */
+  /** Parses JSON like {@link SchemaPlan.parseJson}. */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
 }
 
-/** The compiled plan of a schema class, made once. @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration */
+/**
+ * Returns the compiled plan of a schema class, made once.
+ *
+ * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
+ */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  return classPlan(schema) as unknown as SchemaPlan<T>; // its instances are T
+  return classPlan(schema) as unknown as SchemaPlan<T>; // instances of the class have the type T
 }
 
 /**
@@ -62,14 +69,16 @@ export function fieldsOf<T extends object>(
   shape: T,
   owner = 'a shape',
 ): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
-  return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>; // Field() is typed as its value
+  // Field() has the type of its value
+  return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>;
 }
 
 /** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. @throws SvcError as {@link planOf} */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
   if (node.kind === 'object') {
-    const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>; // the class is the source
+    // the class is the type of the value
+    const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>;
     return Object.freeze({ node, parseJson: plan.parseJson.bind(plan) });
   }
   const check = jsonCheck(node);
@@ -80,19 +89,22 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/** Compiles the way out: reply values of this type -> JSON. @throws SvcError as {@link planOf} */
+/** Compiles the serialiser of reply values of this type. @throws SvcError as {@link planOf} */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
 
-/** A type, and every class that it leads to: a mistake in one of them must show when it is compiled, not when the first value comes. */
+/**
+ * Checks a type and every class that it leads to, so that a mistake appears at compile time and not with the
+ * first value.
+ */
 function readWhole(source: TypeSource, owner: string): TypeNode {
   const node = readType(source, owner, classPlan);
   plansWithin(node);
   return node;
 }
 
-/** Reads declarations, refusing defaults that do not fit. */
+/** Reads declarations, and refuses defaults that do not fit. */
 function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): readonly FieldPlan[] {
   const wires = new Set<string>();
   return Object.freeze(
@@ -114,7 +126,9 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
   );
 }
 
-/** What is wrong with the examples of fields, by their names: documents would show what no request may have. */
+/**
+ * Returns the issues of examples by field name. Documents must not show values that requests may not have.
+ */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
     return examplesOf(field.about).flatMap((example) => {
@@ -138,13 +152,17 @@ function findingsOf(fields: readonly FieldPlan[]): readonly FieldFinding[] {
   );
 }
 
-/** The values of all fields, before they are an instance. */
+/** Values of all fields, before an instance is made from them. */
 interface Members {
   readonly values: readonly unknown[];
   readonly extras: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The plan of a schema class, for its own instances. @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration */
+/**
+ * Returns the plan of a schema class, typed for its instances.
+ *
+ * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
+ */
 export function classPlan(schema: SchemaClass): Plan {
   let plan = PLANS.get(schema);
   if (plan === undefined) {
@@ -159,7 +177,7 @@ export function classPlan(schema: SchemaClass): Plan {
   return plan;
 }
 
-/** The plan of a class. Never holds instances; its checks are compiled when first used. */
+/** The plan of a class. It holds no instances, and compiles its checks on first use. */
 class Plan implements SchemaPlan<object>, Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
@@ -167,10 +185,13 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
-  /** Per call of `Field()` the field it is for; undefined when they are the same, which a field declared twice prevents. */
+  /**
+   * Index of the field for each call of `Field()`; undefined when both orders are equal, which is not so
+   * after a field is declared again.
+   */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
-  /** Whether an instance must be made to know whether an input fits: a class has rules of its own. */
+  /** Whether only an instance shows if an input fits, because the class has rules of its own. */
   #hasRules: boolean | undefined;
   readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
@@ -195,7 +216,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     return runCheck((this.#check ??= objectCheck(this)), input, at, false, isPlainJson);
   }
 
-  /** Whether {@link parseJson} would take it. */
+  /** Whether {@link parseJson} would accept the input. */
   accepts(input: unknown): boolean {
     this.#hasRules ??= [...plansOf(this)].some(({ rules }) => rules !== undefined);
     if (this.#hasRules) return this.parseJson(input).ok;
@@ -207,7 +228,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     return runCheck(textCheck(this), input, at, isForm);
   }
 
-  /** The members of an instance that `new` makes: validated, not yet built. */
+  /** Returns the members of an instance that `new` makes: validated, but not constructed. */
   members(data: unknown): Result<Members> {
     const { name, schema, fields, extra } = this;
     this.#members ??= objectCheck({
@@ -226,7 +247,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // an instance for the rules alone: `new` makes its own
+    ); // an instance only for the rules, because `new` makes its own
     return checked.ok ? result : checked;
   }
 
@@ -238,14 +259,14 @@ class Plan implements SchemaPlan<object>, Constructed {
     return (this.#reserved ??= reservedNames(this.schema, this.learnt));
   }
 
-  /** Fields that toJSON() writes, with how. */
+  /** Returns the fields that toJSON() writes, and their serialisers. */
   get written(): readonly (readonly [FieldPlan, Check])[] {
     return (this.#written ??= this.fields
       .filter((field) => !field.isSecret)
       .map((field) => [field, outputCheck(field.node)] as const));
   }
 
-  /** Members that `extra: 'allow'` has kept. */
+  /** Returns members that `extra: 'allow'` has kept. */
   extras(members: Readonly<Record<string, unknown>>): readonly (readonly [string, unknown])[] {
     return this.extra === 'allow' ? Object.entries(members).filter(([name]) => !this.reserved.has(name)) : [];
   }
@@ -254,15 +275,17 @@ class Plan implements SchemaPlan<object>, Constructed {
     return this.#slots === undefined ? values : this.#slots.map((field) => values[field]);
   }
 
-  /** An instance of the class is read by its members, so that `new User(user)` is a validated copy. */
+  /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    const members = instance as Readonly<Record<string, unknown>>; // its fields, and what is kept besides
+    const members = instance as Readonly<Record<string, unknown>>; // its fields, and kept members
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
   }
 }
 
-/** Own members of instances, and what they inherit: methods, getters, and the members of every object. */
+/**
+ * Names of own members of instances and of inherited ones: methods, getters, and the members of every object.
+ */
 function reservedNames(schema: SchemaClass, { ownNames }: Learnt): ReadonlySet<string> {
   const names = new Set(ownNames);
   for (
@@ -318,7 +341,7 @@ class ShapePlan implements SchemaPlan<object> {
   }
 }
 
-/** A plausible value of a declaration, for computed initialisers that meet the probe. */
+/** Returns a plausible value of a declaration, for computed initialisers during the probe. */
 function sampleOf({ source, options }: Declaration): unknown {
   const given = options as
     | {

@@ -1,5 +1,5 @@
 /**
- * Columns of a result -> members of a schema: which column each member has, and the reading of a row that is compiled from that.
+ * Maps columns of a result to members of a schema, and compiles the function that reads a row.
  *
  *   columns          created_at is createdAt, where the caller says so; author_username is in the member `author`, which is a class
  *   column-values.ts the value of one column
@@ -10,27 +10,27 @@ import { FAIL } from './types.ts';
 import type { FieldPlan, ObjectPlan } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
-/** How the columns of a result become members. */
+/** Options for mapping columns to members. */
 interface RowNaming {
   /** Whether `created_at` is the member `createdAt`. */
   readonly snakeCase: boolean;
-  /** Whether text in an `any` field is JSON: the engine has no type for JSON of its own. */
+  /** Whether text in an `any` field is JSON, because the engine has no JSON type. */
   readonly parsesText: boolean;
 }
 
-/** Reads rows of certain columns. */
+/** Reads rows with certain columns. */
 export interface RowReading {
-  /** Members that must have a column and have none, as the columns that would do. */
+  /** Columns that are missing for members that need one. */
   readonly missing: readonly string[];
-  /** Columns that are not known members, where the class forbids them. */
+  /** Columns that are not members, when the class forbids unknown members. */
   readonly unknown: readonly string[];
-  /** The instance of a row, or FAIL. Paths of issues begin with the column. */
+  /** Returns the instance for a row, or FAIL. Paths of issues begin with the column. */
   readonly check: Check;
 }
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Compiles the reading of rows that have these columns. */
+/** Compiles the reader of rows that have these columns. */
 export function rowReading(plan: ObjectPlan, columns: readonly string[], naming: RowNaming): RowReading {
   const reader = new ColumnReader(columns, naming);
   const members = reader.members(plan, '');
@@ -40,7 +40,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
     missing: reader.missing,
     unknown: plan.extra === 'forbid' ? rest : [],
     check: (value, run) => {
-      const row = value as Row; // its caller says so
+      const row = value as Row; // guaranteed by the caller
       const values = readMembers(members, row, run);
       if (values === FAIL) return FAIL;
       const extras =
@@ -50,7 +50,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
   };
 }
 
-/** A name in camelCase as columns have it: `createdAt` is `created_at`. */
+/** Returns a camelCase name as a column name: `createdAt` becomes `created_at`. */
 export function snakeCased(name: string): string {
   return name
     .replace(/([a-z\d])([A-Z])/g, '$1_$2')
@@ -58,7 +58,7 @@ export function snakeCased(name: string): string {
     .toLowerCase();
 }
 
-/** A member, and where its value is: in a column, in several ones, or in none. */
+/** A member, and the place of its value: one column, several columns, or none. */
 type RowMember =
   | { readonly kind: 'column'; readonly member: Member }
   | {
@@ -66,17 +66,17 @@ type RowMember =
       readonly plan: ObjectPlan;
       readonly members: readonly RowMember[];
       readonly columns: readonly string[];
-      /** Its value when each column is NULL, if it has one then. */
+      /** Value when every column is NULL; undefined when there is none. */
       readonly absent: { readonly value: null | undefined } | undefined;
     }
   | { readonly kind: 'absent'; readonly make: (run: Run) => unknown };
 
-/** Finds the columns of members, and remembers which of them are used. */
+/** Finds the columns of members, and records which columns are used. */
 class ColumnReader {
   readonly used = new Set<string>();
   readonly missing: string[] = [];
   readonly #columns: ReadonlySet<string>;
-  /** Engines disagree on the case of names that are not quoted. */
+  /** Looks a column up without regard to case, because engines disagree on the case of unquoted names. */
   readonly #byLowerCase: ReadonlyMap<string, string>;
   readonly #naming: RowNaming;
 
@@ -105,7 +105,7 @@ class ColumnReader {
     return { kind: 'absent', make: absence(field) };
   }
 
-  /** A class whose members have columns that begin with the name of the field. */
+  /** Maps a class whose columns begin with the name of its field. */
   #joined(field: FieldPlan, prefix: string): RowMember | undefined {
     const { node, isNullable } = within(field.node);
     const lower = prefix.toLowerCase();
@@ -126,7 +126,10 @@ class ColumnReader {
   }
 }
 
-/** A row that has its columns in the order of the members is read by `for ... in`: 5 % of 1,000 rows (test/bench/rows.ts). */
+/**
+ * Reads a row with `for ... in` if its columns are in the order of the members: saves 5 % of 1,000 rows
+ * (test/bench/rows.ts).
+ */
 function readMembers(members: readonly RowMember[], row: Row, run: Run): unknown[] | typeof FAIL {
   const values = new Array<unknown>(members.length);
   const before = run.count;
@@ -152,7 +155,7 @@ function readMember(member: RowMember, row: Row, run: Run): unknown {
 }
 
 function readColumn(member: Member, raw: unknown, run: Run): unknown {
-  return member.plain.accepts(raw, true) ? raw : member.checked(raw, run); // text of a driver is well-formed
+  return member.plain.accepts(raw, true) ? raw : member.checked(raw, run); // drivers return well-formed text
 }
 
 function readJoined(joined: Extract<RowMember, { kind: 'joined' }>, row: Row, run: Run): unknown {

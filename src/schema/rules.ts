@@ -1,6 +1,6 @@
 /**
- * Rules across fields: `static check(self)` of a schema class looks at an instance whose fields fit, and returns or yields what is
- * wrong with them together.
+ * Rules across fields. `static check(self)` of a schema class gets an instance whose fields fit, and returns
+ * or yields the issues of their combination.
  *
  *   static *check(self: Stay) {
  *     if (self.from >= self.to) yield { loc: ['to'], message: 'must be after "from"' };
@@ -11,19 +11,26 @@ import { isThenable } from '../base/promises.ts';
 import type { FieldPlan, RuleIssue } from './nodes.ts';
 import type { SchemaClass } from './types.ts';
 
-/** A problem that a rule finds. Its text goes to the client: it must not hold values that are secret. */
+/** An issue that a rule finds. Clients read its text, so it must not contain secret values. */
 export interface RuleProblem {
-  /** The way to the member from the object on, by its name in the class. Default: the object itself. */
+  /** Path of the member from the object, by names of the class. Default: the object itself. */
   readonly loc?: readonly (string | number)[] | undefined;
-  /** For programs. Default `rule`. */
+  /** Machine-readable code. Default `rule`. */
   readonly code?: string | undefined;
-  /** Completes a sentence about the member: `must be after "from"`. */
+  /** Rest of a sentence about the member: `must be after "from"`. */
   readonly message: string;
 }
-/** The result of `static check(self)`: nothing, one problem, or several. A text is the message of a problem of the object. */
+/**
+ * Result of `static check(self)`: nothing, one issue, or several. A text is the message of an issue of the
+ * object.
+ */
 export type RuleResult = undefined | string | RuleProblem | Iterable<string | RuleProblem>;
 
-/** The rules of a class: its own `static check`, or that of a class that it extends. @throws SvcError `E_SCHEMA_FIELD` for one that is no function */
+/**
+ * Returns the rules of a class: its own `static check`, or an inherited one.
+ *
+ * @throws SvcError `E_SCHEMA_FIELD` when `check` is not a function
+ */
 export function rulesOf(
   schema: SchemaClass,
   owner: string,

@@ -1,5 +1,5 @@
 /**
- * Schema classes: declared once, compiled once, and the honest instances of what fits.
+ * Schema classes: declared once and compiled once; their instances are always valid.
  *
  *   class User extends Schema {
  *     name = Field(str, { minLength: 2 });               required
@@ -10,8 +10,9 @@
  *   User.safeParse(data)                the same as a value, for hot paths
  *   User.accepts(data)                  whether it fits, and nothing more
  *
- * A class is compiled when it is first used: constructed once by a probe (construct.ts), its declarations read
- * (nodes.ts), turned into closures (compile.ts, text.ts, output.ts). Its options are read then, and never again.
+ * A class is compiled on first use: a probe (construct.ts) constructs it once, its declarations are read
+ * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of its options have no
+ * effect.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
@@ -77,7 +78,10 @@ export type { Result } from './validation-run.ts';
 export type { Serializer } from './output.ts';
 export { patternFinding } from './pattern.ts';
 
-/** 400: the input does not fit its schema. `issues` has every problem with its path, and never the submitted value. */
+/**
+ * 400: the input does not fit its schema. `issues` lists every problem with its path, and never the submitted
+ * values.
+ */
 export class ValidationError extends BadRequest {
   declare readonly issues: readonly Issue[];
 
@@ -96,13 +100,17 @@ export class ValidationError extends BadRequest {
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,
   options?: OptionsOf<S> & {
-    /** The member may be absent: its value is undefined then. Default false. */
+    /** Whether the member may be absent, with the value undefined. Default false. */
     readonly optional?: P | undefined;
-    /** Passed over in input (as OpenAPI allows), present in replies: without a default, instances made from input have undefined. Default false. */
+    /**
+     * Whether input skips the member (as OpenAPI allows) and replies contain it. Without a default, instances
+     * made from input have undefined. Default false.
+     */
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  return called(source as FieldSource, options) as Infer<S>; // the validated value, or a marker typed as one
+  // the validated value, or a marker with the type of the value
+  return called(source as FieldSource, options) as Infer<S>;
 }
 
 /**
@@ -125,7 +133,7 @@ export class Schema {
 
   /** @throws ValidationError when the data do not fit */
   constructor(data: unknown) {
-    const schema = new.target as unknown as SchemaClass; // a class of schemas takes data
+    const schema = new.target as unknown as SchemaClass; // schema classes accept data in their constructor
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
     if (entered !== undefined) return entered as this; // a Proxy of this
@@ -135,27 +143,27 @@ export class Schema {
     enterDirectly(plan, this, result.value.values, result.value.extras);
   }
 
-  /** A validated instance. @throws ValidationError when the data do not fit */
+  /** Returns a validated instance. @throws ValidationError when the data do not fit */
   static parse<T extends Schema>(this: new (data: never) => T, data: unknown): T {
     const result = planOf(this as unknown as SchemaClass<T>).parseJson(data);
     if (!result.ok) throw new ValidationError(result.issues);
     return result.value;
   }
 
-  /** A validated instance, or the problems; throws neither way. */
+  /** Returns a validated instance, or the issues. Does not throw for invalid data. */
   static safeParse<T extends Schema>(this: new (data: never) => T, data: unknown): Result<T> {
     return planOf(this as unknown as SchemaClass<T>).parseJson(data);
   }
 
   /**
-   * Whether {@link parse} would take the data. No instance is made of them, which costs less: defaults, initialisers and the
-   * constructor do not run. Throws neither way.
+   * Whether {@link parse} would accept the data. It makes no instance, which costs less: defaults,
+   * initialisers and the constructor do not run. Does not throw for invalid data.
    */
   static accepts(data: unknown): boolean {
     return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
-  /** A class of the same fields, each of which may be absent: for `PATCH`. */
+  /** Returns a class with these fields, all optional: for `PATCH`. */
   static partial<T extends Schema>(
     this: new (data: never) => T,
   ): DerivedClass<{
@@ -164,7 +172,7 @@ export class Schema {
     return derived(this, 'Partial', partialOf);
   }
 
-  /** A class of these fields alone. @throws SvcError `E_SCHEMA_FIELD` */
+  /** Returns a class with only the named fields. @throws SvcError `E_SCHEMA_FIELD` */
   static pick<T extends Schema, const K extends FieldNames<T>>(
     this: new (data: never) => T,
     ...names: K[]
@@ -172,7 +180,7 @@ export class Schema {
     return derived(this, 'Pick', (fields, owner) => chosenOf(owner, fields, names, true));
   }
 
-  /** A class of the other fields. @throws SvcError `E_SCHEMA_FIELD` */
+  /** Returns a class without the named fields. @throws SvcError `E_SCHEMA_FIELD` */
   static omit<T extends Schema, const K extends FieldNames<T>>(
     this: new (data: never) => T,
     ...names: K[]
@@ -180,7 +188,11 @@ export class Schema {
     return derived(this, 'Omit', (fields, owner) => chosenOf(owner, fields, names, false));
   }
 
-  /** A subclass with further fields: `User.extend({ level: Field(int) })`. @throws SvcError `E_SCHEMA_FIELD` */
+  /**
+   * Returns a subclass with further fields: `User.extend({ level: Field(int) })`.
+   *
+   * @throws SvcError `E_SCHEMA_FIELD`
+   */
   static extend<T extends Schema, S extends object>(
     this: new (data: never) => T,
     shape: S,
@@ -189,10 +201,13 @@ export class Schema {
     return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never; // as declared
   }
 
-  /** The members as they go on the wire; secrets are left out, and nothing is checked: a reply with `response` is. */
+  /**
+   * Returns the members in their form on the wire, without secrets. It does not check them; a route with
+   * `response` does.
+   */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
-    const members = this as unknown as Readonly<Record<string, unknown>>; // its fields are own members
+    const members = this as unknown as Readonly<Record<string, unknown>>; // fields are own members
     const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
       const value = members[field.name];
@@ -203,7 +218,7 @@ export class Schema {
   }
 }
 
-/** Names of fields: of members that are neither methods nor read-only, as getters are. */
+/** Names of fields: members that are neither methods nor read-only, as getters are. */
 export type FieldNames<T> = {
   [K in keyof T & string]-?: T[K] extends (...args: never[]) => unknown
     ? never
@@ -211,10 +226,14 @@ export type FieldNames<T> = {
       ? K
       : never;
 }[keyof T & string];
-/** A class that is made of others, to be used as it is or extended. */
+/** A class derived from others, to be used directly or extended. */
 export type DerivedClass<T> = Omit<typeof Schema, 'prototype'> & (new (data: unknown) => T & Schema);
 
-/** A class of all fields of several schemas, none of which share a name. @throws SvcError `E_SCHEMA_FIELD` */
+/**
+ * Returns a class with all fields of several schemas, which must not share a name.
+ *
+ * @throws SvcError `E_SCHEMA_FIELD`
+ */
 export function intersection<
   const M extends readonly [new (data: never) => Schema, ...(new (data: never) => Schema)[]],
 >(...schemas: M): DerivedClass<Joined<M>> {
@@ -245,10 +264,10 @@ function derived<T>(
 
 const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 
-/** How `console.log()` and error messages show an instance. */
+/** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // as Node would
+  if (schema === undefined) return this; // the default of Node
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;
@@ -257,7 +276,9 @@ function inspected(this: Schema, depth: number, options: InspectOptions): unknow
   return `${schema.name} ${inspect(shown, { ...options, depth: options.depth === null ? null : depth })}`;
 }
 
-/** The class of an instance, whatever members it has; undefined for the prototype of `Schema` itself. */
+/**
+ * Returns the class of an instance, whatever members it has; undefined for the prototype of `Schema` itself.
+ */
 function classOf(instance: Schema): SchemaClass | undefined {
   const { constructor } = Object.getPrototypeOf(instance) as object;
   return isSchemaClass(constructor) ? constructor : undefined;

@@ -1,8 +1,8 @@
 /**
- * Nodes -> closures that validate text sources: query, headers, cookies, path, forms. Strings are converted to what the
- * type is, repeated ones make lists, then the rules of compile.ts hold.
+ * Compiles nodes to closures that validate text sources: query, headers, cookies, path, forms. Text is
+ * converted to the type, and repeated names make lists. Then the rules of compile.ts apply.
  *
- * An empty text says nothing about a member that may be absent and is not a string: `?page=` is no page at all.
+ * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
 import type { FileLike, Literal } from './types.ts';
 import type { ObjectPlan, TypeNode } from './nodes.ts';
@@ -13,7 +13,10 @@ import { choiceCheck } from './alternatives.ts';
 import { absence, built, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
 import type { Input } from './compile.ts';
 
-/** Values of a text source by name: a plain record, or anything with `getAll()` and `keys()`, and `files()` for forms. */
+/**
+ * Values of a text source by name: a plain record, or an object with `getAll()` and `keys()`, and `files()`
+ * for forms.
+ */
 export type TextInput =
   Readonly<Record<string, string | FileLike | readonly (string | FileLike)[] | undefined>> | TextMap;
 /** A text source whose names may be repeated. */
@@ -25,7 +28,7 @@ interface TextMap {
 
 const CHECKS = new WeakMap<ObjectPlan, Check>();
 
-/** The compiled check of a text source. */
+/** Compiled check of a text source. */
 export function textCheck(plan: ObjectPlan): Check {
   let check = CHECKS.get(plan);
   if (check === undefined) CHECKS.set(plan, (check = compileText(plan)));
@@ -41,7 +44,7 @@ function compileText(plan: ObjectPlan): Check {
   const absent = fields.map(absence);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (input, run) => {
-    const source = input as TextInput; // runCheck's caller says so
+    const source = input as TextInput; // guaranteed by the caller of runCheck
     const isMap = isTextMap(source);
     let mark = run.count,
       isGood = true;
@@ -93,7 +96,7 @@ function recordOf(source: TextMap): Input {
   return Object.fromEntries(found); // defines own members, whatever their names
 }
 
-/** An empty text says nothing about a member that is not a string. */
+/** Whether empty text counts as absent for a member: true unless it is a string. */
 function isBlank(raw: unknown, node: TypeNode): boolean {
   return raw === '' && !takesEmpty(node);
 }
@@ -118,7 +121,7 @@ function takesEmpty(node: TypeNode): boolean {
   }
 }
 
-/** A field's check of one text, or of all its texts where it is a list. */
+/** Check of a field's text, or of all its texts if the field is a list. */
 function textFieldCheck(node: TypeNode): Check {
   if (node.kind === 'lazy') return deferred(() => textFieldCheck(node.resolve()));
   if (node.kind === 'any') return (raw, run) => anyCheck(raw, run);
@@ -136,7 +139,7 @@ function textFieldCheck(node: TypeNode): Check {
   return isEmptyNull ? (raw, run) => (raw === '' ? null : check(raw, run)) : check;
 }
 
-/** The items of a text; of none that is empty. A file is an item itself. */
+/** Returns the items of a text; none for empty text. A file is one item. */
 function separated(raw: unknown): unknown[] {
   return typeof raw !== 'string' ? [raw] : raw === '' ? [] : raw.split(',');
 }
@@ -148,7 +151,7 @@ function onceOnly(check: Check): Check {
   };
 }
 
-/** A check of one text: read as what the node is, then checked like that. */
+/** Check of one text: converts it to the type of the node, then checks it. */
 function textItemCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
@@ -218,13 +221,16 @@ function fileCheck(node: TypeNode): Check {
   };
 }
 
-/** Whether a declared media type is one of those named; parameters say nothing. */
+/** Whether a declared media type is one of the accepted types; its parameters are ignored. */
 function isOfType(declared: string, types: readonly string[]): boolean {
   const type = declared.split(';', 1)[0]!.trim().toLowerCase();
   return types.includes(type) || types.includes(`${type.split('/', 1)[0]!}/*`);
 }
 
-/** The most bytes of a file in this field, without bound Infinity; undefined where it takes no file at all. */
+/**
+ * Returns the maximum bytes of a file in this field: Infinity without a bound, undefined when the field
+ * accepts no file.
+ */
 export function fileLimit(node: TypeNode): number | undefined {
   switch (node.kind) {
     case 'file':
@@ -240,7 +246,7 @@ export function fileLimit(node: TypeNode): number | undefined {
   }
 }
 
-/** Why a text source cannot hold a type, in words, or undefined: for whoever compiles routes. */
+/** Returns why a text source cannot hold a type, or undefined; used when routes are compiled. */
 export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
   switch (node.kind) {
     case 'object':

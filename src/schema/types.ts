@@ -1,11 +1,13 @@
 /**
- * The vocabulary of schemas: type tokens (`str`, `list(t)` ...), the options each of them takes, and what both mean to TypeScript.
+ * Vocabulary of schemas: type tokens (`str`, `list(t)` ...), the options of each, and the TypeScript types of
+ * their values.
  *
  *   FieldType<T, O>   a token: values of T, declared with the options O; both exist for the compiler only
  *   Infer<S>          what a token, a schema class, a native constructor or a default stands for
  *   Wire<T>           what a handler may return for `response: S`
  *
- * Nothing is checked here: tokens are made again whenever an instance is constructed, so they are two small objects each.
+ * This module checks nothing. Each construction of an instance makes the tokens again, so a token is only two
+ * small objects.
  */
 
 /** A value that {@link literal} can name. */
@@ -16,10 +18,10 @@ export type ScalarKind =
 /** Formats of strings, each as JSON Schema 2020-12 §7.3 means it. */
 export type FormatName =
   'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
-/** What becomes of members that a schema does not declare: dropped (default), refused, or kept as own data members. */
+/** Treatment of undeclared members: dropped (default), refused, or kept as own data members. */
 export type Extra = 'ignore' | 'forbid' | 'allow';
 
-/** What a check returns instead of a value. */
+/** Result of a failed check, instead of a value. */
 export const FAIL: unique symbol = Symbol('fail');
 
 /** The constructor of a schema: any class that extends `Schema`. */
@@ -35,54 +37,65 @@ export function isSchemaClass(value: unknown): value is SchemaClass {
   return typeof value === 'function' && (value as Partial<SchemaClass>)['~schema'] === true;
 }
 
-/** A file of a multipart form, as far as a schema looks at it. `size` is in bytes. */
+/** A file of a multipart form, as a schema sees it. `size` is in bytes. */
 export interface FileLike {
   readonly filename: string;
   readonly contentType: string;
   readonly size: number;
 }
 
-/** How a file is saved. */
+/** Options for saving a file. */
 export interface SaveOptions {
-  /** Whether a file that is there already is replaced. Default false: `E_UPLOAD_EXISTS`. */
+  /** Whether an existing file is replaced. Default false, which throws `E_UPLOAD_EXISTS`. */
   readonly overwrite?: boolean | undefined;
 }
 
-/** A file that came with a form. It is there until its request is over, background tasks included; then reading it is `E_UPLOAD_GONE`. */
+/**
+ * A file from a form. It exists until its request ends, including background tasks; reading it later throws
+ * `E_UPLOAD_GONE`.
+ */
 export interface UploadFile extends FileLike {
-  /** The field that it came in. */
+  /** Name of the form field. */
   readonly name: string;
-  /** What the client calls it, for people to read: its last segment, without control characters; may be empty. Not a path to save to. */
+  /**
+   * File name given by the client, for display: the last path segment, without control characters; may be
+   * empty. Do not use it as a path.
+   */
   readonly filename: string;
-  /** What the client says it is. Whoever depends on it looks at the bytes. */
+  /** Media type given by the client. It may be wrong; check the bytes if it matters. */
   readonly contentType: string;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /** Its content in pieces; can be called again. */
+  /** Returns the content in chunks; can be called again. */
   stream(): AsyncIterable<Uint8Array>;
-  /** Its content in memory: not for large files. */
+  /** Returns the content in memory: not for large files. */
   bytes(): Promise<Uint8Array>;
   /**
-   * Copies it to `path`, whose folder exists: written under another name beside it and put there whole, or not at all. The
-   * process's umask decides who may read it. @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says
+   * Copies the file to `path`, whose folder must exist. Writes a temporary file in that folder and renames
+   * it, so the copy is complete or absent. The process's umask decides its permissions.
+   *
+   * @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says
    */
   save(path: string, options?: SaveOptions): Promise<void>;
 }
 
-/** `String`, `Number`, `Boolean` or `Date`. Without what they construct: for another class the compiler says that it does not extend Schema. */
+/**
+ * `String`, `Number`, `Boolean` or `Date`, without their instance types: so the compiler's error for another
+ * class says that it does not extend Schema.
+ */
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
 }
-/** What may stand where a type is expected. `Number` is {@link float}, `Date` is {@link datetime}. */
+/** Sources of a type: a token, a schema class, or a native constructor. `Number` is {@link float}, `Date` is {@link datetime}. */
 export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
-/** What `Field()` takes first: a type (required), or a default, which is the type too. */
+/** First argument of `Field()`: a type (required), or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
-/** `S`, or a sentence for the name of a type, which would be a default. */
+/** `S`, or an error sentence when a type's name is given as text, which would be a default. */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
 
-/** How a token is put together. */
+/** Structure of a token. */
 type Shape =
   | { readonly kind: ScalarKind }
   | { readonly kind: 'list' | 'record'; readonly item: TypeSource; readonly options: object | undefined }
@@ -92,7 +105,7 @@ type Shape =
   | { readonly kind: 'choice' | 'tuple'; readonly members: readonly TypeSource[] }
   | { readonly kind: 'lazy'; readonly get: () => TypeSource };
 
-/** A type token. Made by the functions and constants below only. */
+/** A type token. Only the functions and constants below make one. */
 export class FieldType<out T, out O extends object> {
   /** For the compiler only: the type of the value. */
   declare readonly '~value': T;
@@ -120,33 +133,42 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             ? I
             : never;
 
-/** What every field may say about itself. */
+/** Options of every field for documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** Shown in documents; never used as a value. */
+  /** Example for documents; never used as a value. */
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
-  /** Documents say that clients should not use it any more. Default false. */
+  /** Whether documents mark the field as deprecated. Default false. */
   readonly deprecated?: boolean | undefined;
-  /** The name on the wire, for input and output alike. Default: the member's own name. */
+  /** Name on the wire, for input and output. Default: the member's own name. */
   readonly alias?: string | undefined;
-  /** Never serialised, never printed: inspect() shows `[secret]`, a reply that holds it is refused. Default false. */
+  /**
+   * Whether the value is secret: never serialised, shown by inspect() as `[secret]`, and refused in a reply.
+   * Default false.
+   */
   readonly secret?: boolean | undefined;
 }
 /** The options of any field of type `T`, besides those of its kind. */
 export interface FieldOptions<T> extends DescriptiveOptions<T> {
-  /** Used when the input has no such member; objects and arrays as a function, called once per instance. */
+  /**
+   * Value for an input without this member. Objects and arrays need a function, which is called once per
+   * instance.
+   */
   readonly default?: T | (() => T) | undefined;
 }
 /** Strings. Lengths are in Unicode code points, as in JSON Schema. */
 export interface TextOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
-  /** Must match somewhere, so anchor it: `^...$`. Text, and a RegExp without flags, are read with the flag `u`. */
+  /**
+   * Pattern that must match somewhere in the text, so anchor it: `^...$`. Text, and a RegExp without flags,
+   * get the flag `u`.
+   */
   readonly pattern?: string | RegExp | undefined;
-  /** The same as `format: 'email'`. */
+  /** Short form of `format: 'email'`. */
   readonly email?: boolean | undefined;
   readonly format?: FormatName | undefined;
 }
@@ -159,30 +181,34 @@ export interface NumberOptions {
   /** Greater than 0. */
   readonly multipleOf?: number | undefined;
 }
-/** Whatever is counted: items of a list, members of a record, bytes of `bytes` and `file`. */
+/** Bounds of a count: items of a list, members of a record, bytes of `bytes` and `file`. */
 export interface CountOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
 }
 /** Lists. */
 export interface ListOptions extends CountOptions {
-  /** No two items are equal, as JSON has them. Default false. */
+  /** Whether all items must be different as JSON. Default false. */
   readonly unique?: boolean | undefined;
   /**
-   * Also takes items with commas between them in texts: `?ids=1,2,3` beside `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. An
-   * item cannot hold a comma then; an empty text has no items. Headers take commas without it (RFC 9110 §5.6.1).
+   * Whether one text may hold several items with commas between them: `?ids=1,2,3` besides
+   * `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. An item cannot contain a comma then; empty text
+   * has no items. Headers always accept commas (RFC 9110 §5.6.1).
    */
   readonly separator?: ',' | undefined;
 }
-/** Files: lengths are in bytes; what is beyond `maxLength` is read over, and not kept. */
+/** Options of files. Lengths are in bytes; content beyond `maxLength` is discarded. */
 export interface FileFieldOptions extends CountOptions {
-  /** The types that the client may say it is: `['image/png', 'image/*']`. It may lie: look at the bytes before you depend on it. */
+  /**
+   * Media types that the client may declare: `['image/png', 'image/*']`. They may be wrong; check the bytes
+   * if it matters.
+   */
   readonly contentTypes?: readonly string[] | undefined;
 }
 /** Kinds without constraints. */
 export type PlainOptions = Record<never, never>;
 
-/** The constraints that the kind of `S` takes. */
+/** Constraints for the kind of `S`. */
 type ConstraintsOf<S> = S extends { readonly '~options': infer O }
   ? O
   : S extends string | StringConstructor
@@ -190,10 +216,10 @@ type ConstraintsOf<S> = S extends { readonly '~options': infer O }
     : S extends number | NumberConstructor
       ? NumberOptions
       : PlainOptions;
-/** The options of `Field(source, ...)`: a field that starts with its default takes no second one. */
+/** Options of `Field(source, ...)`; a field that starts with its default accepts no `default`. */
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
-/** The options of an item: constraints and description, nothing about its presence. */
+/** Options of an item: constraints and description, but none about its presence. */
 type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
@@ -203,9 +229,14 @@ export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' }
 export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int' });
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
-/** `true` or `false`; in text `true false 1 0`, and in forms `on`, which a ticked box sends. */
+/**
+ * `true` or `false`. Text sources accept `true false 1 0`; forms also accept `on`, which a ticked box sends.
+ */
 export const bool: FieldType<boolean, PlainOptions> = new FieldType({ kind: 'bool' });
-/** Any JSON value, at most 64 levels deep. In text sources the text, or a list of texts when it is repeated. */
+/**
+ * Any JSON value, at most 64 levels deep. A text source gives the text, or a list of texts when its name is
+ * repeated.
+ */
 export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any' });
 /** A moment as a Date: RFC 3339 §5.6 with an offset, years 0000 ... 9999 in UTC; digits beyond milliseconds are cut off. */
 export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'datetime' });
@@ -236,7 +267,7 @@ export function record<S extends TypeSource>(
 export function nullable<S extends TypeSource>(inner: S): FieldType<Infer<S> | null, ConstraintsOf<S>> {
   return new FieldType({ kind: 'nullable', inner });
 }
-/** One of the values named. In text sources each is compared with its text. */
+/** One of the named values. A text source compares the text of each. */
 export function literal<const V extends readonly [Literal, ...Literal[]]>(
   ...values: V
 ): FieldType<V[number], PlainOptions> {
@@ -247,7 +278,7 @@ export function union<
   K extends string,
   M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],
 >(tag: K, ...members: M): FieldType<InstanceType<M[number]>, PlainOptions>;
-/** One of several types: the first that a value fits. A union with a tag has clearer errors, and costs less. */
+/** One of several types: the first one that fits. A union with a tag gives clearer errors and is faster. */
 export function union<M extends readonly [TypeSource, TypeSource, ...TypeSource[]]>(
   ...members: M
 ): FieldType<Infer<M[number]>, PlainOptions>;
@@ -255,17 +286,20 @@ export function union(...given: readonly unknown[]): FieldType<unknown, PlainOpt
   const [tag, ...members] = given;
   return new FieldType(
     typeof tag === 'string'
-      ? { kind: 'union', tag, members: members as readonly SchemaClass[] } // read when it is compiled
+      ? { kind: 'union', tag, members: members as readonly SchemaClass[] } // read at compile time
       : { kind: 'choice', members: given as readonly TypeSource[] },
   );
 }
-/** A list of a fixed length, each item of a type of its own: `tuple(float, float)`. */
+/** A list of a fixed length with a type for each item: `tuple(float, float)`. */
 export function tuple<const M extends readonly [TypeSource, ...TypeSource[]]>(
   ...members: M
 ): FieldType<{ -readonly [K in keyof M]: Infer<M[K]> }, PlainOptions> {
   return new FieldType({ kind: 'tuple', members });
 }
-/** A type that is looked up when it is first used: for schemas that contain themselves, or each other. Annotate such a member. */
+/**
+ * A type that is looked up on first use: for schemas that contain themselves or each other. Annotate such a
+ * member.
+ */
 export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, ConstraintsOf<S>> {
   return new FieldType({ kind: 'lazy', get });
 }
@@ -283,7 +317,10 @@ type Loose<T, W = IsWritable<T>> = {
         ? never
         : K;
 }[Fields<T>]; // optional, and getters
-/** What a handler may return for a schema: its fields without methods; optional ones and getters may be left out. `unknown` stays `unknown`. */
+/**
+ * Value that a handler may return for a schema: its fields without methods; optional ones and getters may be
+ * absent. `unknown` stays `unknown`.
+ */
 export type Wire<T> = unknown extends T
   ? T
   : T extends string | number | boolean | bigint | Date | Uint8Array | null | undefined

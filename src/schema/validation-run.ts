@@ -1,10 +1,10 @@
 /**
- * One validation: the problems met so far, and the checks of single values that input and output share.
+ * State of one validation with its issues, and the checks of single values that input and output share.
  *
  *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
  *
- * An issue is noted without a path. Whoever holds the part that failed puts its key behind the issues that are new, so
- * that a path costs nothing until something is wrong; it is turned round at the end.
+ * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.
+ * So a path costs nothing while the input is valid. The path is reversed at the end.
  */
 import { FAIL } from './types.ts';
 import type { Issue } from '../base/errors.ts';
@@ -12,15 +12,18 @@ import type { Literal } from './types.ts';
 import type { Constraints } from './nodes.ts';
 import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, momentMs } from './formats.ts';
 
-/** Levels of objects and lists within each other that are followed; what lies deeper is refused. */
+/** Maximum nesting of objects and lists; deeper input is refused. */
 export const MAX_DEPTH = 64;
-/** Issues listed; one more says that there were others. */
+/** Maximum number of listed issues; one more says that there are others. */
 const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
-/** One compiled check. Sync, never throws; `run` has at least one new issue when the answer is {@link FAIL}. */
+/**
+ * A compiled check. Synchronous, never throws. When it returns {@link FAIL}, `run` has at least one new
+ * issue.
+ */
 export type Check = (value: unknown, run: Run) => unknown;
-/** A value, or every problem of it. */
+/** A value, or all its issues. */
 export type Result<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly issues: readonly Issue[] };
 
@@ -29,28 +32,33 @@ interface Draft {
   readonly message: string;
   path: Path | undefined;
 }
-/** A path, the outermost key first: a key is put in front of what is known already. */
+/** A path with the outermost key first; each new key goes in front. */
 interface Path {
   readonly key: string | number;
   readonly within: Path | undefined;
   readonly length: number;
 }
 
-/** The state of one validation. */
+/** State of one validation. */
 export class Run {
   depth = 0;
-  /** Issues noted. */
+  /** Number of issues reported. */
   count = 0;
-  /** More than {@link MAX_ISSUES} were met, or the first one of a dry run: loops may stop. */
+  /**
+   * True after more than {@link MAX_ISSUES} issues, or after the first one of a dry run, so that loops stop.
+   */
   isFull = false;
-  /** The object read last may have members that are no fields. */
+  /** Whether the object read last may have unknown members. */
   isMore = false;
-  /** Alternatives that were tried. */
+  /** Number of alternatives tried. */
   trials = 0;
   readonly isForm: boolean;
-  /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
+  /**
+   * Whether the input is the result of JSON.parse() on text without `\\u`: then no string has a lone
+   * surrogate, and no object a class.
+   */
   readonly isPlainJson: boolean;
-  /** Only the verdict is asked for: no default function is called, and no object built. */
+  /** Whether only the verdict is needed: then no default function runs, and no object is made. */
   readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
@@ -67,13 +75,16 @@ export class Run {
     }
     const draft: Draft = { code, message, path: undefined };
     if (this.#issues === undefined)
-      this.#issues = [draft]; // most inputs have one problem: to push makes room for seventeen
+      // a literal, because most inputs have one issue, and push() would reserve room for seventeen
+      this.#issues = [draft];
     else this.#issues.push(draft);
     this.count++;
     return FAIL;
   }
 
-  /** Forgets the issues from number `mark` on: of an alternative that did not fit. Returns how many were noted. */
+  /**
+   * Removes the issues from number `mark` on, after an alternative that did not fit. Returns their number.
+   */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
     if (noted > 0) this.#issues!.length = mark;
@@ -82,13 +93,15 @@ export class Run {
     return noted;
   }
 
-  /** Whether the issues from number `mark` on are one about the value itself, of that code. */
+  /** Whether there is one issue from number `mark` on, about the value itself and with that code. */
   isOnly(mark: number, code: string): boolean {
     const first = this.#issues?.[mark];
     return this.count === mark + 1 && first?.path === undefined && first?.code === code;
   }
 
-  /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
+  /**
+   * Puts `key` in front of the paths of all issues from number `mark` on. Returns the mark for the next part.
+   */
   place(mark: number, key: string | number): number {
     if (mark === this.count) return mark;
     const shown = typeof key === 'number' ? key : clipped(key);
@@ -103,7 +116,7 @@ export class Run {
     return this.count;
   }
 
-  /** The issues in full; `at` is the first item of every path. */
+  /** Returns the issues with full paths; `at` is the first item of each path. */
   issues(at: string | undefined): readonly Issue[] {
     const issues = (this.#issues ?? []).map(({ code, message, path }): Issue => ({
       loc: locationOf(path, at),
@@ -120,7 +133,7 @@ export class Run {
   }
 }
 
-/** The items of a path in an array that is not too large, which one that grows would be. */
+/** Returns the items of a path as an array of exact size, which an array that grows is not. */
 function locationOf(path: Path | undefined, at: string | undefined): (string | number)[] {
   if (path === undefined) return at === undefined ? [] : [at];
   const items: (string | number)[] = new Array(path.length + (at === undefined ? 0 : 1));
@@ -130,7 +143,7 @@ function locationOf(path: Path | undefined, at: string | undefined): (string | n
   return items;
 }
 
-/** A member name of the input as a path may show it. */
+/** Returns a member name of the input in a form that a path may show. */
 function clipped(key: string): string {
   return key.length <= MAX_KEY_LENGTH && key.isWellFormed()
     ? key
@@ -141,13 +154,16 @@ function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** Rules that the common bounds leave over; undefined where there are none. */
+/** Returns a check for rules that the common bounds do not cover; undefined when there are none. */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
-/** More than any string or array of V8 holds, and a small integer to it, which Infinity is not: comparisons stay integer ones. */
+/**
+ * Upper bound above any string or array length of V8. It is a small integer, unlike Infinity, so comparisons
+ * stay integer comparisons.
+ */
 export const LONGEST = 0x3fff_ffff;
 
-/** A well-formed string within its bounds: lengths, then format, then pattern. */
+/** Check of a well-formed string: lengths, then format, then pattern. */
 export function stringCheck(constraints: Constraints): Check {
   const minLength = Math.min(constraints.minLength ?? 0, LONGEST),
     maxLength = Math.min(constraints.maxLength ?? LONGEST, LONGEST);
@@ -183,7 +199,7 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
   };
 }
 
-/** An integer of ±(2^53 - 1) within its bounds. */
+/** Check of an integer of ±(2^53 - 1) within its bounds. */
 export function integerCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
@@ -195,7 +211,10 @@ export function integerCheck(constraints: Constraints): Check {
   };
 }
 
-/** A finite number within its bounds. Written out beside {@link integerCheck}: a test taken from a variable is not inlined. */
+/**
+ * Check of a finite number within its bounds. It repeats the code of {@link integerCheck}, because V8 does
+ * not inline a test from a variable.
+ */
 export function floatCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
@@ -224,13 +243,13 @@ function numberRest({ gt, lt, multipleOf }: Constraints): Rest<number> {
   };
 }
 
-/** `true` or `false`. */
+/** Check of `true` or `false`. */
 export function boolCheck(): Check {
   return (value, run) =>
     value === true || value === false ? value : run.fail('type', 'must be true or false');
 }
 
-/** A string of one format: `date`, `uuid`. */
+/** Check of a string of one format: `date`, `uuid`. */
 export function formatCheck(name: 'date' | 'uuid'): Check {
   const { words, maxLength, test } = FORMATS[name];
   const message = `must be ${words}`;
@@ -240,7 +259,7 @@ export function formatCheck(name: 'date' | 'uuid'): Check {
       : run.fail(typeof value === 'string' ? 'format' : 'type', message);
 }
 
-/** A Date from RFC 3339 text; a Date is taken as it is, since JSON never has one. */
+/** Check of RFC 3339 text, which becomes a Date. A Date is accepted unchanged, because JSON never has one. */
 export function datetimeCheck(): Check {
   const message = `must be ${FORMATS['date-time'].words}`;
   return (value, run) => {
@@ -251,7 +270,9 @@ export function datetimeCheck(): Check {
   };
 }
 
-/** Bytes from base64 text; a Uint8Array is taken as it is, since JSON never has one. */
+/**
+ * Check of base64 text, which becomes bytes. A Uint8Array is accepted unchanged, because JSON never has one.
+ */
 export function bytesCheck(constraints: Constraints): Check {
   const count = countCheck(constraints, 'byte');
   return (value, run) => {
@@ -262,7 +283,7 @@ export function bytesCheck(constraints: Constraints): Check {
   };
 }
 
-/** Bounds of something countable: the problem as FAIL, or undefined. */
+/** Checks the bounds of a count. Returns FAIL, or undefined when they hold. */
 export function countCheck(
   { minLength = 0, maxLength = Infinity }: Constraints,
   thing: string,
@@ -277,7 +298,7 @@ export function countCheck(
         : undefined;
 }
 
-/** One of the values named. */
+/** Check of a literal: one of the named values. */
 export function literalCheck(values: readonly Literal[]): Check {
   const message = literalMessage(values);
   if (values.length <= 8)
@@ -286,7 +307,7 @@ export function literalCheck(values: readonly Literal[]): Check {
   return (value, run) => (set.has(value) ? value : run.fail('enum', message));
 }
 
-/** What a literal must be: declared values, never the submitted one. */
+/** Returns the values of a literal as text for messages; never the submitted value. */
 export function literalMessage(values: readonly Literal[]): string {
   const shown = values
     .slice(0, 20)
@@ -299,35 +320,41 @@ export function literalMessage(values: readonly Literal[]): string {
 
 const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 
-/** Whether JSON could have made it: an object without a class of its own. */
+/** Whether JSON could have produced the value: an object without a class. */
 function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   return isPlainPrototype(getPrototypeOf(value));
 }
 
-/** Whether an object with this prototype is one without a class. */
+/** Whether an object with this prototype has no class. */
 function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 
-/** Whether a part of an input is an object; to ask for a prototype costs 6 ns (topic `validate` of test/bench/table.ts), which JSON has no need of. */
+/**
+ * Whether a part of an input is an object. Reading a prototype takes 6 ns (topic `validate` of
+ * test/bench/table.ts), so input from JSON skips it.
+ */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
   return run.isPlainJson
     ? typeof value === 'object' && value !== null && !Array.isArray(value)
     : isPlainObject(value);
 }
 
-/** Whether it is the Object.prototype of another realm, such as a vm context. */
+/** Whether the prototype is the Object.prototype of another realm, such as a vm context. */
 function isForeignPrototype(prototype: unknown): boolean {
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'isPrototypeOf');
 }
 
-/** Notes that the nesting is too deep. */
+/** Reports that the nesting is too deep. */
 export function tooDeep(run: Run): typeof FAIL {
   return run.fail('depth', `must not be nested deeper than ${MAX_DEPTH} levels`);
 }
 
-/** Any JSON value: its parts are looked at for depth and lone surrogates only; it is not copied, so that `__proto__` stays an own member. */
+/**
+ * Check of any JSON value: checks its parts only for depth and lone surrogates. It makes no copy, so
+ * `__proto__` stays an own member.
+ */
 export const anyCheck: Check = (value, run) => {
   switch (typeof value) {
     case 'string':
@@ -363,12 +390,15 @@ function anyParts(value: object, run: Run): unknown {
   return mark === before && !run.isFull ? value : FAIL;
 }
 
-/** A member name that is kept must be storable. */
+/** Checks that a kept member name can be stored. */
 export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
 }
 
-/** The name of a member that handlers look up: `__proto__` would set a prototype when a handler copies it on. */
+/**
+ * Checks a member name that handlers look up. `__proto__` would set a prototype when a handler copies the
+ * member.
+ */
 export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
 }

@@ -86,7 +86,7 @@ test('BearerAuth() without secret keeps the application from starting, and names
   await assert.rejects(app.startup(), {
     code: 'E_COMPILE',
     message:
-      /SVC205 setting authSecret: the dependency BearerAuth needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none/,
+      /SVC205 setting authSecret: the dependency BearerAuth needs the secret "authSecret" \(SVC_AUTH_SECRET\), which is not set/,
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * Who may do what: SVC201, SVC203, SVC204. (SVC202 is in rules.test.ts.)
+ * Rules on authentication, roles and rate limits: SVC201, SVC203, SVC204. Tests of SVC202 are in rules.test.ts.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };
 const admin = { me: Depends(requireRoles('admin')) };
 
-test('SVC201 finds what writes and asks nobody who they are, but for what is public by name', () => {
+test('SVC201 reports routes that change data without a guard, unless they are declared public', () => {
   const app = quiet()
     .get('/', handler)
     .route('/a', ['POST', 'PUT'], handler)
@@ -31,7 +31,7 @@ test('SVC201 finds what writes and asks nobody who they are, but for what is pub
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('SVC203 finds the method that asks for less than a milder one of the same path', () => {
+test('SVC203 reports a method that requires less than a method of the same path that changes less', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -46,7 +46,7 @@ test('SVC203 finds the method that asks for less than a milder one of the same p
   ]);
 });
 
-test('SVC203 leaves alone what asks for the same or more, what SVC201 tells of, and other paths', () => {
+test('SVC203 accepts equal or stronger requirements, routes that SVC201 reports, and different paths', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)
@@ -69,7 +69,7 @@ for (const path of [
   '/users/{id}/password',
   '/2fa',
 ]) {
-  test(`SVC204 finds POST ${path} without a rate limit`, () => {
+  test(`SVC204 reports POST ${path} without a rate limit`, () => {
     const spec = { public: 'it is how one gets in' } as const;
     assert.deepEqual(subjects(quiet().post(path as '/x', spec, handler), 'SVC204'), [`POST ${path}`]);
     assert.deepEqual(
@@ -97,7 +97,7 @@ for (const path of [
   });
 }
 
-test('SVC204 leaves alone pages, routes that ask for a credential, and words that only begin so', () => {
+test('SVC204 accepts GET pages, guarded routes, and paths whose words only begin like "login" or "token"', () => {
   const app = quiet()
     .get('/login', handler)
     .post('/token', someone, handler)
@@ -109,7 +109,7 @@ test('SVC204 leaves alone pages, routes that ask for a credential, and words tha
   ]);
 });
 
-test('SVC204 leaves alone what is reset or changed and is no secret', () => {
+test('SVC204 accepts paths with "reset" or "change" that are not about an account', () => {
   const app = quiet()
     .post('/game/reset', { public: true }, handler)
     .post('/till/change', { public: true }, handler)

@@ -15,10 +15,9 @@ import type { Middleware, Plugin, Rule } from '../../src/http/contracts.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 const handler = (): string => 'x';
-/** The line that called it. */
+/** Returns the line of the caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
-/** The report but for what it says of the Node that runs the tests. */
-/** Not what the Node that runs the tests is told of, nor what small applications lack on purpose. */
+/** Findings without SVC404, which depends on the running Node.js, and without rules that small applications break on purpose. */
 const about = (app: Svc): Finding[] =>
   app
     .check()
@@ -29,20 +28,20 @@ const rule = (parts: Partial<Rule> = {}): Rule => ({
   id: 'shop/each',
   severity: 'warning',
   why: 'because',
-  remedy: 'mend it',
+  remedy: 'fix it',
   phase: 'security',
   run: (_view, report) => report('it', 'is wrong'),
   ...parts,
 });
 
-test('Svc.check() of an application without mistakes is ok and empty, however often', () => {
+test('Svc.check() of an application without mistakes is ok and has no findings, also on repeated calls', () => {
   const app = make().get('/a', handler).post('/a', { public: true }, handler);
   const report = app.check();
   assert.deepEqual([report.schemaVersion, report.ok, report.suppressed], [1, true, []]);
   assert.deepEqual(about(app), []);
   assert.ok(Object.isFrozen(report) && Object.isFrozen(report.findings));
   app.get('/b', handler).compileAll();
-  assert.deepEqual(about(app), []); // once it is frozen, too
+  assert.deepEqual(about(app), []); // also on a frozen application
 });
 
 test('Svc.check() freezes nothing, runs no hooks, and never throws', async () => {
@@ -66,7 +65,7 @@ test('Svc.check() freezes nothing, runs no hooks, and never throws', async () =>
   assert.equal(hooks, 0);
 });
 
-test('compileAll() throws exactly what check() reports', () => {
+test('compileAll() throws an error with exactly the findings of check()', () => {
   const app = make().get('/a', handler).get('/A', handler).get('/a', handler).addCheck(rule());
   const { findings } = app.check();
   assert.ok(findings.length > 2);
@@ -75,13 +74,13 @@ test('compileAll() throws exactly what check() reports', () => {
     (error: unknown) => {
       assert.ok(error instanceof SvcError && error.code === 'E_COMPILE');
       assert.deepEqual(error.findings, findings);
-      assert.match(error.message, /^Cannot compile the application: 1 mistake\n {2}SVC101 GET \/a: [^\n]+$/); // warnings keep nothing from starting
+      assert.match(error.message, /^Cannot compile the application: 1 mistake\n {2}SVC101 GET \/a: [^\n]+$/); // only errors prevent compilation
       return true;
     },
   );
 });
 
-test('what only warns is looked for where it counts: by check(), and at a start only where an allowance may have ended', () => {
+test('rules that only warn run in check(), and at start-up only when a route has an allowance that may have ended', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -101,11 +100,11 @@ test('what only warns is looked for where it counts: by check(), and at a start 
   assert.ok(twins('2026-12-31').compileAll());
   assert.throws(() => twins('2026-11-21').compileAll(), {
     code: 'E_COMPILE',
-    message: /SVC103 GET \/A: .*it was allowed until 2026-11-21/,
+    message: /SVC103 GET \/A: .*the finding was allowed until 2026-11-21/,
   });
 });
 
-test('findings are sorted by severity, place and rule, whatever order they are found in', () => {
+test('findings are sorted by severity, place and rule, independent of the order of the rules', () => {
   const app = make();
   app
     .addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' }))
@@ -117,7 +116,7 @@ test('findings are sorted by severity, place and rule, whatever order they are f
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules run in the order of their phases, and see the whole view', () => {
+test('rules run in the order of their phases, and receive the whole view', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
@@ -143,11 +142,11 @@ test('rules run in the order of their phases, and see the whole view', () => {
     }),
   );
   app.get('/late', handler);
-  assert.deepEqual(ids(app), []); // what a rule asks for is no setting that is missing
+  assert.deepEqual(ids(app), []); // config() of a rule does not make a setting required
   assert.deepEqual(seen, ['graph', 'security', 'test', '20', 'undefined', 'true', 'contract', 'environment']);
 });
 
-test('a finding whose subject is a route has the place of the route', () => {
+test('a finding whose subject names a route has the place of that route', () => {
   const app = make().addCheck(
     rule({
       run: (view, report) =>
@@ -159,7 +158,7 @@ test('a finding whose subject is a route has the place of the route', () => {
   assert.equal(about(app).find(({ subject }) => subject === 'GET /a')!.place!.line, at);
 });
 
-test('a rule that throws, or answers a promise, is itself a finding', () => {
+test('a rule that throws or returns a promise is reported as a finding', () => {
   const app = make()
     .addCheck(
       rule({
@@ -180,20 +179,20 @@ test('a rule that throws, or answers a promise, is itself a finding', () => {
   assert.deepEqual(
     about(app).map(({ rule: id, severity, subject, message }) => [id, severity, subject, message]),
     [
-      ['shop/each', 'error', 'rule shop/each', 'it threw RangeError: too far'],
+      ['shop/each', 'error', 'rule shop/each', 'the rule threw RangeError: too far'],
       [
         'shop/late',
         'error',
         'rule shop/late',
-        'it answered a promise, which only rules of the phase live may',
+        'the rule returned a promise, which only rules of the phase live may do',
       ],
-      ['shop/null', 'error', 'rule shop/null', 'it threw null'],
+      ['shop/null', 'error', 'rule shop/null', 'the rule threw null'],
     ],
   );
-  app.compileAll(); // none of them is of the phase graph
+  app.compileAll(); // findings outside the phase graph do not prevent compilation
 });
 
-test('errors of the phase graph keep an application from starting, those of later phases do not', async () => {
+test('errors of the phase graph prevent a start, and errors of later phases do not', async () => {
   for (const [phase, starts] of [
     ['graph', false],
     ['security', true],
@@ -215,7 +214,7 @@ test('errors of the phase graph keep an application from starting, those of late
   make().addCheck(rule()).assertChecks();
 });
 
-test('checkLive() runs the rules of the phase live, which may wait, and no others', async () => {
+test('checkLive() runs only the rules of the phase live, and awaits them', async () => {
   const app = make()
     .addCheck(
       rule({
@@ -234,7 +233,7 @@ test('checkLive() runs the rules of the phase live, which may wait, and no other
   assert.deepEqual(
     report.findings.map(({ rule: id, subject, message }) => [id, subject, message]),
     [
-      ['shop/broken', 'rule shop/broken', 'it threw Error: no database'],
+      ['shop/broken', 'rule shop/broken', 'the rule threw Error: no database'],
       ['shop/each', 'production', 'is slow'],
     ],
   );
@@ -248,7 +247,7 @@ test('Host.rule() adds a rule of a plugin', () => {
 
 for (const [what, parts, problem] of [
   ['an id that is none', { id: 'each' as never }, /Cannot add the check "each": its id/],
-  ['the id of another rule', { id: 'SVC101' }, /there is a rule of that id already/],
+  ['the id of another rule', { id: 'SVC101' }, /another rule has this id/],
   ['another severity', { severity: 'fatal' as never }, /severity/],
   ['another phase', { phase: 'load' as never }, /phase/],
   ['no reason', { why: undefined as never }, /why and remedy/],
@@ -266,7 +265,7 @@ test('addCheck() refuses the second rule of an id, and every rule once the appli
   assert.equal(checkedRule(rule({ id: '@org/plugin.name' as never }), []).id, '@org/plugin.name');
 });
 
-test('what a plugin throws while it is registered is a finding at its place, as often as it is asked', () => {
+test('an error that a plugin throws in register() is a finding at its place, also on repeated checks', () => {
   const app = make();
   const at = line() + 1;
   app.register({
@@ -288,7 +287,7 @@ test('what a plugin throws while it is registered is a finding at its place, as 
   assert.match(about(configured)[0]!.message, /register\(\) threw Cannot read the setting "size"/);
 });
 
-test('findings of a middleware have the place where it was put to use', () => {
+test('findings of a middleware have the place of its app.use() call', () => {
   const app = make();
   const layer: Middleware = {
     kind: 'cors',
@@ -333,7 +332,7 @@ const messages = ({ findings }: Report): string[] =>
     .filter(({ rule: id }) => id === 'shop/each')
     .map(({ severity, message }) => `${severity}: ${message}`);
 
-test('an allowance of a route moves its finding to what is suppressed', () => {
+test('an allowance of a route moves its finding to the suppressed findings', () => {
   const report = allowed([
     { rule: 'shop/other', reason: 'another' },
     { rule: 'shop/each', reason: 'a public route' },
@@ -345,30 +344,30 @@ test('an allowance of a route moves its finding to what is suppressed', () => {
   );
 });
 
-test('an allowance holds to the end of its last day; then the finding is an error that says so', () => {
+test('an allowance holds to the end of its last day, and then makes the finding an error', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_400_000)), [
-    'error: is open; it was allowed until 2026-11-20: until the login is there',
+    'error: is open; the finding was allowed until 2026-11-20: until the login is there',
   ]);
 });
 
-test('an allowance without a reason, or with a date that is none, does not count', () => {
+test('an allowance without a reason, or with an invalid date, does not count', () => {
   assert.deepEqual(messages(allowed([{ rule: 'shop/each', reason: ' ' }])), [
-    'error: is open; its allowance gives no reason',
+    'error: is open; the allowance gives no reason',
   ]);
   assert.deepEqual(messages(allowed([{ rule: 'shop/each' }, null])), [
-    'error: is open; its allowance gives no reason',
+    'error: is open; the allowance gives no reason',
   ]);
   for (const until of ['soon', '2026-13-01', '20.11.2027'])
     assert.match(
       messages(allowed([{ rule: 'shop/each', reason: 'r', until }]))[0]!,
-      /error: is open; the date of its allowance/,
+      /error: is open; the date of the allowance/,
     );
 });
 
-test('an allowance is for the findings of its own route, and for none that keep it from compiling', () => {
+test('an allowance covers only findings of its own route, and no finding that prevents compilation', () => {
   const app = make()
     .addCheck(perRoute)
     .get('/a', handler)
@@ -387,7 +386,7 @@ test('an allowance is for the findings of its own route, and for none that keep 
   assert.deepEqual([ids(path), path.check().suppressed.length], [[], 1]);
 });
 
-test('routes of one line are told apart by their subjects', () => {
+test('an allowance covers one of two routes declared on the same line', () => {
   const router = new Router();
   for (const path of ['/a', '/b'] as const)
     router.get(path, path === '/b' ? { allow: [{ rule: 'shop/each', reason: 'r' }] } : {}, handler);
@@ -407,9 +406,9 @@ test('routes of one line are told apart by their subjects', () => {
   );
 });
 
-// ── what is looked at, and how it is shown ──
+// ── selection of rules and forms of reports ──
 
-test('matches() reads * as any text, and capitals as small letters', () => {
+test('matches() treats * as any text and ignores case', () => {
   for (const [pattern, id, expected] of [
     ['SVC1*', 'SVC101', true],
     ['svc101', 'SVC101', true],
@@ -458,7 +457,7 @@ const FINDINGS: readonly Finding[] = [
 ];
 const CONTEXT = { target: 'app.ts', cwd: '/project', rules: CORE_RULES };
 
-test('select() keeps what is asked for, and works out whether that is ok', () => {
+test('select() keeps the findings of the selected rules, and sets ok by them', () => {
   const report = makeReport(FINDINGS, [FINDINGS[0]!]);
   assert.deepEqual(
     select(report, { only: ['SVC1*'], skip: ['SVC101'] }).findings.map(({ rule: id }) => id),
@@ -475,7 +474,7 @@ test('select() keeps what is asked for, and works out whether that is ok', () =>
   assert.equal(select(report, { only: [], skip: [] }).ok, false);
 });
 
-test('findRule() finds a rule by its id, or names the nearest', () => {
+test('findRule() returns the rule of an id, or else the nearest id', () => {
   assert.deepEqual(findRule('svc101', CORE_RULES), { rule: CORE_RULES.find(({ id }) => id === 'SVC101') });
   assert.deepEqual(
     [findRule('SVC110', CORE_RULES), findRule('zzz', CORE_RULES)],
@@ -520,7 +519,7 @@ test('humanReport() groups by severity, with places, reasons once per rule, reme
   );
 });
 
-test('jsonReport() is one document of a stable form', () => {
+test('jsonReport() returns one JSON document of a stable form', () => {
   const document = JSON.parse(
     jsonReport(makeReport(FINDINGS.slice(0, 2), [FINDINGS[3]!]), CONTEXT),
   ) as Record<string, unknown>;
@@ -545,7 +544,7 @@ test('jsonReport() is one document of a stable form', () => {
   assert.deepEqual(countFindings([]), { error: 0, warning: 0, info: 0 });
 });
 
-test('relativeFile() is relative below the working folder only', () => {
+test('relativeFile() shortens only paths below the working folder', () => {
   assert.equal(relativeFile('file:///project/a%20b.ts', '/project'), 'a b.ts');
   assert.equal(relativeFile('/projects/a.ts', '/project'), '/projects/a.ts');
   assert.equal(shownPlace({ file: '/project/a.ts', line: 0, column: 0 }, '/project'), '');

@@ -1,5 +1,6 @@
 /**
- * What rules read in code: SVC501, SVC502, dependencies that nobody takes (SVC113), and values that are used after their end (SVC112).
+ * Rules that read the code of functions: blocking calls (SVC501), lost clean-up (SVC502), unused dependencies (SVC113), and
+ * values used after their clean-up (SVC112).
  */
 import assert from 'node:assert/strict';
 import { execSync } from 'node:child_process';
@@ -19,7 +20,7 @@ const connection = {
   use: (): number => 1,
 };
 
-test('SVC501 finds blocking calls in handlers, dependencies and middleware, and none in comments and strings', () => {
+test('SVC501 reports blocking calls in handlers, dependencies and middleware, but not in comments and strings', () => {
   const hashed = provide({}, () => crypto.pbkdf2Sync('a', 'b', 1, 8, 'sha256'));
   const app = quiet()
     .get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8'))
@@ -32,24 +33,24 @@ test('SVC501 finds blocking calls in handlers, dependencies and middleware, and 
     return next();
   });
   assert.deepEqual(found(app, 'SVC501').sort(), [
-    'GET /a: its handler calls readFileSync, and every other request waits until that ends',
-    'GET /b: its dependency (anonymous) calls pbkdf2Sync, and every other request waits until that ends',
-    'middleware FunctionMiddleware: it calls execSync, and every other request waits until that ends',
+    'GET /a: the handler calls readFileSync, and all other requests wait until the call ends',
+    'GET /b: the dependency (anonymous) calls pbkdf2Sync, and all other requests wait until the call ends',
+    'middleware FunctionMiddleware: the middleware calls execSync, and all other requests wait until the call ends',
   ]);
 });
 
-test('SVC501 knows blocking functions by name: whatever else is called so synchronizes something', () => {
+test('SVC501 reports only known names of blocking functions, not every name that ends with Sync', () => {
   const calendar = { requestSync: async (): Promise<string> => 'asked' };
   const bcrypt = { hashSync: (text: string): string => text };
   const app = quiet()
     .get('/a', async () => await calendar.requestSync())
     .get('/b', () => bcrypt.hashSync('b'));
   assert.deepEqual(found(app, 'SVC501'), [
-    'GET /b: its handler calls hashSync, and every other request waits until that ends',
+    'GET /b: the handler calls hashSync, and all other requests wait until the call ends',
   ]);
 });
 
-test('SVC501 leaves alone what is done once, what is over at once, and functions that a handler has itself', () => {
+test('SVC501 accepts blocking calls that run once, calls that end immediately, and local functions of a handler', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()
@@ -83,7 +84,7 @@ test('SVC501 leaves alone what is done once, what is over at once, and functions
   );
 });
 
-test('SVC501 leaves alone what is done where a name has no value yet, unless the name is that of the call', () => {
+test('SVC501 accepts a blocking call that fills an empty variable, unless the variable belongs to the call', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};
@@ -139,7 +140,7 @@ test('SVC501 leaves alone what is done where a name has no value yet, unless the
   );
 });
 
-test('SVC502 leaves a transaction alone that commits after yield, and rolls back where it catches', () => {
+test('SVC502 accepts a transaction that commits after yield and rolls back in catch', () => {
   async function* transaction(): AsyncGenerator<typeof connection> {
     try {
       yield connection;
@@ -158,7 +159,7 @@ test('SVC502 leaves a transaction alone that commits after yield, and rolls back
   );
 });
 
-test('SVC113 reads patterns within patterns, and leaves dependencies alone that give nothing', () => {
+test('SVC113 reads nested patterns, and accepts unused dependencies that return no value', () => {
   const value = provide({}, () => 1);
   const count = provide({}, ({ req }) => {
     String(req.ip);
@@ -169,11 +170,11 @@ test('SVC113 reads patterns within patterns, and leaves dependencies alone that 
     .get('/c', { count: Depends(count) }, handler);
   assert.deepEqual(
     found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
-    ['GET /b/{id}: its dependency "it"'],
+    ['GET /b/{id}: the dependency "it"'],
   );
 });
 
-test('SVC502 finds clean-up that errors pass by, and clean-up that nobody waits for', () => {
+test('SVC502 reports clean-up that errors skip, and clean-up that is not awaited', () => {
   function* bare(): Generator<typeof connection> {
     yield connection;
     connection.release();
@@ -206,12 +207,12 @@ test('SVC502 finds clean-up that errors pass by, and clean-up that nobody waits 
   for (const source of [bare, guarded, nothing, forgotten, awaited])
     app.get(`/${source.name}` as '/x', { it: Depends(source as typeof bare) }, ({ it }) => String(it.use()));
   assert.deepEqual(found(app, 'SVC502'), [
-    'GET /bare: the clean-up of its dependency bare behind yield does not run when the request fails: there is no finally',
-    'GET /forgotten: its dependency forgotten does not await connection.close() in its clean-up: an error there is lost',
+    'GET /bare: the clean-up of the dependency bare after yield does not run when the request fails, because there is no finally',
+    'GET /forgotten: the dependency forgotten does not await connection.close() in its clean-up, so errors there are lost',
   ]);
 });
 
-test('SVC113 warns of a dependency that the handler does not take, unless it guards the route', () => {
+test('SVC113 warns of a dependency that the handler does not use, unless it guards the route', () => {
   const value = provide({}, () => 1);
   const guard = provide({}, ({ req }) => {
     if (req.headers['x-key'] === undefined) throw new Error('no');
@@ -228,14 +229,14 @@ test('SVC113 warns of a dependency that the handler does not take, unless it gua
     });
   app.websocket('/live', { it: Depends(provide({}, () => 1)) }).onOpen((socket, { it }) => {
     socket.send(String(it));
-  }); // its functions are not asked
+  }); // handlers of a WebSocket are added later, so SVC113 does not read them
   assert.deepEqual(
     found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
-    ['GET /a: its dependency "it"', 'GET /b: its dependency "it"'],
+    ['GET /a: the dependency "it"', 'GET /b: the dependency "it"'],
   );
 });
 
-test('SVC112 warns of a value of scope handler in a stream or a background task', () => {
+test('SVC112 warns when a stream or a background task uses a dependency of scope handler', () => {
   const opened = provide({}, function* () {
     try {
       yield connection;

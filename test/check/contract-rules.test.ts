@@ -1,5 +1,5 @@
 /**
- * What routes take and give: SVC301, SVC302, SVC303, and bounds of inputs (SVC304).
+ * Rules on schemas of requests and replies: SVC301, SVC302, SVC303, and bounds of inputs (SVC304).
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ class Note extends Schema {
 const open = { public: true } as const;
 const handler = (): string => 'x';
 
-test('SVC301 finds handlers that read JSON or a form without a schema, and no others', () => {
+test('SVC301 reports only handlers that read JSON or a form without a schema', () => {
   const app = quiet()
     .post('/json', open, async ({ req }) => String(await req.json()))
     .put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')
@@ -31,12 +31,12 @@ test('SVC301 finds handlers that read JSON or a form without a schema, and no ot
     .get('/', async ({ req }) => String(await req.json()))
     .post('/quoted', open, () => 'call req.json() yourself'); // req.form()
   assert.deepEqual(found(app, 'SVC301'), [
-    'POST /json: its handler reads a body that no schema describes',
-    'PUT /form: its handler reads a body that no schema describes',
+    'POST /json: the handler reads a body that no schema describes',
+    'PUT /form: the handler reads a body that no schema describes',
   ]);
 });
 
-test('SVC301 and SVC212 leave the bodies of answers of others alone', () => {
+test('SVC301 and SVC212 ignore bodies that are not of the request, such as those of fetch()', () => {
   const app = quiet()
     .post('/pull', open, async () => String(await (await fetch('http://a.example')).json()))
     .post('/own', open, async ({ req: incoming }) => String(await incoming.json()))
@@ -48,7 +48,7 @@ test('SVC301 and SVC212 leave the bodies of answers of others alone', () => {
   assert.deepEqual([...subjects(app, 'SVC301'), ...subjects(app, 'SVC212')], ['POST /own', 'POST /all']);
 });
 
-test('SVC302 leaves callbacks alone that give objects in a handler that does not', () => {
+test('SVC302 ignores objects that a callback returns and the handler does not', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/text', () =>
@@ -61,7 +61,7 @@ test('SVC302 leaves callbacks alone that give objects in a handler that does not
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
-test('SVC302 leaves what is made of an object alone, and objects that methods within a handler give', () => {
+test('SVC302 ignores values computed from an object, and objects that local methods return', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en'])
@@ -112,7 +112,7 @@ test('SVC302 leaves what is made of an object alone, and objects that methods wi
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /if', 'GET /try', 'GET /each']);
 });
 
-test('SVC302 leaves names alone that only sound like secrets: flags, numbers, tokens of pages, hashes of content', () => {
+test('SVC302 accepts flags, numbers, page tokens and content hashes whose names resemble secrets', () => {
   class Page extends Schema {
     nextPageToken = Field(str, { maxLength: 9 });
     csrf_token = Field(str, { maxLength: 9 });
@@ -136,11 +136,11 @@ test('SVC302 leaves names alone that only sound like secrets: flags, numbers, to
     .post('/api-keys', { ...open, response: Key }, () => ({ apiToken: 'a' }))
     .get('/api-keys', { response: Key }, () => ({ apiToken: 'a' }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /api-keys: its response schema has the field "apiToken", which sounds like a secret',
+    'GET /api-keys: the response schema has the field "apiToken", which is named like a secret',
   ]);
 });
 
-test('SVC302 warns of JSON without a response schema, and not of other replies', () => {
+test('SVC302 warns of JSON without a response schema, but not of other replies', () => {
   const app = quiet()
     .get('/a', () => ({ a: 1 }))
     .get('/b', () => {
@@ -173,7 +173,7 @@ test('SVC302 warns of JSON without a response schema, and not of other replies',
   );
 });
 
-test('SVC302 leaves alone what says why there is no reply', () => {
+test('SVC302 accepts error replies without a schema', () => {
   const app = quiet()
     .get('/pair', ({ req }) => (req.ip === '' ? [{ error: 'no address' }, 404] : 'found'))
     .get('/reply', ({ req }) => {
@@ -191,7 +191,7 @@ test('SVC302 leaves alone what says why there is no reply', () => {
   );
 });
 
-test('SVC302 is an error for a response whose field is named as a secret, at any depth, but for secret ones and where secrets are handed out', () => {
+test('SVC302 is an error for response fields named like secrets at any depth, except secret fields and routes that issue secrets', () => {
   class User extends Schema {
     name = Field(str, { maxLength: 9 });
     passwordHash = Field(str, { maxLength: 9 });
@@ -214,13 +214,13 @@ test('SVC302 is an error for a response whose field is named as a secret, at any
     .post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }))
     .get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /user: its response schema has the field "passwordHash", which sounds like a secret',
-    'GET /page: its response schema has the field "passwordHash", which sounds like a secret',
-    'GET /leak: its response schema has the field "access_token", which sounds like a secret',
+    'GET /user: the response schema has the field "passwordHash", which is named like a secret',
+    'GET /page: the response schema has the field "passwordHash", which is named like a secret',
+    'GET /leak: the response schema has the field "access_token", which is named like a secret',
   ]);
 });
 
-test('SVC303 finds a body for 204, and routes that declare no status of success', () => {
+test('SVC303 reports a response schema of status 204, and routes that declare only error statuses', () => {
   const app = quiet()
     .delete('/a', { ...open, status: 204, response: Note }, () => [null, 204])
     .get('/b', { response: { 404: Note, 409: Note } }, () => [{ text: 'b' }, 404])
@@ -229,14 +229,14 @@ test('SVC303 finds a body for 204, and routes that declare no status of success'
     .get('/e', { status: 202, response: Note }, () => ({ text: 'e' }))
     .get('/f', { status: 418 }, handler);
   assert.deepEqual(found(app, 'SVC303'), [
-    'DELETE /a: its response of status 204 has a schema, and such an answer has no body',
-    'GET /b: it declares no status of success, only 404, 409',
-    'GET /c: its response of status 204 has a schema, and such an answer has no body',
-    'GET /f: it declares no status of success, only 418',
+    'DELETE /a: the response of status 204 has a schema, but replies with this status have no body',
+    'GET /b: the route declares only error statuses: 404, 409',
+    'GET /c: the response of status 204 has a schema, but replies with this status have no body',
+    'GET /f: the route declares only error statuses: 418',
   ]);
 });
 
-test('SVC304 finds texts and lists without bound that every client may send, with the path to them', () => {
+test('SVC304 reports the paths of unbounded texts and lists that every client may send', () => {
   class Tag extends Schema {
     name = Field(str);
     next = Field(

@@ -1,6 +1,6 @@
 /**
- * The corpus of corpus.ts by itself: that it covers every rule, says what it expects, and holds applications. What a check finds in
- * them is another test's to say.
+ * Form of the cases in corpus.ts: every rule has cases, marks and headers are valid, and modules export applications.
+ * findings.integration.test.ts runs `svc check` over them.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { Svc } from 'svc';
 import { allCases, casesOf } from './corpus.ts';
 import type { Case } from './corpus.ts';
 
-/** Every rule of the catalogue that is not void. */
+/** Rules that need a case in corpus/ and one in near/. */
 const RULES: readonly string[] = [
   '001',
   '101',
@@ -56,7 +56,7 @@ const RULES: readonly string[] = [
   '503',
 ].map((digits) => `SVC${digits}`);
 
-/** What they export, imported under their environment. */
+/** Imports a case in its environment and returns the exports of the module. */
 async function load({ file, env }: Case): Promise<Readonly<Record<string, unknown>>> {
   const before = { ...process.env };
   for (const name of Object.keys(process.env)) if (name.startsWith('SVC_')) delete process.env[name];
@@ -72,7 +72,7 @@ async function load({ file, env }: Case): Promise<Readonly<Record<string, unknow
 const canLoad = ({ awaits, imports }: Case): boolean =>
   (imports === 'well' || imports === 'throws') && awaits.every((method) => method in Svc.prototype);
 
-test('sixty applications and more have a mistake, every rule has one, and every rule has one that comes close', () => {
+test('corpus/ has at least 60 applications, and each rule has a case in corpus/ and in near/', () => {
   assert.ok(casesOf('corpus').length >= 60);
   const rulesOf = (kind: Case['kind']): string[] =>
     [...new Set(casesOf(kind).map(({ rule }) => String(rule)))].sort();
@@ -80,7 +80,7 @@ test('sixty applications and more have a mistake, every rule has one, and every 
   assert.deepEqual(rulesOf('near'), RULES);
 });
 
-test('fifteen applications and more are clean and of a real size', () => {
+test('clean/ has at least 15 applications of at least 40 lines', () => {
   const clean = casesOf('clean');
   assert.ok(clean.length >= 15);
   for (const { file, rule } of clean) {
@@ -89,7 +89,7 @@ test('fifteen applications and more are clean and of a real size', () => {
   }
 });
 
-test('a mistake is marked once, by the rule that the file is named after; what has none has no mark', () => {
+test('a case in corpus/ has one mark, of the rule in its file name; other cases have no mark', () => {
   for (const { file, kind, marks, rule } of allCases()) {
     assert.deepEqual(
       marks.map((mark) => mark.rule),
@@ -99,7 +99,7 @@ test('a mistake is marked once, by the rule that the file is named after; what h
   }
 });
 
-test('a marked line is code, unless its rule has no line', () => {
+test('a mark outside the header stands on a line of code', () => {
   for (const { file, line } of casesOf('corpus')) {
     if (line === undefined) continue;
     const text = readFileSync(file, 'utf8').split('\n')[line - 1]!;
@@ -107,7 +107,7 @@ test('a marked line is code, unless its rule has no line', () => {
   }
 });
 
-test('conditions are written in the one form, and name files that are there', () => {
+test('header comments have a known key, and the files that they name exist', () => {
   for (const { file, args, files, imports } of allCases()) {
     assert.ok(['well', 'throws', 'listens', 'stays-open', 'slowly'].includes(imports), file);
     for (const path of [
@@ -123,7 +123,7 @@ test('conditions are written in the one form, and name files that are there', ()
   }
 });
 
-test('each exports an application, or throws where it says so; none listens, and none keeps the process alive', async () => {
+test('each case exports an application, or its import throws where the header says so', async () => {
   for (const each of allCases().filter(canLoad)) {
     if (each.imports === 'throws') {
       await assert.rejects(load(each), each.file);
@@ -134,7 +134,7 @@ test('each exports an application, or throws where it says so; none listens, and
   }
 });
 
-test('what is awaited is all that is not looked at yet', (t) => {
+test('at most six cases are skipped because Svc lacks a method that they need', (t) => {
   const awaited = allCases().filter(({ awaits }) => !awaits.every((method) => method in Svc.prototype));
   for (const { name, awaits } of awaited) t.diagnostic(`${name} awaits ${awaits.join(', ')}`);
   assert.ok(awaited.length <= 6);

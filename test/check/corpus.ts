@@ -1,59 +1,60 @@
 /**
- * A corpus for `svc check`: small applications, each in a file of its own that exports `app`, written before the rules.
+ * Test cases for `svc check`: small applications, each in its own file that exports `app`.
  *
- *   corpus/SVC101-name.ts   one planted mistake: the line that must be named ends with `// SVC101`
- *   near/SVC101-name.ts     close to that mistake, and none: SVC101 must not be found, nor anything else
- *   clean/name.ts           realistic and without mistake: nothing must be found
+ *   corpus/SVC101-name.ts   one deliberate mistake, on the line that ends with the mark `// SVC101`
+ *   near/SVC101-name.ts     correct code that resembles the mistake: the check must report nothing
+ *   clean/name.ts           a realistic application without a mistake: the check must report nothing
  *
- * What a case expects is said by its comments alone. Of severity error and warning a check of it finds exactly what is marked, and
- * anything beyond that is a failure; several findings of the marked rule on the marked line count as one. What is of severity info
- * is a failure nowhere, and in corpus/ it must be found where it is marked. SVC404 depends on the machine as well (open files,
- * zone): it counts only where it is marked. A finding about what is absent (no security headers) is named where the application is
- * made: `new Svc(`; one about order, at the layer that stands in the wrong place; of two declarations that contradict each other, at the later one.
+ * The comments of a case state the expected findings. The check must report each mark and no other error or warning.
+ * Several findings of the marked rule on the marked line count as one. Notes (severity info) are required where a mark
+ * names them and allowed everywhere. SVC404 depends on the machine, so it counts only where a mark names it.
  *
- * The conditions of a case stand above its code, a line for each kind:
+ * Place of a finding: a missing part is reported at `new Svc(`, a wrong order at the misplaced middleware, and a
+ * contradiction at the later of two declarations.
  *
- *   // env: SVC_ENV=development SVC_X={secret}   the environment; no other variable SVC_* is set, so that `env` is production.
- *                                                {secret}, {secret2} and {secret3} are good secrets, others in every run
- *   // args: --live --baseline SVC306-x.json     arguments of `svc check`; a file is one beside the application
- *   // files: migrations/a.sql=a.sql x.db=       what the working directory holds, in which there is nothing else: copies of files
- *                                                beside the application; without one, an empty file
- *   // imports: throws                           its import does not end well: `throws`, `listens`, `stays-open`, `slowly`. A fault
- *                                                of the package that a constructor throws is a finding of its rule, at that line
- *   // export: app                               says what is wrong with the export, for a mark
- *   // awaits: websocket                         needs a method of the application that may not be there yet
+ * Header comments above the code state the conditions of a case, one line for each kind:
  *
- * A mark behind such a line is a mistake that no line of the code makes: its rule is looked for, its place is not.
+ *   // env: SVC_ENV=development SVC_X={secret}   environment variables. No other SVC_* variable is set, so `env` is production.
+ *                                                {secret}, {secret2} and {secret3} are strong secrets, new in each run
+ *   // args: --live --baseline SVC306-x.json     arguments of `svc check`; a file name is relative to the folder of the case
+ *   // files: migrations/a.sql=a.sql x.db=       all files of the working directory: copies from the folder of the case, or
+ *                                                empty files where no source is named
+ *   // imports: throws                           problem of the import: `throws`, `listens`, `stays-open` or `slowly`. A fault
+ *                                                that a constructor of this package throws is a finding at its line
+ *   // export: app                               the export is wrong; the line carries a mark
+ *   // awaits: websocket                         method of the application that must exist, or the case is skipped
+ *
+ * A mark on a header line stands for a mistake without a line of code: the test compares the rule and ignores the place.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { randomBytes } from 'node:crypto';
 import { basename, join } from 'node:path';
 
-/** How a case is checked, and what must be found. */
+/** Conditions of a case and its expected finding. */
 export interface Case {
   readonly kind: 'corpus' | 'near' | 'clean';
-  /** `SVC101-name`. */
+  /** File name without extension, such as `SVC101-name`. */
   readonly name: string;
-  /** Absolute. */
+  /** Absolute path of the application. */
   readonly file: string;
-  /** In corpus/ the planted one, in near/ the one that is almost broken, in clean/ none. */
+  /** Rule of the file name: the broken rule in corpus/, the resembled rule in near/, undefined in clean/. */
   readonly rule: `SVC${number}` | undefined;
-  /** Of the mark, from 1; undefined where there is none, or no line of the code has it. */
+  /** Line of the mark, from 1. Undefined without a mark, or when the mark is in the header. */
   readonly line: number | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly args: readonly string[];
-  /** By name in the working directory, the path of what is copied; `''` is an empty file. */
+  /** Source path of each file in the working directory, by name. `''` stands for an empty file. */
   readonly files: Readonly<Record<string, string>>;
   readonly imports: 'well' | 'throws' | 'listens' | 'stays-open' | 'slowly';
-  /** Whether it exports an application as `app`, if it can be imported. */
+  /** Whether the module exports an application as `app`. */
   readonly hasApp: boolean;
-  /** Methods of the application that it needs. */
+  /** Methods of `Svc` that the case needs. */
   readonly awaits: readonly string[];
-  /** Every mark of the file: one in corpus/, none elsewhere. */
+  /** Marks of the file: one in corpus/, none in near/ and clean/. */
   readonly marks: readonly Mark[];
 }
 
-/** One comment that names a rule at the end of a line. */
+/** A comment at the end of a line that names a rule. */
 export interface Mark {
   readonly rule: `SVC${number}`;
   readonly line: number;
@@ -63,7 +64,7 @@ export interface Mark {
 const MARK = /\/\/ (SVC\d{3})\s*$/;
 const HEADER = /^\/\/ (env|args|files|imports|export|awaits): (.*?)(?:\s*\/\/ SVC\d{3})?$/;
 
-/** The cases of a folder, by name. */
+/** Returns the cases of a folder, sorted by name. */
 export function casesOf(kind: Case['kind']): readonly Case[] {
   const folder = join(import.meta.dirname, kind);
   return readdirSync(folder)
@@ -72,7 +73,7 @@ export function casesOf(kind: Case['kind']): readonly Case[] {
     .map((name) => readCase(kind, join(folder, name)));
 }
 
-/** All of them. */
+/** Returns the cases of all three folders. */
 export function allCases(): readonly Case[] {
   return [...casesOf('corpus'), ...casesOf('near'), ...casesOf('clean')];
 }
@@ -122,7 +123,7 @@ function environmentOf(words: readonly string[]): Record<string, string> {
   return Object.fromEntries(words.map(pair).map(([name, value]) => [name, secrets[value] ?? value]));
 }
 
-/** `a=b` in two. */
+/** Splits `a=b` at its first equals sign. */
 function pair(word: string): [string, string] {
   const at = word.indexOf('=');
   return [word.slice(0, at), word.slice(at + 1)];

@@ -1,5 +1,5 @@
 /**
- * How an application is served: SVC206, SVC208, SVC211, SVC212; and handlers that contradict others: SVC105, SVC123.
+ * Rules on deployment (SVC206, SVC208, SVC211, SVC212, SVC214), and on handlers that contradict others (SVC105, SVC123).
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ import { found, quiet, subjects } from '../support/found.ts';
 const handler = (): string => 'x';
 const here = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('SVC208 finds traces and documents in production, at the application', () => {
+test('SVC208 reports stack traces and documents in production, at the line of new Svc()', () => {
   const app = quiet({ debug: true, enableDocs: true });
   assert.deepEqual(
     app
@@ -34,7 +34,7 @@ test('SVC208 finds traces and documents in production, at the application', () =
   );
 });
 
-test('SVC211 warns of production without security headers, or with headers that have no policy', () => {
+test('SVC211 warns of production without security headers, or without a content security policy', () => {
   assert.deepEqual(subjects(quiet().get('/', handler), 'SVC211'), ['the application']);
   assert.deepEqual(
     subjects(
@@ -55,7 +55,7 @@ test('SVC211 warns of production without security headers, or with headers that 
   );
 });
 
-test('SVC206 finds origins without TLS in production, and functions that allow any site to use cookies', () => {
+test('SVC206 reports origins without TLS in production, and functions that allow every site with cookies', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
     env: 'production' | 'development' = 'production',
@@ -92,7 +92,7 @@ test('SVC206 finds origins without TLS in production, and functions that allow a
   assert.deepEqual(cors({ origins: () => true }), []);
 });
 
-test('SVC212 warns of limits that are none', () => {
+test('SVC212 warns of limits that are too high or switched off', () => {
   const app = quiet({ requestTimeoutMs: 86_400_000, maxBodyBytes: 2 ** 40, headersTimeoutMs: 60_000 });
   app.post(
     '/a',
@@ -104,14 +104,14 @@ test('SVC212 warns of limits that are none', () => {
     handler,
   );
   assert.deepEqual(found(app, 'SVC212').sort(), [
-    'POST /a: it takes bodies of 1099511627776 bytes',
-    'POST /a: its file "photo" may have any length',
-    'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can use up the process',
-    'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can use up the process',
+    'POST /a: the file "photo" may have any length',
+    'POST /a: the route accepts bodies of 1099511627776 bytes',
+    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can exhaust it',
+    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can exhaust it',
   ]);
 });
 
-test('SVC214 finds files of forms that may be larger than the body that holds them', () => {
+test('SVC214 reports files of forms whose limit is above that of the body', () => {
   const declare = (app: Svc, maxBodyBytes: number | undefined): Svc =>
     app.post(
       '/a',
@@ -127,14 +127,14 @@ test('SVC214 finds files of forms that may be larger than the body that holds th
       handler,
     );
   const says = (cap: number): string =>
-    `POST /a: its file "photo" may have 20000000 bytes, but its body no more than ${cap}: larger ones are 413`;
+    `POST /a: the file "photo" may have 20000000 bytes, but the body only ${cap}: the server refuses larger bodies with 413`;
   assert.deepEqual(found(declare(quiet(), undefined), 'SVC214'), [says(10_000_000)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), undefined), 'SVC214'), [says(5_000)]);
   assert.deepEqual(found(declare(quiet(), 19_999_999), 'SVC214'), [says(19_999_999)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
-test('SVC105 tells of HEAD without GET, and of OPTIONS that preflights never reach', () => {
+test('SVC105 reports HEAD without GET, and OPTIONS handlers that preflights never reach', () => {
   const app = quiet()
     .route('/a', ['HEAD'], handler)
     .route('/b', ['GET', 'HEAD'], handler)
@@ -146,7 +146,7 @@ test('SVC105 tells of HEAD without GET, and of OPTIONS that preflights never rea
   ]);
 });
 
-test('SVC123 tells of the second handler of one class, at its line', () => {
+test('SVC123 reports the second exception handler of a class, at its line', () => {
   const app = quiet()
     .exceptionHandler(NotFound, () => 'x')
     .exceptionHandler(Error, () => 'x');

@@ -1,7 +1,8 @@
 /**
- * `svc check` over the corpus: every planted mistake is found at its line, nothing else is found there, and nothing in applications
- * that have none. Each is checked in a folder of its own, with no other settings than its own: as a user would, by the command, where
- * the import, the arguments or the whole application matter; the others, of one rule each, by what the command asks them in its turn.
+ * `svc check` over the cases of corpus.ts: it reports every marked mistake at its line, and no other error or warning.
+ *
+ * Each case runs in its own folder with its own environment. Cases that depend on the import, the arguments or the whole
+ * application run the command. The other cases share one child process that calls app.check().
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -27,7 +28,7 @@ interface Found {
   readonly place: { readonly file: string; readonly line: number } | null;
 }
 
-/** A folder with the files that a case wants. */
+/** Creates a working directory with the files of a case. */
 function folderOf(t: TestContext, { files }: Case): string {
   const cwd = folder(t);
   for (const [name, source] of Object.entries(files)) {
@@ -38,7 +39,7 @@ function folderOf(t: TestContext, { files }: Case): string {
   return cwd;
 }
 
-/** As a user does it. */
+/** Runs the command `svc check` on a case and returns its problems. */
 async function byCommand(t: TestContext, each: Case): Promise<string[]> {
   const cwd = folderOf(t, each);
   const { status, stdout, stderr } = await run(
@@ -48,7 +49,7 @@ async function byCommand(t: TestContext, each: Case): Promise<string[]> {
   );
   assert.match(stdout, /^\{/, `status ${status}: ${stderr}`);
   const findings = findingsIn(stdout);
-  const statuses = findings.some(({ severity }) => severity === 'error') ? [1, 3] : [0]; // 3: it could not be imported
+  const statuses = findings.some(({ severity }) => severity === 'error') ? [1, 3] : [0]; // 3: the import failed
   return [...(statuses.includes(status!) ? [] : [`status ${status}`]), ...problems(each, findings, cwd)];
 }
 
@@ -56,7 +57,7 @@ function findingsIn(json: string): readonly Found[] {
   return (JSON.parse(json) as { findings: Found[] }).findings;
 }
 
-/** Many in one process. */
+/** Checks several cases in one child process and returns the problems of each. */
 async function together(t: TestContext, shared: readonly Case[]): Promise<string[][]> {
   const subjects = shared.map((each): CheckSubject => ({
     file: each.file,
@@ -70,7 +71,7 @@ async function together(t: TestContext, shared: readonly Case[]): Promise<string
     { cwd },
   );
   assert.equal(status, 0, stderr);
-  const all = JSON.parse(stdout.slice(stdout.lastIndexOf('\n', stdout.length - 2) + 1)) as CheckAnswer[]; // applications may print
+  const all = JSON.parse(stdout.slice(stdout.lastIndexOf('\n', stdout.length - 2) + 1)) as CheckAnswer[]; // applications may print earlier lines
   assert.equal(all.length, shared.length);
   return all.map(({ report, rules }, index) => {
     const { file: target, cwd: place } = subjects[index]!;
@@ -78,7 +79,7 @@ async function together(t: TestContext, shared: readonly Case[]): Promise<string
   });
 }
 
-/** What must be found and is not, and what is found and must not be, in words. */
+/** Returns the differences between expected and reported findings, as text. */
 function problems(each: Case, findings: readonly Found[], cwd: string): string[] {
   const isMarked = ({ rule, place }: Found): boolean =>
     each.kind === 'corpus' &&
@@ -90,7 +91,7 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
       : [];
   const surplus = findings.filter(
     (finding) => !isMarked(finding) && finding.severity !== 'info' && finding.rule !== 'SVC404',
-  ); // which is of the machine
+  ); // SVC404 depends on the machine
   const mistaken = findings.filter(
     (finding) => (severityOf(finding) ?? finding.severity) !== finding.severity,
   );
@@ -98,7 +99,7 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
     ...missing,
     ...mistaken.map(
       ({ rule, severity, message }) =>
-        `${severity}, and not ${severityOf({ rule, message })}: ${rule}: ${message}`,
+        `severity ${severity}, expected ${severityOf({ rule, message })}: ${rule}: ${message}`,
     ),
     ...surplus.map(
       ({ rule, severity, subject, message, place }) =>
@@ -108,7 +109,7 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
 }
 
 const LANES = 3;
-/** What the command finds besides the application's own check, or what depends on the process. */
+/** Rules that only the command reports, or that depend on the process. */
 const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set([
   'SVC001',
   'SVC219',
@@ -120,7 +121,7 @@ const cases = allCases().filter(({ awaits }) => awaits.every((method) => method 
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
 
-test('svc check finds what is marked in each application of the corpus, where it is marked, and nothing else', async (t) => {
+test('svc check reports each mark of the corpus at its line, and no other error or warning', async (t) => {
   const wrong: string[] = [];
   let checked = 0;
   const note = ({ kind, name }: Case, found: readonly string[]): void => {

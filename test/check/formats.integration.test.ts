@@ -1,5 +1,5 @@
 /**
- * The forms of a report that other programs read: each is parsed back, and SARIF is judged by its validator.
+ * Report formats for other programs: each report is parsed again, and the official validator checks SARIF.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -66,7 +66,7 @@ const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' 
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
-test('fingerprints() keep to rule and subject: neither place nor wording counts, and the second of the same is another', () => {
+test('fingerprints() depend only on rule and subject, and number findings of the same rule and subject', () => {
   const moved = FINDINGS.map((finding) => ({
     ...finding,
     message: 'other',
@@ -79,7 +79,7 @@ test('fingerprints() keep to rule and subject: neither place nor wording counts,
   assert.notEqual(third!.slice(0, 16), first!.slice(0, 16));
 });
 
-test('sarifReport() has a rule for each of the catalogue, and each finding with level, place and fingerprint', () => {
+test('sarifReport() lists each rule of the catalogue, and each finding with level, place and fingerprint', () => {
   const {
     version,
     runs: [run],
@@ -137,7 +137,7 @@ test('sarifReport() has a rule for each of the catalogue, and each finding with 
   );
 });
 
-test('sarifReport() keeps the worst of more than 25,000 results', () => {
+test('sarifReport() keeps the 25,000 most severe results', () => {
   const many = makeReport(
     Array.from({ length: 25_010 }, (_, index): Finding => ({
       rule: 'SVC103',
@@ -155,15 +155,15 @@ test('sarifReport() keeps the worst of more than 25,000 results', () => {
 });
 
 test(
-  'sarifReport() is valid by its schema and by the rules of the official validator',
-  { skip: process.platform !== 'linux' && 'the package of the validator is for Linux' },
+  'sarifReport() passes the official SARIF validator',
+  { skip: process.platform !== 'linux' && 'the validator package supports only Linux' },
   (t) => {
     const folder = scratch(t, 'sarif', { '@microsoft/sarif-multitool-linux': '5.7.0' });
     if (folder === undefined) return;
     const place = mkdtempSync(join(tmpdir(), 'svc-sarif-'));
     t.after(() => rmSync(place, { recursive: true, force: true }));
     const validator = join(folder, 'node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool');
-    chmodSync(validator, 0o755); // npm leaves that to a script of the package
+    chmodSync(validator, 0o755); // install scripts are off, so no script has set the mode
     const validate = (text: string): { status: number | null; problems: string[] } => {
       const [input, output] = [join(place, 'in.sarif'), join(place, 'out.sarif')];
       writeFileSync(input, text);
@@ -212,7 +212,7 @@ test(
   },
 );
 
-test('githubReport() is one workflow command for each finding, the worst first, which the rules of the runner read back', () => {
+test('githubReport() writes one workflow command for each finding, most severe first, and the parser of the runner reads it back', () => {
   const lines = githubReport(REPORT, CONTEXT).split('\n');
   const read = lines.slice(0, -1).map((line) => {
     const [, command, properties, data] = /^::(\w+) ([^:]*)::(.*)$/.exec(line)!;
@@ -267,14 +267,14 @@ test('githubReport() is one workflow command for each finding, the worst first, 
   assert.equal(lines.at(-1), './src/app.ts:app: errors 2, warnings 1, notes 1, allowed 1');
 });
 
-test('githubSummary() is a table whose cells cannot be left', () => {
+test('githubSummary() escapes findings so that no text breaks the table', () => {
   const rows = githubSummary(REPORT, CONTEXT).trimEnd().split('\n').slice(4);
   assert.equal(rows.length, FINDINGS.length);
   for (const row of rows) assert.equal(row.split(/(?<!\\)\|/).length, 8, row);
   assert.match(githubSummary(EMPTY, CONTEXT), /Nothing found/);
 });
 
-test('gitlabReport() is a list of issues, each with description, check, fingerprint, severity and place', () => {
+test('gitlabReport() is a list of issues with description, check, fingerprint, severity and place', () => {
   const issues = JSON.parse(gitlabReport(REPORT, CONTEXT)) as {
     description: string;
     check_name: string;
@@ -301,7 +301,7 @@ test('gitlabReport() is a list of issues, each with description, check, fingerpr
   assert.deepEqual(JSON.parse(gitlabReport(EMPTY, CONTEXT)), []);
 });
 
-/** Elements of XML with their attributes and the text in front of their end: enough for what is read here; refuses what is no XML. */
+/** Parses the XML of JUnit reports into elements with attributes and text. Fails on text that is not well-formed. */
 function elements(xml: string): { name: string; attributes: Record<string, string>; text: string }[] {
   const found: { name: string; attributes: Record<string, string>; text: string }[] = [];
   const open: { name: string; attributes: Record<string, string>; text: string }[] = [];
@@ -334,7 +334,7 @@ function elements(xml: string): { name: string; attributes: Record<string, strin
   return found;
 }
 
-test('junitReport() has a suite for each phase and a case for each rule, which fails where the check does', () => {
+test('junitReport() has a suite for each phase and a case for each rule, which fails when the rule fails the check', () => {
   const rules = [
     ...CONTEXT.rules,
     { id: 'shop/note', severity: 'info', why: 'to <know> & "tell"', remedy: 'Know it', phase: 'contract' },
@@ -364,7 +364,7 @@ test('junitReport() has a suite for each phase and a case for each rule, which f
   );
 });
 
-test('fileOf() is the file of a target', () => {
+test('fileOf() returns the file of a target', () => {
   assert.deepEqual(['src/app.ts:app', './app.ts', 'C:/x/app.ts:app', 'app.js:default'].map(fileOf), [
     'src/app.ts',
     'app.ts',

@@ -1,5 +1,5 @@
 /**
- * What checks read in functions: what they take, what they call of their request, and what they give.
+ * Analysis of function code: parameters, calls of the request, and returned values.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ type Any = (...args: never[]) => unknown;
 const items = [{ title: 'a' }];
 const page = (text: string): string => text;
 
-test('takenBy() gives the whole pattern of the first parameter, patterns within it and defaults', () => {
+test('takenBy() returns the whole pattern of the first parameter, with nested patterns and defaults', () => {
   const patterns: [Any, string | undefined][] = [
     [({ params: { id }, db }: { params: { id: number }; db: number }) => id + db, 'params: { id }, db'],
     [() => 1, ''],
@@ -33,7 +33,7 @@ test('takenBy() gives the whole pattern of the first parameter, patterns within 
     assert.equal(takenBy(fn)?.replace(/\s+/g, ' ').trim(), expected, String(fn));
 });
 
-test('callsOfRequest() knows the request by its names, and no other object', () => {
+test('callsOfRequest() recognizes the request under its names, and ignores other objects', () => {
   const call = String.raw`json\s*\(`;
   const reading: Any[] = [
     ({ req }: { req: Response }) => req.json(),
@@ -55,7 +55,7 @@ test('callsOfRequest() knows the request by its names, and no other object', () 
   );
 });
 
-test('repliesWithObject() reads what a handler returns, not what callbacks in it do', () => {
+test('repliesWithObject() reads the return values of a handler, not those of its callbacks', () => {
   const objects: Any[] = [
     () => ({ a: 1 }),
     () => [{ a: 1 }],
@@ -120,7 +120,7 @@ test('repliesWithObject() reads what a handler returns, not what callbacks in it
   for (const fn of others) assert.equal(repliesWithObject(fn), false, String(fn));
 });
 
-test('repliesWithObject() reads conditions in parentheses, as formatters write them', () => {
+test('repliesWithObject() reads conditional expressions in parentheses', () => {
   assert.equal(
     repliesWithObject(() => (items.length > 9 ? 'none' : { a: 1 })),
     true,
@@ -143,7 +143,7 @@ test('repliesWithObject() reads conditions in parentheses, as formatters write t
   );
 });
 
-test('givesNothing() is for functions that return no value', () => {
+test('givesNothing() is true for functions that return no value', () => {
   const nothing: Any[] = [
     () => {
       items.map((item) => {

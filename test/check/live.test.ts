@@ -19,13 +19,13 @@ const found = async (app: Svc): Promise<string[]> =>
     ({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`,
   );
 
-test('app.checkLive() finds nothing without a database, and nothing when all is applied', async (t) => {
+test('app.checkLive() reports nothing without a database, or when every migration is applied', async (t) => {
   assert.deepEqual(await found(application({ name: 'other', register: () => undefined })), []);
   const cwd = folder(t, { 'changes/0001_a.up.sql': 'create table a (id);' });
   const plugin = new DatabasePlugin(`sqlite:///${cwd}/data.db`, { migrationDirectory: join(cwd, 'changes') });
   const app = application(plugin);
   assert.deepEqual(await found(app), ['SVC402 error database database: 0001_a has not been applied']);
-  assert.deepEqual(readdirSync(cwd), ['changes']); // looking makes no database
+  assert.deepEqual(readdirSync(cwd), ['changes']); // the check created no database
   {
     await using open = await plugin.openMigrator();
     await open.migrator.up();
@@ -34,10 +34,10 @@ test('app.checkLive() finds nothing without a database, and nothing when all is 
   write(cwd, { 'changes/0001_a.up.sql': 'create table b (id);' });
   const [finding] = (await app.checkLive()).findings;
   assert.equal(finding!.message, '0001_a has changed since it was applied');
-  assert.match(finding!.remedy, /Put back what it was/);
+  assert.match(finding!.remedy, /Restore the applied version/);
 });
 
-test('app.checkLive() names each database by its plugin, and goes on after one that fails', async (t) => {
+test('app.checkLive() names each database by its plugin, and continues after a database that fails', async (t) => {
   const cwd = folder(t, {
     'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);',
     'bad/1.sql': '',
@@ -57,25 +57,25 @@ test('app.checkLive() names each database by its plugin, and goes on after one t
     }),
     unfinished,
   );
-  app.check(); // registers them
+  app.check(); // registers the plugins
   {
     await using open = await unfinished.openMigrator();
     await assert.rejects(open.migrator.up(), { code: 'E_MIGRATION_FAILED' });
   }
   const [absent, misnamed, begun, ...more] = await found(app);
-  assert.match(absent!, /^SVC402 error database absent: it cannot be opened: .*absent/);
+  assert.match(absent!, /^SVC402 error database absent: the database cannot be opened: .*absent/);
   assert.match(
     misnamed!,
-    /^SVC402 error database misnamed: its migrations cannot be read: .*"1\.sql" is no name of a migration/,
+    /^SVC402 error database misnamed: the migrations cannot be read: .*"1\.sql" is not a migration name/,
   );
   assert.equal(
     begun,
-    'SVC402 error database unfinished: 0001_a was begun without a transaction, and has not ended',
+    'SVC402 error database unfinished: 0001_a was started without a transaction and has not finished',
   );
   assert.deepEqual(more, []);
 });
 
-test('app.checkLive() tells of a certificate of the settings that cannot be used', async () => {
+test('app.checkLive() reports a certificate of the settings that cannot be used', async () => {
   const configured = (config: Record<string, string>): Svc =>
     new Svc({ logger: createLogger({ level: 'silent' }), config });
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);

@@ -1,5 +1,5 @@
 /**
- * Ranges of versions: compared with what npm's own semver says of them.
+ * Version ranges of package.json: satisfies() is compared with the semver package of npm.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -31,7 +31,7 @@ for (const [version, range, expected] of [
   ['24.21.0', 'lts/*', undefined],
   ['24.21.0', '24 || lts', true],
 ] as const) {
-  test(`satisfies() says ${expected} of ${version} in "${range}"`, () =>
+  test(`satisfies() returns ${expected} for ${version} in "${range}"`, () =>
     assert.equal(satisfies(version, range), expected));
 }
 
@@ -64,7 +64,7 @@ test('satisfies() agrees with semver on generated ranges', (t) => {
   }
 });
 
-test('enginesOf() reads the nearest package.json, and is content without', (t) => {
+test('enginesOf() reads the nearest package.json, and returns undefined without engines', (t) => {
   const place = folder(t, {
     'package.json': '{"engines":{"node":">=24"}}',
     'a/b/c.txt': '',

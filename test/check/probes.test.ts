@@ -1,5 +1,5 @@
 /**
- * Questions of `svc check` to an application before its synchronous rules run: origins, and who may read the metrics.
+ * Calls that `svc check` makes before its synchronous rules run: functions for origins, and the guard of the metrics.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,18 +22,18 @@ async function found(app: Svc, rule: string): Promise<string[]> {
 const withOrigins = (origins: CORSOptions['origins']): Svc =>
   make().use(new CORSMiddleware({ origins, credentials: true }));
 
-test('SVC206 awaits functions for origins: one that compares the end of a name, and one that allows every site', async () => {
+test('SVC206 awaits functions for origins, and reports those that compare only a suffix or allow every site', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
-    'error: its function allows https://svc-checkacme.example, a site that any other owner may register, to call with the cookies of its visitors',
+    'error: its function for origins accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
   ]);
   const everySite = withOrigins(() => Promise.resolve(true));
   assert.deepEqual(await found(everySite, 'SVC206'), [
-    'error: its function allows an origin that no site has, so pages of every site may call with the cookies of their visitors',
+    'error: its function for origins accepts an origin that no site has, so pages of every site may send requests with cookies',
   ]);
 });
 
-test('SVC206 finds a pattern without an end that stands outside of the function', async () => {
+test('SVC206 reports an unanchored pattern that is declared outside the function for origins', async () => {
   const pattern = /^https:\/\/(www\.)?shop\.example/;
   const messages = await found(
     withOrigins((origin) => pattern.test(origin)),
@@ -43,7 +43,7 @@ test('SVC206 finds a pattern without an end that stands outside of the function'
   assert.match(messages[0]!, /https:\/\/shop\.example\.svc-check\.invalid/);
 });
 
-test('SVC206 leaves asynchronous functions alone that compare whole names, fail, or need the request', async () => {
+test('SVC206 accepts asynchronous functions that compare whole names, fail, or need the request', async () => {
   for (const origins of [
     async (origin: string) => Promise.resolve(origin === 'https://acme.example'),
     async () => Promise.reject<boolean>(new Error('no database')),
@@ -61,7 +61,7 @@ test('SVC212 awaits the function for origins of a WebSocket', async () => {
   assert.deepEqual(await found(right, 'SVC212'), []);
 });
 
-test('SVC208 asks who may read the metrics with a request of no credential', async () => {
+test('SVC208 calls the guard of the metrics with a request without a valid credential', async () => {
   for (const auth of [(req: object) => req !== undefined, () => Promise.resolve(true)])
     assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), [
       'warning: /metrics is open to every client: its auth accepts every request',

@@ -1,5 +1,5 @@
 /**
- * Each rule: an application that triggers it at the right line, and one that must not.
+ * Each rule with an application that triggers it at the expected line, and one that does not.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -28,13 +28,13 @@ import type { SvcOptions } from '../../src/app/options.ts';
 import type { Finding } from '../../src/base/findings.ts';
 import type { Context, Plugin } from '../../src/http/contracts.ts';
 
-/** Line of the caller. */
+/** Returns the line of the caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
-/** Line of make(): the place of a secret among its options. */
+/** Line of `new Svc()` in make(): the place of findings about its options. */
 const MADE_AT = line() + 1;
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 const handler = (): string => 'x';
-/** Not what the Node that runs the tests is told of, nor what small applications lack on purpose. */
+/** Findings without SVC404, which depends on the running Node.js, and without rules that small applications break on purpose. */
 const about = (app: Svc): Finding[] =>
   asSevere(app.check().findings).filter(
     ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule),
@@ -43,14 +43,14 @@ const about = (app: Svc): Finding[] =>
 const brief = (app: Svc): unknown[] =>
   about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
 
-test('the catalogue is in order, and each rule says why and what to do without a full stop', () => {
+test('the catalogue is sorted by id, and reasons and remedies have no full stop at their end', () => {
   const ids = CORE_RULES.map(({ id }) => id);
   assert.deepEqual(ids, [...new Set(ids)].sort());
   for (const { id, why, remedy } of CORE_RULES)
     for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
 });
 
-test('each rule of the catalogue has code that breaks it, and code that does not', () => {
+test('each rule of the catalogue has an example of wrong code and one of right code', () => {
   for (const { id } of CORE_RULES) {
     const { wrong, right } = EXPLANATIONS[id] ?? { wrong: '', right: '' };
     assert.ok(wrong !== '' && right !== '' && wrong !== right, id);
@@ -64,7 +64,7 @@ test('the manual has a row for each rule, in the order of their ids', () => {
   assert.deepEqual(rows, [...new Set([...CORE_RULES.map(({ id }) => id), 'SVC209'])].sort());
 });
 
-test('each rule of the catalogue has the severity that tests know it by', () => {
+test('each rule of the catalogue has the severity listed in test/support/severities.ts', () => {
   assert.deepEqual(
     CORE_RULES.map(({ id, severity }) => [id, severity]),
     CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]),
@@ -72,10 +72,10 @@ test('each rule of the catalogue has the severity that tests know it by', () => 
   assert.deepEqual(
     RULES_WITH_SEVERITY.filter((id) => id !== 'SVC209'),
     CORE_RULES.map(({ id }) => id),
-  ); // SVC209 is that of OAuth
+  ); // the OAuth plugin adds SVC209
 });
 
-test('an application whose guard by session has no session middleware does not start, with layers of the route or without', async () => {
+test('an application does not start when a route requires a session and has no session middleware, with or without other middleware', async () => {
   for (const use of [undefined, [new RequestIDMiddleware()]]) {
     const app = make().get(
       '/me',
@@ -84,14 +84,14 @@ test('an application whose guard by session has no session middleware does not s
     );
     await assert.rejects(app.startup(), {
       code: 'E_COMPILE',
-      message: /SVC121 GET \/me: it asks who is logged in by session/,
+      message: /SVC121 GET \/me: the route requires a session/,
     });
   }
 });
 
 // ── SVC102 ──
 
-test('SVC102 finds a route whose every path is taken by more specific ones', () => {
+test('SVC102 reports a route whose paths all match more specific routes', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -108,7 +108,7 @@ test('SVC102 finds a route whose every path is taken by more specific ones', () 
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('SVC102 leaves alone what some request reaches', () => {
+test('SVC102 accepts a route that some request can reach', () => {
   for (const others of [
     ['/f/{x}', '/f/{x}/{rest:path}'],
     ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'],
@@ -132,7 +132,7 @@ test('SVC102 leaves alone what some request reaches', () => {
   assert.deepEqual(brief(app), []);
 });
 
-test('SVC102 finds a HEAD route whose paths are taken by GET routes', () => {
+test('SVC102 reports a HEAD route whose paths all match GET routes', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -148,7 +148,7 @@ test('SVC102 finds a HEAD route whose paths are taken by GET routes', () => {
   ]);
 });
 
-test('SVC102 finds a route that the operations endpoints hide, at the route', () => {
+test('SVC102 reports a route that an operations endpoint hides, at the line of the route', () => {
   const app = make();
   const at = line() + 1;
   app.get('/healthz', handler);
@@ -161,7 +161,7 @@ test('SVC102 finds a route that the operations endpoints hide, at the route', ()
 const PARTS = ['', 'a', '{x}', '{x:int}', '{x:float}', '{x:uuid}'];
 const TEXTS = ['', 'a', 'zz', '1', '1.5', '0190163d-8694-739b-aea5-966c26f8ad91'];
 
-/** Every path of up to `most` segments after a prefix. */
+/** Returns every path of up to `most` segments after a prefix. */
 function paths(prefix: string, most: number): string[] {
   let longest = [prefix];
   const all: string[] = [];
@@ -172,7 +172,7 @@ function paths(prefix: string, most: number): string[] {
   return all;
 }
 
-test('SVC102 reports a route exactly when no path that it matches ever reaches it (generated tables and every short path)', () => {
+test('SVC102 reports a route exactly when no path that it matches reaches it (generated tables, all short paths)', () => {
   const random = seeded(102);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   const all = [...paths('', 2), ...paths('/f', 4)];
@@ -184,7 +184,7 @@ test('SVC102 reports a route exactly when no path that it matches ever reaches i
       templates.set(template.replaceAll(/\{\w+/g, '{'), named);
     };
     add(random(4) === 0 ? '/f/{x}/{r:path}' : '/f/{r:path}');
-    // mostly what covers: each piece is there more often than not
+    // each template that can cover the route is present in most rounds
     for (const piece of [
       '/f/{x}',
       '/f/{x}/',
@@ -229,7 +229,7 @@ test('SVC102 reports a route exactly when no path that it matches ever reaches i
   assert.ok(covered > 10, `${covered} covered`);
 });
 
-/** Gives each parameter a name of its own. */
+/** Renames the parameters so that each has a unique name. */
 function rename(template: string): string {
   let next = 0;
   return template.replaceAll(/\{\w+/g, () => `{p${next++}`);
@@ -237,7 +237,7 @@ function rename(template: string): string {
 
 // ── SVC103 ──
 
-test('SVC103 warns of paths that differ in case or in a slash at the end only, at the second', () => {
+test('SVC103 warns of paths that differ only in case or in a final slash, at the second route', () => {
   const app = make().get('/users/{id}', handler).get('/a', handler);
   const byCase = line() + 1;
   app.get('/Users/{key}', handler);
@@ -259,7 +259,7 @@ test('SVC103 warns of paths that differ in case or in a slash at the end only, a
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
-test('SVC103 leaves alone other methods, other converters and other paths', () => {
+test('SVC103 accepts different methods, converters and paths', () => {
   assert.deepEqual(
     brief(
       make()
@@ -283,7 +283,7 @@ function bob(): string {
   return 'bob';
 }
 
-test('SVC113 warns where a route gives another source to a name of its router', () => {
+test('SVC113 warns when a route declares a dependency of its router again with another source', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
@@ -293,7 +293,7 @@ test('SVC113 warns where a route gives another source to a name of its router', 
   assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
   assert.match(
     about(make().includeRouter(router, '/r'))[0]!.message,
-    /^"me" is alice for its router and bob for the route/,
+    /^the dependency "me" is alice in the router and bob in the route/,
   );
   const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(
     new Router({ deps: { me: Depends(alice) } }).get('/x', handler),
@@ -306,7 +306,7 @@ test('SVC113 warns where a route gives another source to a name of its router', 
 
 // ── SVC107 ──
 
-test('SVC107 reports a spec that cannot be read yet, at the route', () => {
+test('SVC107 reports a spec whose getter throws, at the line of the route', () => {
   const late = provide(
     {
       get it() {
@@ -329,9 +329,9 @@ const SECRETIVE: Plugin = { name: 'login', secrets: ['authSecret'], register: ()
 // ── SVC121, SVC202 ──
 
 const USER = sessionKey<string>('user');
-const SIGNED = { authSecret: `${'kR7#vq2Lw9!xTz4m'}Yb8@cN3$fHs6^jDg` }; // in two parts: a secret that stands in the source is a finding
+const SIGNED = { authSecret: `${'kR7#vq2Lw9!xTz4m'}Yb8@cN3$fHs6^jDg` }; // two parts, because SVC205 reports a secret that is written in the source
 
-test('SVC121 finds a route that asks for a session where no session middleware is, and the application does not start', async () => {
+test('SVC121 reports a route that requires a session without session middleware, and the application does not start', async () => {
   const app = make(SIGNED);
   const bare = line() + 1;
   app.get('/me', { user: Depends(requireSession(USER)) }, handler);
@@ -349,7 +349,7 @@ test('SVC121 finds a route that asks for a session where no session middleware i
       ),
     },
     handler,
-  ); // reads a cookie of its own
+  ); // its guard reads another cookie
   assert.deepEqual(brief(app), [['SVC121', 'GET /me', bare]]);
   assert.match(about(app)[0]!.remedy, /app\.use\(new SessionMiddleware\(\)\)/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
@@ -366,7 +366,7 @@ test('SVC121 finds a route that asks for a session where no session middleware i
   assert.deepEqual(brief(whole), []);
 });
 
-test('SVC202 finds routes that write, are authenticated by session and have no CSRF protection in force', async () => {
+test('SVC202 reports writing routes that a session authenticates and no CSRF middleware protects', async () => {
   const app = make(SIGNED).use(new SessionMiddleware());
   const user = Depends(requireSession(USER));
   const written = line() + 1;
@@ -394,7 +394,7 @@ test('SVC202 finds routes that write, are authenticated by session and have no C
   ]);
   const { severity, remedy } = about(app)[0]!;
   assert.deepEqual([severity, /new CSRFMiddleware\(\)/.test(remedy)], ['error', true]);
-  await app.startup(); // the check refuses it, and a start in production
+  await app.startup(); // outside production an application starts despite SVC202
   await app.shutdown();
   assert.deepEqual(
     brief(make(SIGNED).use(new SessionMiddleware()).use(new CSRFMiddleware()).post('/me', { user }, handler)),
@@ -402,20 +402,20 @@ test('SVC202 finds routes that write, are authenticated by session and have no C
   );
 });
 
-test('SVC205 finds a secret that a plugin needs and nobody sets, and the application does not start', async () => {
+test('SVC205 reports a missing secret that a plugin needs, and the application does not start', async () => {
   const app = make();
   const at = line() + 1;
   app.register(SECRETIVE);
   assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
   assert.match(
     about(app)[0]!.message,
-    /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none$/,
+    /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), which is not set$/,
   );
   assert.match(about(app)[0]!.remedy, /^Set SVC_AUTH_SECRET to the output of: node -p/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
 });
 
-test('SVC205 finds a secret that a dependency needs, however deep, and once', () => {
+test('SVC205 reports once a missing secret that a nested dependency needs', () => {
   const inner = provide({ secrets: ['tokenSecret'] }, function verified() {
     return 1;
   });
@@ -431,7 +431,7 @@ test('SVC205 finds a secret that a dependency needs, however deep, and once', ()
 const GOOD = `${'5d0f3b6a91c7e284'}0d6f5b3a19c8e7f2`;
 const OLDER = `${'c81e9a07b2d4f653'}10987ace24bd6f01`;
 
-test('SVC205 is content with a good secret from the configuration, and an empty one is none', () => {
+test('SVC205 accepts a strong secret from the configuration, and treats an empty one as missing', () => {
   assert.deepEqual(brief(make({ config: { authSecret: GOOD } }).register(SECRETIVE)), []);
   assert.deepEqual(
     brief(make({ authSecret: [GOOD, OLDER], config: { authSecretPrevious: '' } }).register(SECRETIVE)),
@@ -440,14 +440,14 @@ test('SVC205 is content with a good secret from the configuration, and an empty 
   for (const none of ['', null, []])
     assert.match(
       about(make({ config: { authSecret: none } }).register(SECRETIVE))[0]!.message,
-      /and there is none$/,
+      /which is not set$/,
     );
   make({ config: { authSecret: GOOD } })
     .register(SECRETIVE)
     .compileAll();
 });
 
-test('K01 SVC205 finds a secret under 32 bytes, or that is none, and the application does not start', async () => {
+test('SVC205 reports a secret that is under 32 bytes or not text, and the application does not start', async () => {
   for (const [secret, pattern] of [
     [GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, and 32 are needed$/],
     [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/],
@@ -461,11 +461,11 @@ test('K01 SVC205 finds a secret under 32 bytes, or that is none, and the applica
     await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205/ });
   }
   const typed = make({ config: { authSecret: 5 } }).register(SECRETIVE);
-  assert.match(about(typed)[0]!.message, /is no text$/);
+  assert.match(about(typed)[0]!.message, /is not text$/);
   assert.throws(() => typed.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('K02 SVC205 finds a secret that can be guessed: the check fails, and the application starts with a warning', async () => {
+test('SVC205 fails the check for a guessable secret, and the application starts with a warning', async () => {
   const { logger, events } = collectedLog();
   for (const secret of [
     'x'.repeat(32),
@@ -493,7 +493,7 @@ test('K02 SVC205 finds a secret that can be guessed: the check fails, and the ap
   }
 });
 
-test('K04 SVC205 looks at the previous secret, too, and SVC401 knows its variable', (t) => {
+test('SVC205 also judges the previous secret, and SVC401 accepts its variable', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
   t.after(() => {
     delete process.env['SVC_AUTH_SECRET_PREVIOUS'];
@@ -502,12 +502,12 @@ test('K04 SVC205 looks at the previous secret, too, and SVC401 knows its variabl
     about(make({ authSecret: GOOD }).register(SECRETIVE)).map(({ rule, subject }) => [rule, subject]),
     [['SVC205', 'setting authSecretPrevious']],
   );
-  assert.deepEqual(about(make({ authSecret: GOOD })), []); // nobody uses it
+  assert.deepEqual(about(make({ authSecret: GOOD })), []); // no part of the application uses the secret
 });
 
 // ── SVC401 ──
 
-test('SVC401 finds a setting that does not cast, where it was read', () => {
+test('SVC401 reports a setting that its cast refuses, at the line of config.get()', () => {
   const app = make();
   const at = line() + 1;
   assert.equal(app.config.get('pageSize', 20), 20);
@@ -520,7 +520,7 @@ test('SVC401 finds a setting that does not cast, where it was read', () => {
   assert.doesNotMatch(about(app)[0]!.message, /large/);
 });
 
-test('SVC401 finds a setting without which nothing can be judged, and nothing else', () => {
+test('SVC401 is the only finding when the setting env is invalid', () => {
   const app = make().get('/a', handler).get('/a', handler);
   app.config.loadDict({ env: 'staging' });
   const { findings, ok } = app.check();
@@ -531,7 +531,7 @@ test('SVC401 finds a setting without which nothing can be judged, and nothing el
   assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
 });
 
-test('SVC401 finds a setting of the framework that does not cast before it is read', () => {
+test('SVC401 reports an invalid setting of the framework before it is read', () => {
   assert.deepEqual(
     about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]),
     [['SVC401', 'error', 'setting port']],
@@ -539,7 +539,7 @@ test('SVC401 finds a setting of the framework that does not cast before it is re
   assert.deepEqual(brief(make({ config: { port: '80', host: '::1', enableDocs: 'no' } })), []);
 });
 
-test('SVC401 finds a setting that is read without a default and set by nobody, but not one that may be absent', () => {
+test('SVC401 reports a setting that is read without a default and has no value, unless it is optional', () => {
   const app = make({ config: { there: 'x' } });
   const at = line() + 1;
   app.config.get('databaseUrl');
@@ -550,7 +550,7 @@ test('SVC401 finds a setting that is read without a default and set by nobody, b
   app.compileAll();
 });
 
-test('SVC401 warns of variables that nobody reads, with what was meant', (t) => {
+test('SVC401 warns of variables that no code reads, and suggests a similar name', (t) => {
   const variables = {
     SVC_PAGE_SZIE: '5',
     SVC_POTR: '80',
@@ -573,10 +573,15 @@ test('SVC401 warns of variables that nobody reads, with what was meant', (t) => 
         'SVC401',
         'warning',
         'variable SVC_PAGE_SZIE',
-        'it is set, and no code reads it: did you mean SVC_PAGE_SIZE?',
+        'the variable is set, but no code reads it: did you mean SVC_PAGE_SIZE?',
       ],
-      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and no code reads it: did you mean SVC_PORT?'],
-      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and no code reads it'],
+      [
+        'SVC401',
+        'warning',
+        'variable SVC_POTR',
+        'the variable is set, but no code reads it: did you mean SVC_PORT?',
+      ],
+      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'the variable is set, but no code reads it'],
     ],
   );
 });
@@ -590,27 +595,27 @@ for (const [version, day, expected] of [
   ['26.10.0', '2026-11-20', []],
   ['27.1.0', '2027-06-01', []],
   ['28.0.0-nightly', '2028-01-01', []],
-  ['24.18.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']],
-  ['24.16.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']],
-  ['26.5.0', '2026-11-20', ['it lacks the security fixes of 26.5.1']],
-  ['24.21.0', '2028-04-30', ['its line had its end of life on 2028-04-30']],
+  ['24.18.0', '2026-11-20', ['the version lacks the security fixes of 24.18.1']],
+  ['24.16.0', '2026-11-20', ['the version lacks the security fixes of 24.18.1']],
+  ['26.5.0', '2026-11-20', ['the version lacks the security fixes of 26.5.1']],
+  ['24.21.0', '2028-04-30', ['its release line reached its end of life on 2028-04-30']],
   [
     '25.9.0',
     '2026-11-20',
     [
-      'it is outside of what this package supports (^24.18.1 || >=26.5.1)',
-      'its line had its end of life on 2026-06-01',
+      'the version is outside the supported range (^24.18.1 || >=26.5.1)',
+      'its release line reached its end of life on 2026-06-01',
     ],
   ],
-  ['22.23.2', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
-  ['18.20.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
+  ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
+  ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`SVC404 says of Node ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
+  test(`SVC404 reports for Node.js ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(
       report.findings
-        .filter(({ rule, message }) => rule === 'SVC404' && !message.startsWith('the package asks'))
+        .filter(({ rule, message }) => rule === 'SVC404' && !message.startsWith('package.json requires'))
         .map(({ severity, message }) => [severity, message]),
       expected.map((message) => ['warning', message]),
     );
@@ -618,7 +623,7 @@ for (const [version, day, expected] of [
   });
 }
 
-test('SVC404 speaks of the versions that package.json asks for', () => {
+test('SVC404 requires the range of versions in engines.node of package.json', () => {
   assert.equal(
     (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines
       .node,
@@ -626,9 +631,9 @@ test('SVC404 speaks of the versions that package.json asks for', () => {
   );
 });
 
-// ── those that compilation finds ──
+// ── findings of compilation ──
 
-test('SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 are in the report, each at its line', () => {
+test('the report has SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 of compilation, each at its line', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
   const twice = line() + 1;

@@ -108,7 +108,7 @@ test('svc check prints the findings by severity with file, line and column; what
   assert.equal(status, 1);
   assert.match(
     stdout,
-    /^Errors\n {2}SVC101 {2}GET \/a {2}app\.ts:5:5\n {6}[^\n]+ at app\.ts:3\n {6}why: [^\n]+\n {6}fix: [^\n]+\n\nWarnings\n {2}SVC103 {2}GET \/A {2}app\.ts:4:5\n[^]*\nNotes\n {2}shop\/note {2}all\n {6}noted\n {6}why: to know\n {6}fix: know it\n\nLooked at 4 routes, [^\n]+\napp\.ts: 1 error, 1 warning, 1 note, 1 allowed\n$/,
+    /^Errors\n {2}SVC101 {2}GET \/a {2}app\.ts:5:5\n {6}[^\n]+ at app\.ts:3\n {6}why: [^\n]+\n {6}fix: [^\n]+\n\nWarnings\n {2}SVC103 {2}GET \/A {2}app\.ts:4:5\n[^]*\nNotes\n {2}shop\/note {2}all\n {6}noted\n {6}why: to know\n {6}fix: know it\n\nChecked 4 routes, [^\n]+\napp\.ts: 1 error, 1 warning, 1 note, 1 allowed\n$/,
   );
   assert.doesNotMatch(stdout, /printed|logged|\u001b/);
   assert.match(stderr, /^printed by the application$/m);
@@ -542,8 +542,8 @@ test('a comment allows a finding of the sources, of middleware and of settings, 
     [0, [], 2],
   );
   for (const [comment, message] of [
-    ['// svc-allow SVC608 until 2020-01-31: it was for a while', /it was allowed until 2020-01-31/],
-    ['// svc-allow SVC608', /its allowance gives no reason/],
+    ['// svc-allow SVC608 until 2020-01-31: it was for a while', /the finding was allowed until 2020-01-31/],
+    ['// svc-allow SVC608', /the allowance gives no reason/],
     ['// svc-allow SVC608 until tomorrow: later', /is not of the form 2027-01-31/],
   ] as const) {
     const { status, document } = await check(t, { 'app.ts': app(comment) });
@@ -610,7 +610,7 @@ test('svc check tells what it looked at, and as which environment', async (t) =>
   const { stdout } = await svc(['check', 'app.ts', ...SKIP], { cwd: project(t, files) });
   assert.match(
     stdout,
-    /^Looked at 1 route, 1 socket, 0 tools, 2 files, as production; packages and services outside were not looked at$/m,
+    /^Checked 1 route, 1 socket, 0 tools, 2 files, as production; packages and external services were not checked$/m,
   );
   const { document } = await check(t, files, ['--env', 'development']);
   assert.deepEqual((document as Document & { scope: unknown }).scope, {

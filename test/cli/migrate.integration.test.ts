@@ -289,11 +289,11 @@ test('svc check --live finds pending, changed and unfinished migrations, and a d
   assert.deepEqual(await live(), ['SVC402 database database: 0002_owner has changed since it was applied']);
   assert.match(
     (await live({ FOLDER: 'absent' }))[0]!,
-    /^SVC402 database database: its migrations cannot be read: .*the folder does not exist/,
+    /^SVC402 database database: the migrations cannot be read: .*the folder does not exist/,
   );
   assert.match(
     (await live({ SECOND: 'no/such' })).join(),
-    /SVC402 database no\/such: it cannot be opened: .*E_DB_OPEN|Cannot open/,
+    /SVC402 database no\/such: the database cannot be opened: .*E_DB_OPEN|Cannot open/,
   );
   write(cwd, { 'migrations/0002_owner.up.sql': FILES['migrations/0002_owner.up.sql'] });
   assert.deepEqual(await live(), []);

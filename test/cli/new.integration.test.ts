@@ -193,7 +193,7 @@ test('a new project does not start without its secret, and says which variable i
     cwd: await madeLinked(t),
   });
   assert.equal(status, 3);
-  assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), and there is none/);
+  assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), which is not set/);
 });
 
 test('a new project does not start in production before its database is migrated, and then keeps what is written', async (t) => {

@@ -1,5 +1,6 @@
 /**
- * MCP over HTTP, request by request: fields, sessions, streams and who may speak to it, in both eras.
+ * MCP over HTTP, request by request: header fields, sessions, streams and allowed origins, in both
+ * generations of the protocol.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -128,7 +129,7 @@ function post(
   );
 }
 
-/** A modern request with its fields. */
+/** Returns a modern request with its header fields. */
 function modern(
   of: Site,
   method: string,
@@ -157,7 +158,7 @@ const initialize = (version = '2025-11-25'): Json => ({
   params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 't', version: '1' } },
 });
 
-/** A legacy client that has a session: sends messages of it. */
+/** A legacy client with a session. Sends messages of the session. */
 async function legacy(
   of: Site,
   headers: Record<string, string> = {},
@@ -187,7 +188,7 @@ async function codeOf(response: Response): Promise<[status: number, code: unknow
   return [response.status, error?.code, id];
 }
 
-/** The messages of a stream of events. */
+/** Returns the messages of an event stream. */
 async function* messages(response: Response): AsyncGenerator<Json> {
   assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
   let text = '';
@@ -218,43 +219,52 @@ test('modern: a request is answered as JSON, without a session', LIMITED, async 
   assert.deepEqual([result['resultType'], result['structuredContent']], ['complete', { items: [1] }]);
 });
 
-test('modern: fields that are missing or say something else are 400 with -32020', LIMITED, async (t) => {
-  const of = site(t);
-  const body = (params: Json, method = 'tools/call'): Json => ({
-    jsonrpc: '2.0',
-    id: 1,
-    method,
-    params: { _meta: META, ...params },
-  });
-  const good = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'get_items' };
-  const without = (name: keyof typeof good): Record<string, string> =>
-    Object.fromEntries(Object.entries(good).filter(([key]) => key !== name));
-  assert.equal((await post(of, body({ name: 'get_items' }), good)).status, 200);
-  for (const headers of [
-    without('mcp-protocol-version'),
-    without('mcp-method'),
-    without('mcp-name'),
-    { ...good, 'mcp-method': 'Tools/Call' },
-    { ...good, 'mcp-name': 'other' },
-    { ...good, 'mcp-protocol-version': '2025-11-25' },
-    { ...good, 'mcp-name': '=?base64?%?=' },
-    { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z' },
-    { ...good, 'mcp-name': '=?BASE64?Z2V0X2l0ZW1z?=' },
-  ]) {
-    assert.deepEqual(
-      await codeOf(await post(of, body({ name: 'get_items' }), headers)),
-      [400, -32_020, 1],
-      JSON.stringify(headers),
+test(
+  'modern: a request with missing or contradicting header fields is 400 with -32020',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const body = (params: Json, method = 'tools/call'): Json => ({
+      jsonrpc: '2.0',
+      id: 1,
+      method,
+      params: { _meta: META, ...params },
+    });
+    const good = {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': 'get_items',
+    };
+    const without = (name: keyof typeof good): Record<string, string> =>
+      Object.fromEntries(Object.entries(good).filter(([key]) => key !== name));
+    assert.equal((await post(of, body({ name: 'get_items' }), good)).status, 200);
+    for (const headers of [
+      without('mcp-protocol-version'),
+      without('mcp-method'),
+      without('mcp-name'),
+      { ...good, 'mcp-method': 'Tools/Call' },
+      { ...good, 'mcp-name': 'other' },
+      { ...good, 'mcp-protocol-version': '2025-11-25' },
+      { ...good, 'mcp-name': '=?base64?%?=' },
+      { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z' },
+      { ...good, 'mcp-name': '=?BASE64?Z2V0X2l0ZW1z?=' },
+    ]) {
+      assert.deepEqual(
+        await codeOf(await post(of, body({ name: 'get_items' }), headers)),
+        [400, -32_020, 1],
+        JSON.stringify(headers),
+      );
+    }
+    assert.equal(
+      (await post(of, body({ name: 'get_items' }), { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z?=' }))
+        .status,
+      200,
     );
-  }
-  assert.equal(
-    (await post(of, body({ name: 'get_items' }), { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z?=' })).status,
-    200,
-  );
-});
+  },
+);
 
 test(
-  'modern: what each request must say is 400, an unknown version 400 with -32022, an unknown method 404',
+  'modern: a request without required _meta is 400, an unknown version 400 with -32022, an unknown method 404',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -308,7 +318,7 @@ test(
 );
 
 test(
-  'modern: progress before the answer makes it a stream, whose last message is the answer',
+  'modern: progress before the answer makes it an event stream that ends with the answer',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -329,7 +339,7 @@ test(
 );
 
 test(
-  'modern: a client that leaves cancels its request, whether it waits for JSON or reads a stream',
+  'modern: a client that disconnects cancels its request, during JSON and during an event stream',
   LIMITED,
   async (t) => {
     const first = site(t);
@@ -365,7 +375,7 @@ test(
   },
 );
 
-test('modern: over a socket, too, a client that leaves cancels its request', LIMITED, async (t) => {
+test('modern: a client that disconnects its socket cancels its request', LIMITED, async (t) => {
   const of = site(t, {}, { client: { listen: true } });
   const abort = new AbortController();
   const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
@@ -376,7 +386,7 @@ test('modern: over a socket, too, a client that leaves cancels its request', LIM
   await waiting;
 });
 
-test('check: two tools of one name, and writes at an endpoint that do not say what they do, are SVC305', () => {
+test('check: reports two tools with one name, and write tools without a description, as SVC305', () => {
   const app = new Svc({ env: 'test' });
   app
     .get('/a', { mcp: { name: 'same' } }, () => 1)
@@ -429,7 +439,7 @@ test('check: two tools of one name, and writes at an endpoint that do not say wh
 });
 
 test(
-  'modern: an answer that takes long becomes a stream, which keeps the connection alive',
+  'modern: an answer that takes long becomes an event stream, which keeps the connection alive',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -461,7 +471,7 @@ test('modern: subscriptions/listen is acknowledged on its stream', LIMITED, asyn
 });
 
 test(
-  'a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens',
+  'shutdown: the server waits for a call that has begun its event stream, and ends subscriptions',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -543,7 +553,7 @@ test('legacy: initialize gives a session, whose requests name it', LIMITED, asyn
 });
 
 test(
-  "legacy: without a session 400, with one that is changed, expired, ended or somebody else's 404",
+  'legacy: a request without a session is 400; a changed, expired, ended or foreign session is 404',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -579,7 +589,7 @@ test(
   },
 );
 
-test('legacy: a session is known to another process that has the same secret', LIMITED, async (t) => {
+test('legacy: a session is valid in another process with the same secret', LIMITED, async (t) => {
   const { id } = await legacy(site(t));
   assert.equal(
     (await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status,
@@ -598,7 +608,7 @@ test('legacy: a session is known to another process that has the same secret', L
 });
 
 test(
-  'legacy: with guards the session belongs to the subject, whichever token it brings',
+  'legacy: with guards a session belongs to the subject, and any token of the subject may use it',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -613,7 +623,7 @@ test(
 );
 
 test(
-  'legacy: a client that has begun without a token goes on with its session once it has one, and nobody goes on with that of a subject',
+  'legacy: a session without an owner can be used after a login, but the session of a subject requires its token',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -632,7 +642,7 @@ test(
 );
 
 test(
-  'legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else',
+  'legacy: a session of a client with a cookie belongs to the identity in the cookie',
   LIMITED,
   async (t) => {
     const user = sessionKey<string>('user');
@@ -703,7 +713,7 @@ test(
 );
 
 test(
-  'legacy: an unknown version in the field is 400; without sessions each request stands alone',
+  'legacy: an unknown version in the header field is 400; without sessions each request stands alone',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -730,7 +740,7 @@ test(
 );
 
 test(
-  'a version in the field that nobody speaks is 400 with -32022, whatever comes with it, and nothing is done (2025-06-18, transports)',
+  'an unsupported version in the header field is 400 with -32022, and the request is not executed (2025-06-18, transports)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -780,7 +790,7 @@ test(
 );
 
 test(
-  'Accept: a type of weight 0 is not taken, and the most specific range decides (RFC 9110 §12.5.1)',
+  'Accept: weight 0 excludes a type, and the most specific range decides (RFC 9110 §12.5.1)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -808,7 +818,7 @@ test(
   },
 );
 
-test('legacy: batches until 2025-03-26', LIMITED, async (t) => {
+test('legacy: versions up to 2025-03-26 allow batches', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of, {}, '2025-03-26');
   const response = await send([
@@ -850,7 +860,7 @@ test('legacy: batches until 2025-03-26', LIMITED, async (t) => {
 });
 
 test(
-  'legacy: notifications/cancelled of the session ends a request; leaving alone does not',
+  'legacy: notifications/cancelled of the session ends a request; a disconnect does not',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -883,7 +893,7 @@ test(
   },
 );
 
-test('legacy: GET opens a stream of the session, DELETE ends it', LIMITED, async (t) => {
+test('legacy: GET opens the event stream of a session, DELETE ends the session', LIMITED, async (t) => {
   const of = site(t);
   const { id } = await legacy(of);
   const headers = { 'mcp-session-id': id, accept: 'text/event-stream' };
@@ -902,28 +912,36 @@ test('legacy: GET opens a stream of the session, DELETE ends it', LIMITED, async
   assert.equal((await of.client.get('/mcp', { headers: { ...headers, 'mcp-session-id': 'x' } })).status, 404);
 });
 
-test('bodies: what is no JSON, no message, too large or of another type is refused', LIMITED, async (t) => {
-  const of = site(t, { maxBodyBytes: 1_000 });
-  assert.deepEqual(await codeOf(await post(of, 'garbage')), [400, -32_700, null]);
-  assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [
-    400,
-    -32_700,
-    undefined,
-  ]);
-  const broken = await of.client.post('/mcp', {
-    body: Buffer.from('7b226a736f6e727063223a22ff227d', 'hex'),
-    headers: { 'content-type': 'application/json', accept: BOTH },
-  });
-  assert.deepEqual(await codeOf(broken), [400, -32_700, null], 'no UTF-8, so no JSON either (RFC 8259 §8.1)');
-  assert.deepEqual(await codeOf(await post(of, { jsonrpc: '2.0', id: 3 })), [400, -32_600, 3]);
-  assert.equal((await post(of, { a: 'x'.repeat(1_000) })).status, 413);
-  assert.equal((await post(of, initialize(), { 'content-type': 'text/plain' })).status, 415);
-  assert.equal((await post(of, initialize(), { accept: 'text/html' })).status, 406);
-  assert.equal((await of.client.put('/mcp')).status, 405);
-});
+test(
+  'bodies: invalid JSON, an invalid message, a too large body and another media type are refused',
+  LIMITED,
+  async (t) => {
+    const of = site(t, { maxBodyBytes: 1_000 });
+    assert.deepEqual(await codeOf(await post(of, 'garbage')), [400, -32_700, null]);
+    assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [
+      400,
+      -32_700,
+      undefined,
+    ]);
+    const broken = await of.client.post('/mcp', {
+      body: Buffer.from('7b226a736f6e727063223a22ff227d', 'hex'),
+      headers: { 'content-type': 'application/json', accept: BOTH },
+    });
+    assert.deepEqual(
+      await codeOf(broken),
+      [400, -32_700, null],
+      'no UTF-8, so no JSON either (RFC 8259 §8.1)',
+    );
+    assert.deepEqual(await codeOf(await post(of, { jsonrpc: '2.0', id: 3 })), [400, -32_600, 3]);
+    assert.equal((await post(of, { a: 'x'.repeat(1_000) })).status, 413);
+    assert.equal((await post(of, initialize(), { 'content-type': 'text/plain' })).status, 415);
+    assert.equal((await post(of, initialize(), { accept: 'text/html' })).status, 406);
+    assert.equal((await of.client.put('/mcp')).status, 405);
+  },
+);
 
 test(
-  'Origin and Host: other sites and other names are 403, its own and those that are named are not',
+  "Origin and Host: foreign origins and hosts are 403; the endpoint's own and configured ones are accepted",
   LIMITED,
   async (t) => {
     const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
@@ -1001,7 +1019,7 @@ test(
 );
 
 test(
-  'calls bring the credentials of the client, the fields that the route reads and those that are named, and nothing else',
+  "calls carry the client's credentials, the fields that the route reads and the configured fields, but no other field",
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1027,7 +1045,7 @@ test(
 );
 
 test(
-  'a guarded tool without a token is refused as its route is; a call counts for its route in log, metrics and rate limit',
+  'a guarded tool refuses a call without a token as its route does; a call counts for its route in log, metrics and rate limit',
   LIMITED,
   async (t) => {
     const of = site(
@@ -1055,7 +1073,7 @@ test(
 );
 
 test(
-  'an application that sheds load answers calls as well: the endpoint takes no place of its own',
+  'an application that sheds load answers calls: the endpoint itself does not count as a request in flight',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
@@ -1066,7 +1084,7 @@ test(
   },
 );
 
-test('a session cookie brings no call past the CSRF protection of its route', LIMITED, async (t) => {
+test('a call with a session cookie must pass the CSRF protection of its route', LIMITED, async (t) => {
   const of = site(
     t,
     {},
@@ -1087,7 +1105,7 @@ test('a session cookie brings no call past the CSRF protection of its route', LI
   assert.equal(result._meta['svc/status'], 403);
 });
 
-test('authorization: the document of RFC 9728 is there, and a 401 says where', LIMITED, async (t) => {
+test('authorization: the RFC 9728 document is served, and a 401 links to it', LIMITED, async (t) => {
   const of = site(t, {
     deps: { me: Depends(BearerAuth()) },
     authorization: { servers: ['https://login.example'], scopes: ['notes'] },
@@ -1111,7 +1129,7 @@ test('authorization: the document of RFC 9728 is there, and a 401 says where', L
 });
 
 test(
-  'authorization: the document of RFC 9728 has no scopes_supported where no scopes are given, nor where the list is empty',
+  'authorization: the RFC 9728 document omits scopes_supported without scopes, and for an empty list',
   LIMITED,
   async (t) => {
     for (const authorization of [
@@ -1137,7 +1155,7 @@ test(
 );
 
 test(
-  'authorization: the document of RFC 9728 of an endpoint at / has no path behind its name, is no tool, and is read by GET alone',
+  'authorization: the RFC 9728 document of an endpoint at / has no path suffix, is not a tool, and allows GET only',
   LIMITED,
   async (t) => {
     const app = new Svc({
@@ -1173,7 +1191,7 @@ test(
 );
 
 test(
-  'authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing',
+  'authorization: the bearer challenge links to the metadata, also beside DPoP and for a missing scope',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1214,7 +1232,7 @@ test(
 );
 
 test(
-  'authorization: a tool whose route wants another token, or one of more scopes, is answered with 401 or 403 and its challenge',
+  'authorization: a tool whose route requires another token or more scopes is answered with 401 or 403 and its challenge',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1260,20 +1278,22 @@ test(
       true,
       403,
     ]);
-    assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]); // no token would help
-    assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]); // nor here
+    // another token would not help
+    assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]);
+    // another token would not help here either
+    assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]);
     const open = site(t, {}, { prepare });
     assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [
       200,
       null,
       true,
       401,
-    ]); // nothing says where tokens come from
+    ]); // no metadata describes an issuer of tokens
   },
 );
 
 test(
-  "authorization: guards of one's own have the place in their 401, whatever they challenge for",
+  'authorization: the 401 of a custom guard links to the metadata, whatever its challenge',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1326,18 +1346,14 @@ for (const [what, origins, refusedOrigin] of [
   ],
   ['none', undefined, 'https://inspector.example'],
 ] as const) {
-  test(
-    `origins: the endpoint takes requests of its own origin, and of ${what} beside it`,
-    LIMITED,
-    async (t) => {
-      const of = site(t, { origins });
-      const statusOf = async (origin: string): Promise<number> =>
-        (await modern(of, 'tools/list', {}, { origin })).status;
-      assert.equal(await statusOf('http://localhost'), 200);
-      if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
-      if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
-    },
-  );
+  test(`origins: the endpoint accepts its own origin, and also ${what}`, LIMITED, async (t) => {
+    const of = site(t, { origins });
+    const statusOf = async (origin: string): Promise<number> =>
+      (await modern(of, 'tools/list', {}, { origin })).status;
+    assert.equal(await statusOf('http://localhost'), 200);
+    if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
+    if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
+  });
 }
 
 for (const [what, rateLimit, statuses] of [
@@ -1345,7 +1361,7 @@ for (const [what, rateLimit, statuses] of [
   ['no limit for false', false, [200, 200, 200]],
   ['that of the middleware where nothing is said', undefined, [200, 200, 429]],
 ] as const) {
-  test(`rateLimit: the endpoint has ${what}`, LIMITED, async (t) => {
+  test(`rateLimit: the endpoint's limit is ${what}`, LIMITED, async (t) => {
     const of = site(
       t,
       { rateLimit },
@@ -1358,7 +1374,7 @@ for (const [what, rateLimit, statuses] of [
 }
 
 test(
-  'an application that wants idempotency keys of every write wants none of a message',
+  'a message needs no idempotency key in an application that requires one for every write',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
@@ -1368,7 +1384,7 @@ test(
 );
 
 test(
-  'a page of another origin speaks to the endpoint with what src/mcp/README.md says of CORSMiddleware',
+  'a page of another origin can use the endpoint with the CORSMiddleware of src/mcp/README.md',
   LIMITED,
   async (t) => {
     const origins = ['https://inspector.example'];
@@ -1436,7 +1452,7 @@ test(
 );
 
 test(
-  'lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is',
+  'lists are cacheable for all clients where they need no token, else for one client; the OpenAPI resource follows /openapi.json',
   LIMITED,
   async (t) => {
     const scope = async (of: Site, headers = {}): Promise<unknown> =>
@@ -1461,7 +1477,7 @@ test(
   },
 );
 
-test('mountMcp(): neither the endpoint nor its document is a tool; check finds nothing wrong with it; options are read', (t) => {
+test('mountMcp(): the endpoint and its document are not tools, check reports no finding, and options are validated', (t) => {
   const { app } = site(t, {
     deps: { me: Depends(BearerAuth()) },
     authorization: { servers: ['https://login.example'] },
@@ -1502,7 +1518,7 @@ test('mountMcp(): neither the endpoint nor its document is a tool; check finds n
 });
 
 test(
-  'legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered',
+  'legacy: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests',
   LIMITED,
   async (t) => {
     const running = new Set<number>();
@@ -1549,7 +1565,7 @@ test(
       const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
       await until(() => running.size >= 1_000);
       leaving.abort();
-      await left.catch(() => undefined); // whatever became of it
+      await left.catch(() => undefined); // the outcome is irrelevant
       await until(() => running.size <= 400);
       of.gate.resolve();
       return (await (await more).json()) as { error?: { message: string } }[];

@@ -1,5 +1,6 @@
 /**
- * Routes as tools, called in process: what clients are shown, where arguments go, and that a call is a request like any other.
+ * Routes as tools, called in process: descriptions for clients, places of arguments, and equality of calls
+ * and requests.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -50,7 +51,7 @@ function make(t: TestContext, options: SvcOptions = {}): { readonly app: Svc; re
   return { app, lines };
 }
 
-/** The tools by name. */
+/** Returns the tools by name. */
 function toolsOf(app: Svc): Record<string, Tool> {
   return Object.fromEntries(app.mcpTools().map((tool) => [tool.name, tool]));
 }
@@ -66,7 +67,7 @@ class Address extends Schema {
 }
 class User extends Schema {
   id = Field(int);
-  name = Field(str, { description: 'What it is called' });
+  name = Field(str, { description: 'Name of the user' });
   home = Field(Address);
   password = Field(str, { secret: true, optional: true });
 }
@@ -75,7 +76,7 @@ class Loose extends Schema {
   a = Field(int);
 }
 
-test('mcpTools(): every route is a tool but those that say otherwise, HEAD, static files and the operations', (t) => {
+test('mcpTools(): every route is a tool, except opted-out routes, HEAD, static files and operations', (t) => {
   const { app } = make(t);
   app
     .get('/a', () => 1)
@@ -90,7 +91,7 @@ test('mcpTools(): every route is a tool but those that say otherwise, HEAD, stat
   );
 });
 
-test('mcpTools(): names come from mcp.name, then the name of the route, then method and path; other characters become _', (t) => {
+test("mcpTools(): a name comes from mcp.name, then the route's name, then method and path; other characters become _", (t) => {
   const { app } = make(t);
   app
     .get('/a', { name: 'user list' }, () => 1)
@@ -103,7 +104,7 @@ test('mcpTools(): names come from mcp.name, then the name of the route, then met
   );
 });
 
-test('mcpTools(): the second tool of a name gets a number', (t) => {
+test('mcpTools(): a duplicate name gets a number', (t) => {
   const { app } = make(t);
   app.get('/a', { mcp: { name: 'same' } }, () => 1).get('/b', { mcp: { name: 'same' } }, () => 1);
   assert.deepEqual(
@@ -112,7 +113,7 @@ test('mcpTools(): the second tool of a name gets a number', (t) => {
   );
 });
 
-test('mcpTools(): titles, descriptions and hints come from the spec and the method, and are overridden by mcp', (t) => {
+test('mcpTools(): titles, descriptions and hints come from spec and method, and mcp overrides them', (t) => {
   const { app } = make(t);
   app
     .get('/a', { summary: 'Short', description: 'Long' }, () => 1)
@@ -149,7 +150,7 @@ test('mcpTools(): titles, descriptions and hints come from the spec and the meth
   );
 });
 
-test('route spec: mcp takes a name of the right characters, and no unknown keys', () => {
+test('route spec: mcp validates the characters of a name and refuses unknown keys', () => {
   assert.throws(() => new Svc().get('/a', { mcp: { name: 'a b' } }, () => 1), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), {
     code: 'E_OPTION_UNKNOWN',
@@ -160,7 +161,7 @@ test('route spec: mcp takes a name of the right characters, and no unknown keys'
   );
 });
 
-test('mcpTools(): path, query and body are one object; constraints and descriptions are in it', (t) => {
+test('mcpTools(): path, query and body form one object with constraints and descriptions', (t) => {
   const { app } = make(t);
   const paging = provide(
     { query: { page: Field(1, { ge: 1 }) }, headers: { tenant: Field(str) } },
@@ -180,7 +181,7 @@ test('mcpTools(): path, query and body are one object; constraints and descripti
       page: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, default: 1 },
       dry: { type: 'boolean', default: false },
       id: { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
-      name: { type: 'string', description: 'What it is called' },
+      name: { type: 'string', description: 'Name of the user' },
       home: { $ref: '#/$defs/Address' },
       password: { type: 'string', writeOnly: true },
     },
@@ -190,7 +191,7 @@ test('mcpTools(): path, query and body are one object; constraints and descripti
   });
 });
 
-test('mcpTools(): a body stands whole where a name of it is taken, where it takes others, and where it is no object', (t) => {
+test('mcpTools(): the body is one argument when a name collides, when it allows other fields, and when it is not an object', (t) => {
   const { app } = make(t);
   app
     .put('/u/{id:int}', { body: User }, () => 1)
@@ -203,7 +204,7 @@ test('mcpTools(): a body stands whole where a name of it is taken, where it take
   );
 });
 
-test('mcpTools(): the response is the output schema, with its definitions and without secrets', (t) => {
+test('mcpTools(): the response is the output schema, with its definitions and without secret fields', (t) => {
   const { app } = make(t);
   app
     .get('/one', { response: User }, () => {
@@ -226,7 +227,7 @@ test('mcpTools(): the response is the output schema, with its definitions and wi
   assert.equal(none!.outputSchema, undefined);
 });
 
-test('mcpCall(): arguments go into path, query and body, and come to the handler as what they are', async (t) => {
+test('mcpCall(): arguments become path, query and body, and the handler gets typed values', async (t) => {
   const { app } = make(t);
   class Body extends Schema {
     at = Field(str);
@@ -268,7 +269,7 @@ test('mcpCall(): arguments go into path, query and body, and come to the handler
   assert.deepEqual(result._meta, { 'svc/status': 200 });
 });
 
-test('mcpCall(): forms and their files are arguments, too', async (t) => {
+test('mcpCall(): forms and their files are arguments', async (t) => {
   const { app } = make(t);
   app.post('/plain', { form: { name: Field(str), n: Field(int) } }, ({ form }) => ({ ...form }));
   app.post('/upload', { form: { name: Field(str), doc: Field(file) } }, async ({ form }) => ({
@@ -297,12 +298,13 @@ test('mcpCall(): forms and their files are arguments, too', async (t) => {
     );
   const unpadded = await app.mcpCall('post_upload', { name: 'x', doc: { data: 'aGVsbG8' } });
   assert.equal((unpadded.structuredContent as { text: string }).text, 'hello');
-  const data = Buffer.alloc(8_000_000, 'a').toString('base64'); // as long as a pattern with groups has no stack for
+  // the length at which a regular expression with groups overflows the stack
+  const data = Buffer.alloc(8_000_000, 'a').toString('base64');
   const long = await app.mcpCall('post_size', { doc: { data } });
   assert.equal(textOf(long), '8000000');
 });
 
-test('mcpCall(): what does not fit is told by the name of the argument, all at once', async (t) => {
+test('mcpCall(): reports all invalid arguments at once, each by its name', async (t) => {
   const { app } = make(t);
   app
     .put('/u/{id:int}', { body: User, query: { n: Field(int) } }, () => 1)
@@ -328,7 +330,7 @@ test('mcpCall(): what does not fit is told by the name of the argument, all at o
   );
 });
 
-test('mcpCall(): an argument leads to no other route, be it a tool or none', async (t) => {
+test('mcpCall(): an argument cannot lead to another route, whether that route is a tool or not', async (t) => {
   const { app } = make(t);
   app
     .get('/users/{name}', ({ params }) => `user ${params.name}`)
@@ -352,7 +354,7 @@ test('mcpCall(): an argument leads to no other route, be it a tool or none', asy
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
 });
 
-test('mcpCall(): arguments that are nested beyond measure are a mistake of the client; names of Object.prototype are nothing special', async (t) => {
+test('mcpCall(): too deeply nested arguments are a client error; names of Object.prototype are ordinary names', async (t) => {
   const { app, lines } = make(t);
   app.get(
     '/x/{constructor}',
@@ -372,7 +374,7 @@ test('mcpCall(): arguments that are nested beyond measure are a mistake of the c
   assert.ok(!lines.some((line) => line.includes('"level":"error"')));
 });
 
-test('mcpCall(): behind TrustedHostMiddleware a call comes by a name of the application, also in production', async (t) => {
+test('mcpCall(): behind TrustedHostMiddleware a call uses an accepted host, also in production', async (t) => {
   const { app } = make(t, { env: 'production' });
   app
     .use(new TrustedHostMiddleware({ hosts: ['.example.com'] }))
@@ -380,13 +382,13 @@ test('mcpCall(): behind TrustedHostMiddleware a call comes by a name of the appl
   assert.equal(textOf(await app.mcpCall('get_host')), 'example.com');
 });
 
-test('mcpCall(): a name that is no tool is a mistake of the program, with the nearest one', async (t) => {
+test('mcpCall(): an unknown tool name throws E_MCP_TOOL with the nearest name', async (t) => {
   const { app } = make(t);
   app.get('/users', () => 1);
   await assert.rejects(app.mcpCall('get_user'), { code: 'E_MCP_TOOL', message: /did you mean "get_users"/ });
 });
 
-test('mcpCall(): a guarded tool is refused as the route would be, and answers who has a token', async (t) => {
+test('mcpCall(): a guarded tool refuses a call as its route does, and accepts a valid token', async (t) => {
   const { app } = make(t);
   app
     .get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub)
@@ -401,7 +403,7 @@ test('mcpCall(): a guarded tool is refused as the route would be, and answers wh
   assert.equal((await app.mcpCall('delete_all', {}, { headers }))._meta?.['svc/status'], 403);
 });
 
-test('mcpCall(): an abort at any step before the handler runs reaches the call', async (t) => {
+test('mcpCall(): an abort at any step before the handler reaches the call', async (t) => {
   let reached = 0;
   for (let steps = 0; steps < 80; steps++) {
     const { app } = make(t);
@@ -423,7 +425,7 @@ test('mcpCall(): an abort at any step before the handler runs reaches the call',
   assert.ok(reached > 0, 'no call reached its handler');
 });
 
-test('mcpCall(): a call leaves the log, the metrics and the rate limit as the request does', async (t) => {
+test('mcpCall(): a call counts in log, metrics and rate limit as a request does', async (t) => {
   const { app, lines } = make(t, { accessLog: true });
   app.use(new RateLimitMiddleware({ perMinute: 3 }));
   const seen: string[] = [];
@@ -452,7 +454,7 @@ test('mcpCall(): a call leaves the log, the metrics and the rate limit as the re
   assert.match(textOf(refused), /^429 Too Many Requests[\s\S]*\nTry again in \d+ seconds$/);
 });
 
-test('mcpCall(): answers of every kind are content of their kind', async (t) => {
+test('mcpCall(): each media type becomes its kind of content', async (t) => {
   const { app } = make(t);
   app
     .get('/text', () => 'plain')
@@ -491,7 +493,7 @@ test('mcpCall(): answers of every kind are content of their kind', async (t) => 
   assert.match(textOf(await app.mcpCall('get_file')), /^\/\*\*\n \* Routes as tools/);
 });
 
-test('mcpCall(): a result without the structure that the tool has a schema for is an error, since clients throw away others (2025-06-18, tools)', async (t) => {
+test('mcpCall(): a result that lacks the structure of the output schema is an error, because clients reject it (2025-06-18, tools)', async (t) => {
   const { app } = make(t);
   app
     .get(
@@ -514,7 +516,7 @@ test('mcpCall(): a result without the structure that the tool has a schema for i
   assert.deepEqual(await said('get_free'), ['303 See Other: /there', undefined]);
 });
 
-test('mcpCall(): an answer without end, one that is too large and one that breaks off are errors', async (t) => {
+test('mcpCall(): an endless, a too large and an interrupted answer are errors', async (t) => {
   const { app } = make(t);
   let isEnded = false;
   const endless = function* (): Generator<string> {
@@ -543,7 +545,7 @@ test('mcpCall(): an answer without end, one that is too large and one that break
   assert.match(textOf(await app.mcpCall('get_broken')), /broke off/);
 });
 
-test('mcpCall(): an error that is no JSON is told as it is; one whose JSON is cut, too', async (t) => {
+test('mcpCall(): an error answer that is not JSON, or is truncated JSON, is passed on as text', async (t) => {
   const { app } = make(t);
   app.get('/text', () => new Response('no tea', { status: 418, headers: { 'content-type': 'text/plain' } }));
   app.get(
@@ -560,7 +562,7 @@ test('mcpCall(): an error that is no JSON is told as it is; one whose JSON is cu
   );
 });
 
-test('mcpCall(): one that is aborted before it begins is rejected; fields that cannot be sent are refused', async (t) => {
+test('mcpCall(): rejects when it is aborted before it begins; refuses invalid header fields', async (t) => {
   const { app } = make(t);
   app.get('/a', () => 1);
   await assert.rejects(app.mcpCall('get_a', {}, { signal: AbortSignal.abort() }), { name: 'AbortError' });
@@ -568,7 +570,7 @@ test('mcpCall(): one that is aborted before it begins is rejected; fields that c
     await assert.rejects(async () => app.mcpCall('get_a', {}, { headers }), { code: 'E_OPTION_RANGE' });
 });
 
-test('mcpCall(): an error of the handler is a result without its text', async (t) => {
+test("mcpCall(): an exception of the handler is an error result without the exception's text", async (t) => {
   const { app, lines } = make(t);
   app.get('/bad', () => {
     throw new Error('a secret place');
@@ -579,7 +581,7 @@ test('mcpCall(): an error of the handler is a result without its text', async (t
   assert.ok(lines.some((line) => line.includes('secret place')));
 });
 
-test('mcpCall(): progress and messages of the handler reach who listens; in a plain request they reach nobody', async (t) => {
+test('mcpCall(): progress and log messages of a handler reach the listener; in a plain request they are discarded', async (t) => {
   const { app } = make(t);
   app.get('/work', { progress: Depends(toolProgress), tell: Depends(toolLog) }, ({ progress, tell }) => {
     progress(1, 2, 'half');
@@ -599,7 +601,7 @@ test('mcpCall(): progress and messages of the handler reach who listens; in a pl
   assert.equal((await app.fetch(new Request('http://localhost/work'))).status, 200);
 });
 
-test('mcpCall(): aborting it aborts the signal of the request', async (t) => {
+test("mcpCall(): aborting it aborts the request's signal", async (t) => {
   const { app } = make(t);
   const aborted = Promise.withResolvers<string>();
   app.get(
@@ -620,7 +622,7 @@ test('mcpCall(): aborting it aborts the signal of the request', async (t) => {
   await call;
 });
 
-test('app.tool(): a function is a tool with arguments, dependencies, guards and middleware; no request reaches it', async (t) => {
+test('app.tool(): a function is a tool with arguments, dependencies, guards and middleware; HTTP requests cannot reach it', async (t) => {
   const { app } = make(t);
   const seen: (string | undefined)[] = [];
   app.use(async (req, next) => {
@@ -676,7 +678,7 @@ test('app.tool(): a function is a tool with arguments, dependencies, guards and 
   );
 });
 
-test('app.tool(), app.prompt(): names are of the right characters, and each its own', () => {
+test('app.tool(), app.prompt(): names have valid characters and are unique', () => {
   const app = new Svc().tool('a', {}, () => 1);
   assert.throws(() => app.tool('a', {}, () => 1), { code: 'E_MCP_NAME' });
   assert.throws(() => app.tool('a b', {}, () => 1), { code: 'E_MCP_NAME' });
@@ -685,7 +687,7 @@ test('app.tool(), app.prompt(): names are of the right characters, and each its 
   assert.throws(() => app.tool('b', {}, () => 1), { code: 'E_APP_FROZEN' });
 });
 
-test('mcpTools(): unions, choices, recursive and free values have a schema', (t) => {
+test('mcpTools(): unions, enums, recursive types and free values have a schema', (t) => {
   const { app } = make(t);
   class Cat extends Schema {
     kind = Field(literal('cat'));
@@ -710,7 +712,7 @@ test('mcpTools(): unions, choices, recursive and free values have a schema', (t)
   assert.deepEqual(Object.keys(node!.inputSchema['properties'] as object), ['mode', 'id', 'children']);
 });
 
-test('mcpCall(): where an idempotency key is needed, a call that brings none is one request of its own; one that brings its own is executed once', async (t) => {
+test('mcpCall(): without a required idempotency key each call gets its own key; a call with a key is executed once', async (t) => {
   for (const place of ['application', 'route'] as const) {
     const { app } = make(t);
     const once = new IdempotencyMiddleware({ required: true });
@@ -745,7 +747,7 @@ test('mcpCall(): a body that is null stays null', async (t) => {
   }
 });
 
-test('mcpTools(): what a client may only read is no argument of a form or a query, and a file has its description', (t) => {
+test('mcpTools(): read-only fields are no arguments of a form or query, and a file keeps its description', (t) => {
   const { app } = make(t);
   app.post(
     '/upload',
@@ -753,8 +755,8 @@ test('mcpTools(): what a client may only read is no argument of a form or a quer
       public: true,
       form: {
         id: Field(int, { readOnly: true, optional: true }),
-        photo: Field(file, { description: 'Of the face' }),
-        more: Field(list(file), { description: 'Of the rest' }),
+        photo: Field(file, { description: 'The face' }),
+        more: Field(list(file), { description: 'The rest' }),
         title: Field(str),
       },
     },
@@ -773,8 +775,8 @@ test('mcpTools(): what a client may only read is no argument of a form or a quer
       description,
     ]),
     [
-      ['photo', 'object', 'Of the face'],
-      ['more', 'array', 'Of the rest'],
+      ['photo', 'object', 'The face'],
+      ['more', 'array', 'The rest'],
       ['title', 'string', undefined],
     ],
   );

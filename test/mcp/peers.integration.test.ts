@@ -1,6 +1,6 @@
 /**
- * MCP against what others wrote: the official clients of both generations, the inspector and the conformance suite, installed when
- * the tests run.
+ * MCP against independent peers: the official clients of both generations, the inspector and the conformance
+ * suite. The tests install them.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -15,12 +15,18 @@ import type { TestContext } from 'node:test';
 
 const FIXTURE = join(ROOT, 'test/support/mcp-everything.ts');
 const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
-/** The built package: clients pass no environment on, so that sources would be compiled anew each time. */
+/**
+ * Clients do not pass on the environment. With sources, each process would compile them again, so it runs the
+ * built package.
+ */
 const STDIO = { command: process.execPath, args: [FIXTURE] };
 
 before(build);
 
-/** What the two generations of the client have in common: calls of every kind to each target, printed as one array. `connect` is theirs. */
+/**
+ * Code that both generations of the client share: it makes calls of every kind to each target and prints the
+ * results as one array. Each generation defines `connect`.
+ */
 const CONVERSATION = `
 const outcomes = [];
 for (const target of JSON.parse(process.argv[2])) outcomes.push(await converse(target));
@@ -105,7 +111,7 @@ interface Outcome {
   readonly [name: string]: unknown;
 }
 
-/** The fixture on a port of its own, in this process. */
+/** The fixture on its own port, in this process. */
 async function served(t: TestContext): Promise<string> {
   const app = everything();
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 0 });
@@ -113,7 +119,7 @@ async function served(t: TestContext): Promise<string> {
   return `${server.url}/mcp`;
 }
 
-/** One process speaks with all of them, one after the other: a client takes longer to load than to speak. */
+/** One process runs all targets in sequence, because loading a client takes longer than its calls. */
 async function converse(folder: string, program: string, targets: readonly object[]): Promise<Outcome[]> {
   const file = join(folder, 'conversation.mjs');
   writeFileSync(file, program);
@@ -124,7 +130,7 @@ async function converse(folder: string, program: string, targets: readonly objec
   return JSON.parse(stdout) as Outcome[];
 }
 
-/** What every client must have seen. */
+/** Results that every client must print. */
 function judge(
   out: Outcome,
   { isModern, hasToken, noResource = -32_602 }: { isModern: boolean; hasToken: boolean; noResource?: number },
@@ -180,7 +186,7 @@ function judge(
 
 const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expiresInSeconds: 86_400 })}` };
 
-test('the official client 1.x speaks with it, over stdio and HTTP', async (t) => {
+test('the official client 1.x works over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
   const [stdio, http] = await converse(folder, FIRST, [
@@ -191,7 +197,7 @@ test('the official client 1.x speaks with it, over stdio and HTTP', async (t) =>
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
-test('the official client 2.x speaks with it, over stdio and HTTP, in both eras', async (t) => {
+test('the official client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
   const modes = [
@@ -212,7 +218,7 @@ test('the official client 2.x speaks with it, over stdio and HTTP, in both eras'
   }
 });
 
-test('the inspector finds nothing to complain about in strict mode, over stdio and HTTP, in both eras', async (t) => {
+test('the inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' });
   if (folder === undefined) return;
   const url = await served(t);
@@ -249,8 +255,8 @@ test('the inspector finds nothing to complain about in strict mode, over stdio a
 });
 
 /**
- * Required scenarios that the package leaves out: the server asks nothing of its client, neither a sample of a model (deprecated in
- * 2026-07-28), nor input of its user, nor its roots. The last three checks of server-stateless need tools that ask.
+ * Required scenarios that do not apply: the server never asks its client for a model sample (deprecated in
+ * 2026-07-28), user input or roots. The last three checks of server-stateless need tools that ask.
  */
 const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
   '2025-11-25': [
@@ -273,11 +279,14 @@ const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
     'input-required-result-capability-check',
   ],
 };
-/** Checks of server-stateless that fail, all of them "not testable": no tool relies on what a client can do. */
+/**
+ * Checks of server-stateless that fail as "not testable": they need a tool that depends on the client's
+ * capabilities.
+ */
 const UNTESTABLE = 3;
 
 for (const [revision, leftOut] of Object.entries(LEFT_OUT)) {
-  test(`every scenario of the conformance suite that ${revision} requires passes, but for those left out`, async (t) => {
+  test(`every scenario of the conformance suite that ${revision} requires passes, except for the listed exceptions`, async (t) => {
     const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
     if (folder === undefined) return;
     const { stdout, stderr } = await run(

@@ -1,5 +1,6 @@
 /**
- * JSON-RPC over stdio, line by line: what is malformed, unknown, cancelled or cut off, in both eras.
+ * JSON-RPC over stdio, line by line: malformed, unknown, cancelled and truncated messages, in both
+ * generations of the protocol.
  */
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
@@ -45,7 +46,7 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
-/** Handlers that wait until they are let go. */
+/** Handlers that wait until the test releases them. */
 class Gate {
   readonly entered: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly open: PromiseWithResolvers<void>;
@@ -96,12 +97,12 @@ function shop(gate?: Gate): Svc {
   return app;
 }
 
-/** A server whose client is the test. */
+/** A server with the test as its client. */
 class Line {
   readonly #input = new PassThrough();
   readonly #waiting: ((message: Json) => void)[] = [];
   readonly #unread: Json[] = [];
-  /** Everything that came out, as it came. */
+  /** All output as it was written. */
   readonly lines: string[] = [];
   readonly ended: Promise<void>;
 
@@ -137,7 +138,7 @@ class Line {
     return this.raw(`${JSON.stringify(message)}\n`);
   }
 
-  /** The next message. */
+  /** Returns the next message. */
   next(): Promise<Json> {
     const unread = this.#unread.shift();
     return unread === undefined
@@ -169,7 +170,7 @@ async function open(
   return line;
 }
 
-/** A server that nobody has initialized. */
+/** Returns a server without an initialized session. */
 function bare(t: TestContext, app: Svc = shop()): Line {
   return new Line(t, app.mcpServer());
 }
@@ -185,7 +186,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
   params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
 });
 
-test('initialize: a known version is agreed on, another one is answered with the newest of its era', async (t) => {
+test('initialize: agrees on a known version, and answers an unknown one with the newest legacy version', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const { result } = await bare(t).ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
     assert.equal((result as Json)['protocolVersion'], version);
@@ -196,7 +197,7 @@ test('initialize: a known version is agreed on, another one is answered with the
   }
 });
 
-test('initialize: says who the server is and what it can', async (t) => {
+test("initialize: returns the server's name and capabilities", async (t) => {
   const { result } = await bare(t).ask(INIT);
   assert.deepEqual(result, {
     protocolVersion: '2025-11-25',
@@ -205,7 +206,7 @@ test('initialize: says who the server is and what it can', async (t) => {
   });
 });
 
-test('initialize: without its parameters, or a second time, it is refused', async (t) => {
+test('initialize: is refused without parameters, and when it is repeated', async (t) => {
   const line = bare(t);
   for (const params of [
     undefined,
@@ -220,7 +221,7 @@ test('initialize: without its parameters, or a second time, it is refused', asyn
   assert.deepEqual(errorOf(await line.ask({ ...INIT, id: 2 })), [2, -32_600]);
 });
 
-test('before initialize: only ping is answered, and what says its version itself', async (t) => {
+test('before initialize: the server answers ping and modern requests only', async (t) => {
   const line = bare(t);
   assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), {
     jsonrpc: '2.0',
@@ -233,7 +234,7 @@ test('before initialize: only ping is answered, and what says its version itself
   );
 });
 
-test('lines: what is no JSON is -32700, what is no message -32600, with the id where there is one', async (t) => {
+test('lines: invalid JSON is -32700 and an invalid message -32600, with its id if there is one', async (t) => {
   const line = bare(t);
   for (const text of ['garbage', '{"jsonrpc":"2.0",', '{"a":1}}', '\u0000'])
     assert.deepEqual(errorOf(await line.raw(`${text}\n`).next()), [null, -32_700]);
@@ -260,12 +261,12 @@ test('lines: what is no JSON is -32700, what is no message -32600, with the id w
   );
 });
 
-test('lines: from 2025-11-25 on, what has no id is answered without one', async (t) => {
+test('lines: since 2025-11-25 an error for a message without an id has no id', async (t) => {
   const line = await open(t);
   assert.deepEqual(Object.keys(await line.raw('garbage\n').next()), ['jsonrpc', 'error']);
 });
 
-test('lines: CRLF, empty lines and pieces of any size make no difference; notifications and responses are never answered', async (t) => {
+test('lines: CRLF, empty lines and chunk sizes make no difference; notifications and responses get no answer', async (t) => {
   const line = bare(t);
   line.raw(
     '\r\n\n{"jsonrpc":"2.0","method":"nobody/knows"}\n{"jsonrpc":"2.0","id":9,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}\n{"jsonrpc":"2.0","method":"ping"}\n',
@@ -276,7 +277,7 @@ test('lines: CRLF, empty lines and pieces of any size make no difference; notifi
   assert.equal(line.lines.length, 1);
 });
 
-test('lines: one beyond the limit is refused once and passed over; the next is read', async (t) => {
+test('lines: a line that is too long is refused once and skipped; the next line is read', async (t) => {
   const line = new Line(t, shop().mcpServer({ maxLineBytes: 1_000 }));
   for (let n = 0; n < 5; n++) line.raw('x'.repeat(900));
   line.raw('\n');
@@ -311,7 +312,7 @@ test('LineReader: every split of the bytes gives the same lines', () => {
   }
 });
 
-test('methods: what nobody knows is -32601, in both eras; each era has its own', async (t) => {
+test('methods: an unknown method is -32601 in both generations, and so is a method of the other generation', async (t) => {
   const line = await open(t);
   for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__'])
     assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);
@@ -323,7 +324,7 @@ test('methods: what nobody knows is -32601, in both eras; each era has its own',
     );
 });
 
-test('modern: a request without its version or capabilities is -32602, one of another version -32022 with those that are spoken', async (t) => {
+test('modern: a request without version or capabilities is -32602; an unsupported version is -32022 with the supported ones', async (t) => {
   const line = bare(t);
   const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
@@ -349,7 +350,7 @@ test('modern: a request without its version or capabilities is -32602, one of an
   });
 });
 
-test('modern: results say what kind they are, who answers, and how long they may be kept', async (t) => {
+test("modern: results have their type, the server's name and a cache lifetime", async (t) => {
   const line = bare(t);
   const ask = async (method: string, params: Json = {}): Promise<Json> =>
     (await line.ask({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }))['result'] as Json;
@@ -379,7 +380,7 @@ test('modern: results say what kind they are, who answers, and how long they may
   );
 });
 
-test('legacy: results have none of that; structured content is an object, and only where the version has it', async (t) => {
+test('legacy: results omit modern metadata; structured content is an object, and only in versions that have it', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -405,7 +406,7 @@ test('legacy: results have none of that; structured content is an object, and on
   }
 });
 
-test('tools/call: a tool that is not there and arguments that are no object are errors, what a tool refuses is a result', async (t) => {
+test('tools/call: an unknown tool and arguments that are not an object are errors; a refusal of the tool is a result', async (t) => {
   const line = await open(t);
   assert.deepEqual(errorOf(await line.ask(call(1, 'nope'))), [1, -32_602]);
   assert.deepEqual(
@@ -440,7 +441,7 @@ test('tools/call: a tool that is not there and arguments that are no object are 
   );
 });
 
-test('tools/call: the token is the one that the process was given, and none otherwise', async (t) => {
+test('tools/call: calls carry the token of the process, and no token without one', async (t) => {
   const refused = (await (await open(t)).ask(call(1, 'get_me')))['result'] as {
     isError: boolean;
     _meta: Json;
@@ -452,7 +453,7 @@ test('tools/call: the token is the one that the process was given, and none othe
   ]);
 });
 
-test('lists: cursors lead from page to page; one that is changed, or of another list, is -32602', async (t) => {
+test('lists: cursors lead from page to page; a changed cursor, or one of another list, is -32602', async (t) => {
   const app = shop();
   for (let n = 0; n < 5; n++) app.get(`/more/${n}`, () => n);
   const line = await open(t, { app, options: { pageSize: 4 } });
@@ -484,7 +485,7 @@ test('lists: cursors lead from page to page; one that is changed, or of another 
   assert.deepEqual(errorOf(await page(nextCursor, 'prompts/list')), [1, -32_602]);
 });
 
-test('batches: until 2025-03-26 they are answered as one, in whatever order; notifications in them are not', async (t) => {
+test('batches: versions up to 2025-03-26 answer a batch as one array in any order; its notifications get no answer', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26']) {
     const line = await open(t, { version });
     line.send([
@@ -512,12 +513,12 @@ test('batches: until 2025-03-26 they are answered as one, in whatever order; not
   }
 });
 
-test('batches: later versions have none, nor has a session that is not initialized', async (t) => {
+test('batches: later versions refuse a batch, and so does a session that is not initialized', async (t) => {
   for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
     assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
 
-test('concurrent calls: one that waits holds up no other; an id that is in use is refused', async (t) => {
+test('concurrent calls: a waiting call does not delay others; a duplicate id is refused', async (t) => {
   const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
@@ -530,7 +531,7 @@ test('concurrent calls: one that waits holds up no other; an id that is in use i
   assert.ok('result' in (await line.ask(call(1, 'get_items'))));
 });
 
-test('cancellation: aborts the request, which is never answered; about anything else it is passed over', async (t) => {
+test('cancellation: aborts the request, which gets no answer; a cancellation of an unknown request is ignored', async (t) => {
   for (const meta of [undefined, META]) {
     const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
@@ -551,7 +552,7 @@ test('cancellation: aborts the request, which is never answered; about anything 
   }
 });
 
-test('progress: is told by its token, only as it grows, and only to who asked', async (t) => {
+test('progress: is sent with its token, only when it grows, and only to clients that asked for it', async (t) => {
   const line = await open(t);
   line.send({ jsonrpc: '2.0', id: 0, method: 'logging/setLevel', params: { level: 'emergency' } });
   await line.next();
@@ -570,7 +571,7 @@ test('progress: is told by its token, only as it grows, and only to who asked', 
   assert.equal((await line.ask(call(2, 'get_work')))['id'], 2);
 });
 
-test('messages: legacy clients say by logging/setLevel from where on, modern ones with each request', async (t) => {
+test('messages: legacy clients set the minimum level with logging/setLevel, modern clients with each request', async (t) => {
   const line = await open(t);
   assert.deepEqual(
     errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'loud' } })),
@@ -597,7 +598,7 @@ test('messages: legacy clients say by logging/setLevel from where on, modern one
   );
 });
 
-test('prompts: are listed with their arguments, filled in, completed, and refused for what does not fit', async (t) => {
+test('prompts: are listed with arguments, rendered and completed; invalid arguments are refused', async (t) => {
   const line = await open(t);
   const ask = (method: string, params: Json): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params });
@@ -647,7 +648,7 @@ test('prompts: are listed with their arguments, filled in, completed, and refuse
   );
 });
 
-test('resources: the routes behind the tools can be read; what is not there has the code of its version', async (t) => {
+test('resources: the list of tool routes can be read; an unknown resource has the error code of the version', async (t) => {
   const line = await open(t);
   const read = (uri: unknown, meta?: Json): Promise<Json> =>
     line.ask({
@@ -688,7 +689,7 @@ test('resources: the routes behind the tools can be read; what is not there has 
   );
 });
 
-test('subscriptions/listen: is acknowledged with what is honoured, and ends with a result when the server does', async (t) => {
+test('subscriptions/listen: is acknowledged with the accepted subscriptions, and ends with a result when the server stops', async (t) => {
   const line = bare(t);
   const asked = { toolsListChanged: true, resourceSubscriptions: ['svc://routes', 'svc://nope'] };
   assert.deepEqual(
@@ -712,7 +713,7 @@ test('subscriptions/listen: is acknowledged with what is honoured, and ends with
   assert.deepEqual([id, (result as { _meta: Json })._meta['io.modelcontextprotocol/subscriptionId']], [7, 7]);
 });
 
-test('subscriptions/listen: one that is over leaves nothing behind at the server, which outlives it', async (t) => {
+test('subscriptions/listen: a subscription that has ended leaves no listeners behind', async (t) => {
   const app = new Svc({ env: 'test' });
   t.after(() => app.shutdown());
   const closing = new AbortController(),
@@ -735,7 +736,7 @@ test('subscriptions/listen: one that is over leaves nothing behind at the server
   assert.equal(getEventListeners(closing.signal, 'abort').length, 0);
 });
 
-test('end of input: what runs is answered first, a line that was cut off is not run', async (t) => {
+test('end of input: running requests are answered first, and a truncated line is not executed', async (t) => {
   const gate = new Gate(t);
   const line = new Line(t, shop(gate).mcpServer());
   line.send(INIT).send(call(1, 'get_wait'));
@@ -754,7 +755,7 @@ test('end of input: what runs is answered first, a line that was cut off is not 
   ]);
 });
 
-test('end of input: calls that take longer than the grace are aborted, and the application is shut down', async (t) => {
+test('end of input: calls that exceed the grace period are aborted, and the application is shut down', async (t) => {
   const gate = new Gate(t);
   const app = shop(gate);
   let isShut = false;
@@ -771,7 +772,7 @@ test('end of input: calls that take longer than the grace are aborted, and the a
   assert.deepEqual([line.lines.length, isShut], [1, true]);
 });
 
-test('a signal ends it as the end of the input does', async (t) => {
+test('a signal ends the server as the end of the input does', async (t) => {
   const abort = new AbortController();
   const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
@@ -779,7 +780,7 @@ test('a signal ends it as the end of the input does', async (t) => {
   await soon(line.ended, 'the end of the conversation');
 });
 
-test('a reader that is gone ends it', async (t) => {
+test('a closed output ends the server', async (t) => {
   const input = new PassThrough();
   t.after(() => input.end());
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
@@ -803,7 +804,7 @@ await served;`;
   assert.match(stderr, /^printed at once$/m);
 });
 
-test('reserveOutput(): what is printed goes elsewhere, until it is disposed', () => {
+test('reserveOutput(): redirects other output until it is disposed', () => {
   const texts = { own: '', other: '' };
   const into = (key: 'own' | 'other'): Writable =>
     new Writable({
@@ -823,7 +824,7 @@ test('reserveOutput(): what is printed goes elsewhere, until it is disposed', ()
   assert.deepEqual(texts, { own: 'c', other: 'ab' });
 });
 
-test('mcpServer(): unknown options, tokens that are no field and headers that are no strings are refused', () => {
+test('mcpServer(): refuses unknown options, invalid tokens and headers that are not strings', () => {
   assert.throws(() => shop().mcpServer({ tokn: 'x' } as StdioOptions), { code: 'E_OPTION_UNKNOWN' });
   assert.throws(() => shop().mcpServer({ token: 'a b' }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), {
@@ -832,7 +833,7 @@ test('mcpServer(): unknown options, tokens that are no field and headers that ar
   assert.throws(() => new Svc({ config: { mcpToken: 'a\nb' } }).mcpServer(), { code: 'E_CONFIG_CAST' });
 });
 
-test('reserveOutput(): a stream that had a write of its own has it back when it is disposed', () => {
+test("reserveOutput(): disposing restores a stream's own write function", () => {
   const reported: string[] = [];
   const stream = new Writable({ write: (_piece, _encoding, done) => done() });
   stream.write = ((chunk: string) => reported.push(chunk) > 0) as typeof stream.write;
@@ -844,10 +845,10 @@ test('reserveOutput(): a stream that had a write of its own has it back when it 
   assert.deepEqual([stream.write === write, reported], [true, ['back']]);
 });
 
-test('serve(): streams and signals that are none are refused before the application starts', async () => {
+test('serve(): refuses invalid streams and signals before the application starts', async () => {
   for (const streams of [{ input: 'x' }, { output: 1 }, { signal: true }, { inputs: new PassThrough() }]) {
     const app = shop();
-    app.onStartup(() => assert.fail('it has started'));
+    app.onStartup(() => assert.fail('the application has started'));
     await assert.rejects(
       app.mcpServer().serve(streams as object),
       (error: { code?: string }) =>
@@ -857,7 +858,7 @@ test('serve(): streams and signals that are none are refused before the applicat
   }
 });
 
-test('prompts: one without arguments has an empty object of them, one that throws is -32603, and one that refuses -32602', async (t) => {
+test('prompts: a prompt without arguments accepts an empty object; one that throws is -32603, and one that refuses is -32602', async (t) => {
   const app = shop();
   app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
   app.prompt('broken', {}, () => {
@@ -876,7 +877,7 @@ test('prompts: one without arguments has an empty object of them, one that throw
   assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
 });
 
-test('completion/complete: a resource without parameters has no template', async (t) => {
+test('completion/complete: a resource without parameters has no template to complete', async (t) => {
   const { error } = await (
     await open(t)
   ).ask({
@@ -887,11 +888,11 @@ test('completion/complete: a resource without parameters has no template', async
   });
   assert.deepEqual(
     [(error as Json)['code'], (error as Json)['message']],
-    [-32_602, 'No resource has this template'],
+    [-32_602, 'No resource has this URI template'],
   );
 });
 
-test('mcpServer(): fields of every call come from the option headers', async (t) => {
+test('mcpServer(): the option headers sets header fields of every call', async (t) => {
   const app = shop();
   app.get('/tenant', { headers: { tenant: Field(int) } }, ({ headers }) => ({ tenant: headers.tenant }));
   const line = await open(t, { app, options: { headers: { Tenant: '7' } } });
@@ -900,7 +901,7 @@ test('mcpServer(): fields of every call come from the option headers', async (t)
   });
 });
 
-test('legacy: a list is an object with one member where the version wants one, and its schema says so', async (t) => {
+test('legacy: a list becomes an object with one member where the version requires an object, and so does its schema', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });
@@ -923,7 +924,7 @@ test('legacy: a list is an object with one member where the version wants one, a
   assert.deepEqual(modern.tools.at(-1)!['outputSchema'], { type: 'array', items: integer });
 });
 
-test('messages: what is no JSON is told as text, and fails nobody', async (t) => {
+test('messages: a value that JSON cannot represent is sent as text, and the handler does not fail', async (t) => {
   const app = shop();
   const circle: unknown[] = [];
   circle.push(circle);
@@ -940,7 +941,7 @@ test('messages: what is no JSON is told as text, and fails nobody', async (t) =>
   );
 });
 
-/** Who must be answered to a line of 2025-06-18, by the specification: an id, null, or nobody. */
+/** The specification's answer to a line of 2025-06-18: the id, null, or no answer. */
 function answeredTo(text: string): unknown {
   let value: unknown;
   try {
@@ -957,7 +958,7 @@ function answeredTo(text: string): unknown {
   return 'id' in value ? readable : undefined;
 }
 
-test('any lines at all: each request is answered exactly once, and nothing else is', async (t) => {
+test('random lines: each request is answered exactly once, and nothing else is answered', async (t) => {
   const random = seeded(12);
   const pick = <T>(all: readonly T[]): T => all[random(all.length)]!;
   let ids = 0;
@@ -1027,7 +1028,7 @@ test('any lines at all: each request is answered exactly once, and nothing else 
   );
 });
 
-test("mcpServer().open(): a conversation over a transport of one's own", async (t) => {
+test('mcpServer().open(): runs a conversation over a custom transport', async (t) => {
   const app = shop();
   t.after(() => app.shutdown());
   const texts: string[] = [];
@@ -1040,7 +1041,7 @@ test("mcpServer().open(): a conversation over a transport of one's own", async (
   assert.deepEqual([conversation.inFlight, texts.length, (JSON.parse(texts[0]!) as Json)['id']], [0, 1, 1]);
 });
 
-/** An application with resources of its own. */
+/** An application with its own resources. */
 function library(): Svc {
   const app = new Svc({ env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) });
   app.resource('notes://all', { title: 'All notes', mimeType: 'application/json' }, () => [{ id: 1 }]);
@@ -1054,7 +1055,7 @@ function library(): Svc {
   return app;
 }
 
-test('app.resource(): lists resources and templates apart, and reads them by their URI', async (t) => {
+test('app.resource(): lists resources and templates separately, and reads them by their URI', async (t) => {
   const line = await open(t, { app: library(), options: { resources: false } });
   let id = 1;
   const ask = (method: string, params: Json = {}): Promise<Json> =>
@@ -1103,7 +1104,7 @@ test('app.resource(): lists resources and templates apart, and reads them by the
   assert.deepEqual((await ask('resources/subscribe', { uri: 'notes://all' }))['result'], {});
 });
 
-test('app.resource(): a URI that is none, or is taken, is refused', () => {
+test('app.resource(): refuses an invalid URI and a duplicate one', () => {
   for (const uri of ['notes', 'notes://{id', 'notes://{id}/{id}', 'svc://routes', 'notes://a b', ''])
     assert.throws(() => library().resource(uri, {}, () => 1), { code: 'E_MCP_NAME' }, uri);
   assert.throws(() => library().resource('notes://all', {}, () => 1), { code: 'E_MCP_NAME' });

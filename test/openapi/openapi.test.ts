@@ -97,7 +97,7 @@ test('a document names the application and its servers', () => {
       contact: { email: 'ask@shop.example' },
       license: { name: 'MIT', identifier: 'MIT' },
       servers: [{ url: 'https://api.shop.example', description: 'live' }],
-      tags: { unused: 'Nobody has it', goods: 'What is sold' },
+      tags: { unused: 'Nobody has it', goods: 'Things for sale' },
     },
   });
   app.get('/other', none).get('/goods', { tags: ['goods'] }, none);
@@ -113,7 +113,7 @@ test('a document names the application and its servers', () => {
   });
   assert.deepEqual(servers, [{ url: 'https://api.shop.example', description: 'live' }]);
   assert.deepEqual(tags, [
-    { name: 'goods', description: 'What is sold' },
+    { name: 'goods', description: 'Things for sale' },
     { name: 'other', description: 'Operations under /other' },
   ]);
 });

@@ -1,4 +1,4 @@
-/** Schemas made of schemas, unions without a tag, tuples, unique lists, and rules across fields. */
+/** Derived schemas, unions without a tag, tuples, unique lists, and rules across fields. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { JsonSchemas } from '../../src/schema/json-schema.ts';
@@ -50,7 +50,7 @@ function published(source: TypeSource): object {
   return new JsonSchemas().type(compileType(source).node, 'input');
 }
 
-test('partial() makes a class of fields that may be absent, without their defaults', () => {
+test('partial() makes all fields optional, without their defaults', () => {
   class UserPatch extends User.partial() {}
   const patch = UserPatch.parse({ nick: 'ada' });
   assert.ok(patch instanceof UserPatch);
@@ -103,7 +103,7 @@ test('extend() makes a subclass with further fields, in which methods and getter
   assert.throws(() => User.extend({ a: 1 }), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('intersection() makes a class of the fields of several, none of which share a name', () => {
+test('intersection() makes a class with the fields of several schemas, which must not share a name', () => {
   class Sized extends Schema {
     size = Field(float);
   }
@@ -122,7 +122,7 @@ test('derived classes derive again, and nest in others', () => {
   assert.deepEqual(Nick.safeParse({ nick: 1 }).ok, false);
 });
 
-test('tuple() takes a list of its length, each item of its type', () => {
+test('tuple() accepts a list of its length, with a type for each item', () => {
   const pair = tuple(float, nullable(str));
   assert.deepEqual(valueOf(pair, [1.5, null]), [1.5, null]);
   assert.deepEqual(issuesOf(pair, ['x', 1]), ['0 type', '1 type']);
@@ -145,7 +145,7 @@ test('tuple() takes a list of its length, each item of its type', () => {
   assert.throws(() => compileType((tuple as () => TypeSource)()), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('union() without a tag takes the first type that fits, and reports the issues of the only one that comes near', () => {
+test('union() without a tag uses the first type that fits, and reports the issues of the only type of the right kind', () => {
   class Circle extends Schema {
     radius = Field(float, { gt: 0 });
   }
@@ -173,7 +173,7 @@ test('union() without a tag takes the first type that fits, and reports the issu
   });
 });
 
-test('union() without a tag reads text sources, the first type that fits', () => {
+test('union() without a tag reads text sources with the first type that fits', () => {
   const plan = fieldsOf({ id: Field(union(int, literal('all'))) });
   for (const [text, id] of [
     ['5', 5],
@@ -183,7 +183,7 @@ test('union() without a tag reads text sources, the first type that fits', () =>
   assert.equal(plan.parseText({ id: 'x' }).ok, false);
 });
 
-test('unions within unions end: alternatives are counted', () => {
+test('nested unions are bounded by a limit on alternatives', () => {
   const tree: FieldType<unknown, PlainOptions> = lazy(() => union(Left, Right));
   class Left extends Schema {
     child: unknown = Field(nullable(tree));
@@ -198,7 +198,7 @@ test('unions within unions end: alternatives are counted', () => {
   assert.ok(issuesOf(union(Left, Right), value).length > 0);
 });
 
-test('a unique list has no two items that are equal in JSON', () => {
+test('a unique list refuses two items that are equal as JSON', () => {
   const plan = fieldsOf({ x: Field(list(any), { unique: true }) });
   const issues = (x: unknown): unknown => {
     const result = plan.parseJson({ x });
@@ -229,7 +229,7 @@ class Stay extends Schema {
   }
 }
 
-test('static check() finds several issues at once, placed from the root, by names on the wire', () => {
+test('static check() reports several issues at once, with paths from the root by names on the wire', () => {
   const bad = { from: 2, to: 1, guests: ['', 'a'] };
   const loc = (value: unknown, at?: string): unknown => {
     const result = planOf(Stay).parseJson(value, at);
@@ -248,7 +248,7 @@ test('static check() finds several issues at once, placed from the root, by name
   assert.deepEqual(planOf(Stay).parseText({ from: '2', to: '1' }, 'query').ok, false);
 });
 
-test('static check() is run by parse, safeParse, accepts and new alike, also within other schemas', () => {
+test('static check() runs in parse, safeParse, accepts and new, also for nested schemas', () => {
   class Trip extends Schema {
     stays = Field(list(Stay));
   }

@@ -61,7 +61,7 @@ const FIELDS = {
   maybe: Field(nullable(str)),
 };
 
-test('Plain.accepts() nothing that the check of the same type would refuse or convert', () => {
+test('Plain.accepts() refuses every value that the check of its type would refuse or convert', () => {
   for (const { name, node } of fieldsOf(FIELDS).fields) {
     const plain = new Plain(node),
       check = jsonCheck(node);
@@ -73,7 +73,7 @@ test('Plain.accepts() nothing that the check of the same type would refuse or co
   }
 });
 
-test('Plain.accepts() the values that most inputs are made of', () => {
+test('Plain.accepts() accepts the most frequent values', () => {
   const examples: Readonly<Record<string, unknown>> = {
     text: 'a',
     bounded: 'admin',

@@ -34,7 +34,7 @@ import { describe, invent, isWrapped, Random, realise } from '../support/schema-
 import { scratch } from '../support/scratch.ts';
 import { withMessage } from '../support/told.ts';
 
-/** What a single field publishes. */
+/** Returns the published schema of a single field. */
 function published(field: unknown, direction: Direction = 'input'): JsonSchema {
   return new JsonSchemas().field(fieldsOf({ x: field }).fields[0]!, direction);
 }
@@ -49,7 +49,7 @@ class Address extends Schema {
   zip = Field(str, { optional: true });
 }
 
-test('JsonSchemas publishes each kind', () => {
+test('JsonSchemas publishes each kind of type', () => {
   const cases: [TypeSource, JsonSchema][] = [
     [str, { type: 'string' }],
     [int, { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 }],
@@ -133,7 +133,7 @@ test('JsonSchemas publishes constraints', () => {
   assert.match('QUI=', new RegExp(String(pattern), 'u'));
 });
 
-test('JsonSchemas publishes a pattern only where JSON Schema reads it alike', () => {
+test('JsonSchemas publishes a pattern only when JSON Schema reads it in the same way', () => {
   for (const [pattern, source] of [
     ['^a$', '^a$'],
     [/^a.$/, '^a.$'],
@@ -150,7 +150,7 @@ test('JsonSchemas publishes a pattern only where JSON Schema reads it alike', ()
   });
 });
 
-test('JsonSchemas names the content type of a file where there is one to name, and its size in octets', () => {
+test('JsonSchemas publishes the content type of a file if there is only one, and its size in octets', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -164,7 +164,7 @@ test('JsonSchemas names the content type of a file where there is one to name, a
   }
 });
 
-test('JsonSchemas publishes e-mail addresses by format and by the very pattern that is tested', () => {
+test('JsonSchemas publishes e-mail addresses with their format and with the pattern of the validator', () => {
   const schema = published(Field(str, { email: true, maxLength: 300 }));
   assert.deepEqual(
     { ...schema, pattern: '' },
@@ -176,7 +176,7 @@ test('JsonSchemas publishes e-mail addresses by format and by the very pattern t
   assert.equal(both['pattern'], undefined);
 });
 
-test('JsonSchemas tells input from output', () => {
+test('JsonSchemas distinguishes input from output', () => {
   class Account extends Schema {
     id = Field(int, { readOnly: true, description: 'Given by us' });
     name = Field(str);
@@ -224,7 +224,7 @@ test('JsonSchemas tells input from output', () => {
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
-test('JsonSchemas shares one definition between directions that agree, and names collisions in order', () => {
+test('JsonSchemas shares a definition between equal directions, and numbers name collisions in order', () => {
   const make = (): typeof Schema =>
     class User extends Schema {
       home = Field(Address, { description: 'Where', optional: true });
@@ -247,7 +247,7 @@ test('JsonSchemas shares one definition between directions that agree, and names
   assert.throws(() => schemas.object(planOf(Address), 'input'), /nothing can be added/);
 });
 
-test('JsonSchemas writes names that may stand in a reference', () => {
+test('JsonSchemas writes definition names that are valid in a reference', () => {
   const { Ünï } = {
     Ünï: class extends Schema {
       a = Field(int);
@@ -258,7 +258,7 @@ test('JsonSchemas writes names that may stand in a reference', () => {
   assert.deepEqual(Object.keys(schemas.components()), ['_n_']);
 });
 
-test('JsonSchemas closes an object only where unknown members are refused, and writes shapes out', () => {
+test('JsonSchemas sets additionalProperties to false only when unknown members are refused, and writes shapes inline', () => {
   class Closed extends Schema {
     static extra = 'forbid';
     a = Field(str);
@@ -291,7 +291,7 @@ test('JsonSchemas closes an object only where unknown members are refused, and w
   });
 });
 
-test('JsonSchemas follows schemas that contain themselves', () => {
+test('JsonSchemas publishes schemas that contain themselves', () => {
   class Tree extends Schema {
     children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] });
     parent: Tree | null = Field(nullable(Tree));
@@ -356,7 +356,7 @@ test('JsonSchemas publishes tagged unions, with a discriminator for OpenAPI', ()
   }
 });
 
-// ── the referee: another implementation of JSON Schema must come to the same verdicts ──
+// ── reference: ajv, another implementation of JSON Schema, must give equal verdicts ──
 
 type Judge = (value: unknown) => boolean;
 function referee(folder: string): (schema: JsonSchema) => Judge {
@@ -364,7 +364,7 @@ function referee(folder: string): (schema: JsonSchema) => Judge {
   const { default: Ajv } = require('ajv/dist/2020') as {
     default: new (options: object) => { compile(schema: object): Judge };
   };
-  const ajv = new Ajv({ strict: false, ownProperties: true }); // one for all: each compiles the meta-schema first
+  const ajv = new Ajv({ strict: false, ownProperties: true }); // one ajv for all schemas, because each instance first compiles the meta-schema
   (require('ajv-formats') as { default: (ajv: object) => void }).default(ajv);
   return (schema) => ajv.compile(schema);
 }
@@ -372,7 +372,7 @@ function referee(folder: string): (schema: JsonSchema) => Judge {
 const AJV = { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' };
 
 for (const seed of [2_020_12, 43, 7_919]) {
-  test(`what is published and what validates agree, as ajv reads JSON Schema: seed ${seed}`, (t) => {
+  test(`published schemas and validators agree, as ajv reads JSON Schema: seed ${seed}`, (t) => {
     const folder = scratch(t, 'ajv', AJV);
     if (folder === undefined) return;
     compareWith(referee(folder), Object.assign(new Random(seed), { makesReadOnly: true }));
@@ -387,7 +387,7 @@ function compareWith(compile: (schema: JsonSchema) => Judge, random: Random): vo
       compiled = compileType(realise(type));
     const schemas = new JsonSchemas({ prefix: '#/$defs/' });
     const root = schemas.type(compiled.node, 'input');
-    const $defs = schemas.components(); // from now on root's references are complete
+    const $defs = schemas.components(); // the text of references is set from here on
     const document = { ...root, $defs };
     const judge = compile(document);
     for (let j = 0; j < 40; j++) {
@@ -409,7 +409,7 @@ function compareWith(compile: (schema: JsonSchema) => Judge, random: Random): vo
   assert.ok(compared > 10_000 && fitting > compared / 10, `${fitting} of ${compared} fit`);
 }
 
-test('what is published and what validates agree in each format, and in bytes of any length, as ajv reads them', (t) => {
+test('published schemas and validators agree in each format and in bytes of any length, as ajv reads them', (t) => {
   const folder = scratch(t, 'ajv', AJV);
   if (folder === undefined) return;
   const compile = referee(folder);
@@ -423,7 +423,7 @@ test('what is published and what validates agree in each format, and in bytes of
       let fitting = 0;
       for (let i = 0; i < 3_000; i++) {
         const text = i < examples.length ? examples[i]! : mutated(random, random.pick(examples));
-        if (name === 'uri' && /^[^:]*:(?:#|\?|\/\/[#?]|$)/.test(text)) continue; // an empty path is one (RFC 3986 §3.3), but not to ajv
+        if (name === 'uri' && /^[^:]*:(?:#|\?|\/\/[#?]|$)/.test(text)) continue; // RFC 3986 §3.3 allows an empty path, but ajv does not
         const isGood = plan.parseJson({ x: text }).ok;
         assert.equal(judge(text), isGood, `${name}: ${JSON.stringify(text)}`);
         if (isGood) fitting++;
@@ -473,7 +473,7 @@ const FORMAT_EXAMPLES: Readonly<Record<FormatName, readonly string[]>> = {
 };
 const CHARACTERS = [...'0123456789abfgxyzTZtz+-:./@[]%#?_ \tvV٣é=&!,;()~*$\'"<>\\^`{|}\n'];
 
-/** A text that differs from another in one to three characters. */
+/** Returns a text that differs from another in one to three characters. */
 function mutated(random: Random, text: string): string {
   const characters = [...text];
   for (let i = random.below(3); i >= 0; i--)
@@ -485,7 +485,7 @@ function mutated(random: Random, text: string): string {
   return characters.join('');
 }
 
-test('a datetime is published with the days at which another year may begin in UTC', (t) => {
+test('a published datetime excludes days on which the year in UTC may differ', (t) => {
   const folder = scratch(t, 'ajv', AJV);
   if (folder === undefined) return;
   const judge = referee(folder)(published(Field(datetime)));
@@ -506,7 +506,7 @@ test('a datetime is published with the days at which another year may begin in U
   }
 });
 
-test('read-only members are not described in input, where they are passed over', (t) => {
+test('read-only members are not described in input, which skips them', (t) => {
   class Ticket extends Schema {
     static extra = 'forbid';
     id = Field(int, { readOnly: true });

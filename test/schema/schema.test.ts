@@ -56,12 +56,12 @@ class User extends Schema {
 }
 const ADA = { name: 'Ada', email: 'ada@example.com', age: 36, home: { city: 'London' } };
 
-/** The issues of a value of some type, as `path code`. */
+/** Returns the issues of a value of some type, as `path code`. */
 function issuesOf(source: TypeSource, value: unknown): string[] {
   const result = compileType(source).parseJson(value);
   return result.ok ? [] : result.issues.map(({ loc, code }) => `${loc.join('.')} ${code}`.trim());
 }
-/** The same for one field. */
+/** Returns the issues of a value of one field. */
 function issuesOfField(field: unknown, value: unknown): string[] {
   const result = fieldsOf({ x: field }).parseJson({ x: value });
   return result.ok ? [] : result.issues.map(({ code }) => code);
@@ -88,7 +88,7 @@ function throwsFault(run: () => unknown, code: FaultCode, message: RegExp): void
 
 // ── instances ──
 
-test('Schema makes an honest instance with defaults, methods and nested schemas', () => {
+test('Schema makes an instance with defaults, methods and nested schemas', () => {
   const user = new User(ADA);
   assert.ok(user instanceof User && user.home instanceof Address);
   assert.deepEqual(
@@ -106,7 +106,7 @@ test('Schema.parse() and safeParse() agree with the constructor', () => {
   assert.equal(User.safeParse({}).ok, false);
 });
 
-test('Schema.accepts() says what parse() would, and makes nothing', () => {
+test('Schema.accepts() returns the verdict of parse() without making an instance', () => {
   let runs = 0;
   class Made extends Schema {
     id = Field(str, { default: () => String(runs++) });
@@ -131,7 +131,7 @@ test('Schema.accepts() says what parse() would, and makes nothing', () => {
   for (const other of [undefined, null, 'x', [], 7, new Map()]) assert.equal(Made.accepts(other), false);
 });
 
-test('Schema.accepts() reads no further than the first problem', () => {
+test('Schema.accepts() stops at the first problem', () => {
   class Item extends Schema {
     name = Field(str);
     parts = Field(list(int));
@@ -190,7 +190,7 @@ test('Schema.accepts() agrees with safeParse() on generated pairs', () => {
   assert.ok(count.true > 3_000 && count.false > 3_000, inspect(count));
 });
 
-test('ValidationError is a 400 with every problem at once and none of the values', () => {
+test('ValidationError is a 400 with every problem and none of the values', () => {
   const data = {
     name: 'A',
     email: 'SECRETVALUE',
@@ -222,7 +222,7 @@ test('ValidationError is a 400 with every problem at once and none of the values
   );
 });
 
-test('Schema.parseJson() begins every path with what it is told', () => {
+test('Schema.parseJson() begins every path with its argument', () => {
   const result = planOf(User).parseJson({ ...ADA, home: {} }, 'body');
   assert.ok(!result.ok);
   assert.deepEqual(result.issues, [
@@ -234,7 +234,7 @@ test('Schema.parseJson() begins every path with what it is told', () => {
   });
 });
 
-test('Schema supports #private members, computed members and constructors that pass the data on', () => {
+test('Schema supports #private members, computed members and constructors that call super(data)', () => {
   class Visit extends Schema {
     first = Field(str);
     last = Field(str);
@@ -261,7 +261,7 @@ test('Schema supports #private members, computed members and constructors that p
   }
 });
 
-test('Schema lets a constructor change the data that it passes on', () => {
+test('Schema allows a constructor to change the data that it passes to super()', () => {
   class Trimmed extends Schema {
     name = Field(str, { maxLength: 3 });
     constructor(data: { name: string }) {
@@ -278,7 +278,7 @@ test('Schema lets a constructor change the data that it passes on', () => {
   assert.equal(Renamed.parse({ name: 'Ada' }).name, 'Ada!');
 });
 
-test('Schema falls back to samples when an initialiser checks the kind of a value', () => {
+test('Schema uses samples when an initialiser checks the type of a value', () => {
   class Checked extends Schema {
     a = Field(str);
     i = Field(int);
@@ -334,7 +334,7 @@ test('Schema falls back to samples when an initialiser checks the kind of a valu
   assert.deepEqual(planOf(Checked).fields.at(-1)!.name, 'last');
 });
 
-test('Schema cannot be learnt when a computed member fails for any stand-in', () => {
+test('Schema throws E_SCHEMA_PROBE when a computed member fails with every stand-in', () => {
   class Choking extends Schema {
     a = Field(str);
     b = ((): never => {
@@ -349,7 +349,7 @@ test('Schema cannot be learnt when a computed member fails for any stand-in', ()
   throwsFault(() => new Choking({ a: 'x' }), 'E_SCHEMA_PROBE', /Choking/);
 });
 
-test('Schema cannot be learnt when a call of Field() belongs to no public member', () => {
+test('Schema throws E_SCHEMA_PROBE when a call of Field() is not assigned to a public member', () => {
   class Hidden extends Schema {
     #a = Field(str);
     a(): string {
@@ -375,7 +375,7 @@ test('Schema cannot be learnt when a call of Field() belongs to no public member
   throwsFault(() => planOf(class Plain {} as never), 'E_SCHEMA_PROBE', /does not extend Schema/);
 });
 
-test('Schema refuses initialisers that call Field() differently from when they were learnt', () => {
+test('Schema refuses initialisers whose calls of Field() differ from those of the probe', () => {
   class Fewer extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(int);
@@ -410,7 +410,7 @@ test('Schema refuses initialisers that call Field() differently from when they w
   throwsFault(() => Other.parse({ a: 'other', b: 1 }), 'E_SCHEMA_FIELD_CALLS', /declared "b"/);
 });
 
-test('Schema construction nests: initialisers may make other schemas', () => {
+test('Schema initialisers may construct other schemas', () => {
   class Outer extends Schema {
     a = Field(str);
     made = new Address({ city: this.a });
@@ -427,7 +427,7 @@ test('Schema construction nests: initialisers may make other schemas', () => {
   }
 });
 
-test('Schema construction that breaks off leaves nothing behind', () => {
+test('a Schema construction that throws does not affect later ones', () => {
   const boom = (): never => {
     throw new RangeError('boom');
   };
@@ -442,7 +442,8 @@ test('Schema construction that breaks off leaves nothing behind', () => {
     () => Breaking.parse({ a: 'boom', c: 'c' }),
   ]) {
     assert.throws(make, RangeError);
-    const shape = fieldsOf({ first: Field(str), page: Field(1) }); // in the same turn: not taken for the rest of Breaking
+    // in the same turn: not counted as calls of Breaking
+    const shape = fieldsOf({ first: Field(str), page: Field(1) });
     assert.deepEqual(shape.parseJson({ first: 'x' }), { ok: true, value: { first: 'x', page: 1 } });
     assert.throws(make, RangeError);
     assert.equal(new Address({ city: 'Paris' }).city, 'Paris');
@@ -460,7 +461,7 @@ test('Schema construction that breaks off leaves nothing behind', () => {
   assert.equal(new Strict({ a: 12 }).a, 12);
 });
 
-test('Schema construction that breaks off in a #private member is swept by the next microtask', async () => {
+test('a Schema construction that throws in a #private member is cleaned up by the next microtask', async () => {
   class Breaking extends Schema {
     a = Field(str);
     #b = ((): number => {
@@ -479,7 +480,7 @@ test('Schema construction that breaks off in a #private member is swept by the n
   assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
 });
 
-test('Schema construction that loses its last call is swept by the next microtask', async () => {
+test('a Schema construction without its last call of Field() is cleaned up by the next microtask', async () => {
   class Losing extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(str);
@@ -489,7 +490,7 @@ test('Schema construction that loses its last call is swept by the next microtas
   assert.deepEqual(fieldsOf({ b: Field(str) }).parseJson({ b: 'y' }), { ok: true, value: { b: 'y' } });
 });
 
-test('Schema inheritance: fields of the base come first, redeclared ones take their place', () => {
+test('Schema inheritance puts fields of the base first, and a redeclared field keeps its place', () => {
   class Base extends Schema {
     static extra = 'forbid';
     a = Field(str);
@@ -511,13 +512,13 @@ test('Schema inheritance: fields of the base come first, redeclared ones take th
   assert.deepEqual(issuesOf(Base, { a: 'x', b: 4 }), []);
 });
 
-test('Schema without fields takes any object', () => {
+test('Schema without fields accepts any object', () => {
   class Empty extends Schema {}
   assert.deepEqual({ ...new Empty({ a: 1 }) }, {});
   assert.deepEqual(issuesOf(Empty, 1), ['type']);
 });
 
-test('Schema takes an instance as it is within others, and copies it at the top', () => {
+test('Schema keeps a nested instance, and copies an instance at the top level', () => {
   const home = new Address({ city: 'Paris' });
   const user = new User({ ...ADA, home });
   assert.equal(user.home, home);
@@ -531,7 +532,7 @@ test('Schema takes an instance as it is within others, and copies it at the top'
   assert.deepEqual({ ...Wide.parse(Wide.parse({ n_m: 'x', more: [1] })) }, { name: 'x', more: [1] });
 });
 
-test('Schema takes plain objects only: of any realm, or without a prototype', async () => {
+test('Schema accepts only plain objects, from any realm or without a prototype', async () => {
   const { runInNewContext } = await import('node:vm');
   assert.equal(Address.parse(runInNewContext('({ city: "Paris" })')).city, 'Paris');
   assert.equal(Address.parse(Object.assign(Object.create(null), { city: 'Paris' })).city, 'Paris');
@@ -549,7 +550,7 @@ test('Schema takes plain objects only: of any realm, or without a prototype', as
     assert.deepEqual(issuesOf(Address, value), ['type']);
 });
 
-test('Schema refuses declarations that contradict themselves', () => {
+test('Schema refuses contradictory declarations', () => {
   const declare = (field: () => unknown) => () => fieldsOf({ x: field() });
   throwsFault(
     declare(() => Field(str, { minLenght: 1 } as object)),
@@ -737,13 +738,13 @@ test('Schema refuses declarations that contradict themselves', () => {
   throwsFault(() => planOf(Numeric), 'E_OPTION_RANGE', /found 1$/);
 });
 
-test('isSchemaClass() knows classes of schemas from everything else', () => {
+test('isSchemaClass() returns true only for schema classes', () => {
   assert.ok(isSchemaClass(User) && isSchemaClass(Schema));
   for (const value of [String, class {}, {}, null, new User(ADA), str])
     assert.equal(isSchemaClass(value), false);
 });
 
-test('planOf() is made once and describes its fields', () => {
+test('planOf() returns one plan per class, which describes its fields', () => {
   assert.equal(planOf(User), planOf(User));
   const described = planOf(User).fields.map(
     ({ name, wireName, node, isRequired, hasDefault, isList, isSecret, isReadOnly }) => ({
@@ -792,7 +793,7 @@ test('planOf() is made once and describes its fields', () => {
 
 // ── JSON ──
 
-test('JSON input is strict about kinds', () => {
+test('JSON input is never converted between kinds', () => {
   const good: [TypeSource, unknown[]][] = [
     [str, ['', 'x', '😀']],
     [int, [0, -0, 5, 2 ** 53 - 1, -(2 ** 53 - 1), 1.0]],
@@ -885,13 +886,13 @@ test('datetime reads RFC 3339 with an offset', () => {
   assert.deepEqual(issuesOf(datetime, new Date(NaN)), ['format']);
 });
 
-test('a record leaves members out that are undefined, and does not count them', () => {
+test('a record omits undefined members, and does not count them', () => {
   assert.deepEqual(valueOf(record(int), { a: undefined, b: 1 }), { b: 1 });
   assert.deepEqual(issuesOfField(Field(record(any), { minLength: 1 }), { a: undefined }), ['min_length']);
   assert.deepEqual(issuesOfField(Field(record(any), { maxLength: 1 }), { a: undefined, b: 1 }), []);
 });
 
-test('bytes refuse every character outside the alphabet of base64, which Node decodes', () => {
+test('bytes refuse every character outside the base64 alphabet, although Node decodes it', () => {
   const refused = ['水YYa', '\u0141YYa', 'AA\u{1f600}', 'QUJ=QUJD', 'QQ=A', 'A===', 'QU\nD', '====', ' QUJ'];
   for (const text of refused) assert.deepEqual(issuesOf(bytes, text), ['format'], text);
   for (let unit = 0; unit < 0x1_0000; unit++) {
@@ -901,7 +902,7 @@ test('bytes refuse every character outside the alphabet of base64, which Node de
   }
 });
 
-test('bytes are base64 with padding, and memory of their own', () => {
+test('bytes are decoded from base64 with padding, into memory that is not shared', () => {
   assert.deepEqual(valueOf(bytes, 'QUJD'), new Uint8Array([65, 66, 67]));
   assert.deepEqual(valueOf(bytes, ''), new Uint8Array());
   assert.equal(valueOf(bytes, 'QQ==').buffer.byteLength, 1);
@@ -935,7 +936,7 @@ test('str counts code points and refuses lone surrogates', () => {
   assert.deepEqual(issuesOf(record(int), { '\ud800': 1 }).length, 1);
 });
 
-test('numbers are held to their bounds', () => {
+test('numbers are checked against their bounds', () => {
   const cases: [unknown, number, string[]][] = [
     [Field(int, { ge: 1 }), 0, ['ge']],
     [Field(int, { le: 1 }), 2, ['le']],
@@ -958,7 +959,7 @@ test('numbers are held to their bounds', () => {
     assert.deepEqual(issuesOfField(field, value), found, `${inspect(field)} ${value}`);
 });
 
-test('formats are those of JSON Schema', () => {
+test('formats accept the texts that JSON Schema names', () => {
   const cases: Record<string, [good: string[], bad: string[]]> = {
     email: [
       [
@@ -1049,7 +1050,7 @@ test('formats are those of JSON Schema', () => {
   }
 });
 
-test('patterns are searched for, keep no state, and read . as one code point', () => {
+test('patterns may match anywhere, keep no state, and read . as one code point', () => {
   const matches = (pattern: string | RegExp, text: string): boolean =>
     issuesOfField(Field(str, { pattern }), text).length === 0;
   assert.ok(matches('b', 'abc') && matches(/^a.c$/, 'a😀c') && matches('^.$', '😀'));
@@ -1061,10 +1062,10 @@ test('patterns are searched for, keep no state, and read . as one code point', (
   );
   const field = fieldsOf({ x: Field(str, { pattern: /a/gy }) });
   for (let i = 0; i < 4; i++) assert.ok(field.parseJson({ x: 'a' }).ok);
-  assert.ok(matches(/\-/, 'a-b')); // no pattern under the flag u, so left as it is
+  assert.ok(matches(/\-/, 'a-b')); // invalid with the flag u, so the pattern is left unchanged
 });
 
-test('literal() with many values uses a set and names the first twenty', () => {
+test('literal() with many values uses a set, and its message lists the first twenty', () => {
   const many = Array.from({ length: 30 }, (_, i) => `v${i}`) as [string, ...string[]];
   assert.deepEqual(issuesOf(literal(...many), 'v29'), []);
   const result = compileType(literal(...many)).parseJson('nope');
@@ -1072,7 +1073,7 @@ test('literal() with many values uses a set and names the first twenty', () => {
   assert.match(result.issues[0]!.message, /^must be one of "v0", .*"v19", …$/);
 });
 
-test('list() and record() bound their size before they look inside', () => {
+test('list() and record() check their size before their content', () => {
   const numbers = (): unknown => Field(list(int), { minLength: 1, maxLength: 2 });
   assert.deepEqual(issuesOfField(numbers(), []), ['min_length']);
   assert.deepEqual(issuesOfField(numbers(), ['x', 'x', 'x']), ['max_length']);
@@ -1085,7 +1086,7 @@ test('list() and record() bound their size before they look inside', () => {
   assert.notEqual(valueOf(list(str), given), given);
 });
 
-test('nullable() hands the options on to the type within', () => {
+test('nullable() applies the options to the inner type', () => {
   assert.deepEqual(issuesOfField(Field(nullable(str), { maxLength: 1 }), null), []);
   assert.deepEqual(issuesOfField(Field(nullable(str), { maxLength: 1 }), 'ab'), ['max_length']);
   assert.deepEqual(
@@ -1100,7 +1101,7 @@ test('nullable() hands the options on to the type within', () => {
   );
 });
 
-test('a missing member is required, optional or has its default; null is a value', () => {
+test('a missing member is an issue, undefined or its default; null is a value', () => {
   const plan = fieldsOf({
     a: Field(str),
     b: Field(str, { optional: true }),
@@ -1127,7 +1128,7 @@ test('a missing member is required, optional or has its default; null is a value
   assert.ok(first.ok && second.ok && first.value.e !== second.value.e);
 });
 
-test('alias is the name on the wire, in issues too', () => {
+test('alias is the name on the wire, also in issues', () => {
   class Aliased extends Schema {
     userName = Field(str, { alias: 'user_name' });
   }
@@ -1136,7 +1137,7 @@ test('alias is the name on the wire, in issues too', () => {
   assert.equal(JSON.stringify(new Aliased({ user_name: 'x' })), '{"user_name":"x"}');
 });
 
-test('readOnly members of the input are passed over', () => {
+test('readOnly members of the input are skipped', () => {
   class Stored extends Schema {
     id = Field(int, { readOnly: true });
     made = Field(int, { readOnly: true, default: 7 });
@@ -1152,7 +1153,7 @@ test('readOnly members of the input are passed over', () => {
   });
 });
 
-test('static extra ignores, forbids or keeps members that are not declared', () => {
+test('static extra ignores, forbids or keeps undeclared members', () => {
   class Ignoring extends Schema {
     a = Field(int);
   }
@@ -1179,7 +1180,7 @@ test('static extra ignores, forbids or keeps members that are not declared', () 
   );
 });
 
-test('__proto__ never pollutes', () => {
+test('__proto__ in the input never changes a prototype', () => {
   const input: unknown = JSON.parse('{"city":"Paris","__proto__":{"polluted":true}}');
   assert.equal((Address.parse(input) as { polluted?: boolean }).polluted, undefined);
   assert.deepEqual(issuesOf(record(any), JSON.parse('{"__proto__":1}')), ['__proto__ key']);
@@ -1194,7 +1195,7 @@ test('__proto__ never pollutes', () => {
   throwsFault(() => fieldsOf(JSON.parse('{"__proto__":1}')), 'E_SCHEMA_FIELD', /__proto__/);
 });
 
-test('members named as those of every object are looked for in the input only', () => {
+test('members with names such as constructor are read only from the input itself', () => {
   const plan = fieldsOf({ constructor: Field(str, { optional: true }), toString: Field('none') });
   assert.deepEqual(plan.parseJson({}), { ok: true, value: { constructor: undefined, toString: 'none' } });
   assert.deepEqual(plan.parseText({}), { ok: true, value: { constructor: undefined, toString: 'none' } });
@@ -1204,7 +1205,7 @@ test('members named as those of every object are looked for in the input only', 
   });
 });
 
-test('union() tells its schemas apart by their tag', () => {
+test('union() selects its schema by the tag', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'));
     lives = Field(9);
@@ -1231,7 +1232,7 @@ test('union() tells its schemas apart by their tag', () => {
   );
 });
 
-test('union() refuses schemas that it could not tell apart', () => {
+test('union() refuses schemas that their tags do not distinguish', () => {
   class A extends Schema {
     kind = Field(literal('a'));
   }
@@ -1272,7 +1273,7 @@ test('schemas may contain themselves, by lazy() or by name', () => {
   assert.deepEqual(issuesOf(json, { a: { b: 1 } }), ['a.b type']);
 });
 
-test('lazy() may name a class that is declared later', () => {
+test('lazy() may refer to a class that is declared later', () => {
   class First extends Schema {
     next: object = Field(lazy(() => Later));
   }
@@ -1317,7 +1318,7 @@ test('input nested 100,000 deep is an issue, not a stack overflow', () => {
   assert.equal(compileSerializer(Deep).toJson(chain).ok, false);
 });
 
-test('members in any order, at any depth, are read once', () => {
+test('members are read once, in any order and at any depth', () => {
   class Chain extends Schema {
     a = Field(int);
     next: Chain | undefined = Field(
@@ -1335,7 +1336,7 @@ test('members in any order, at any depth, are read once', () => {
   assert.deepEqual(issuesOf(Chain, { c: 'x', b: 'x', a: 'x', z: 1 }), ['a type', 'b type', 'c type']);
 });
 
-test('no more than 100 issues are listed, and one says that there are others', () => {
+test('at most 100 issues are listed, and one more says that there are others', () => {
   const many = Array.from({ length: 100_000 }, () => 'x');
   const startedMs = cpuMs();
   for (const source of [list(int), any]) {
@@ -1359,7 +1360,7 @@ test('no more than 100 issues are listed, and one says that there are others', (
   assert.ok(cpuMs() - startedMs < 1_500);
 });
 
-test('large input is read in good time', () => {
+test('large input is read within a time limit', () => {
   const startedMs = cpuMs();
   assert.equal(
     valueOf(
@@ -1386,7 +1387,7 @@ test('large input is read in good time', () => {
   assert.ok(cpuMs() - startedMs < 1_500);
 });
 
-test('a path shows a long or broken member name cut short and well formed', () => {
+test('a path shows a long or malformed member name shortened and well-formed', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
   }
@@ -1399,7 +1400,7 @@ test('a path shows a long or broken member name cut short and well formed', () =
   assert.ok(result.issues.every(({ loc }) => String(loc[0]).isWellFormed()));
 });
 
-test('input is never written to', () => {
+test('validation never changes its input', () => {
   const freeze = <T>(value: T): T =>
     typeof value === 'object' && value !== null
       ? Object.freeze(Object.values(value).forEach(freeze) ?? value)
@@ -1415,7 +1416,7 @@ test('input is never written to', () => {
 
 // ── text ──
 
-test('text is converted', () => {
+test('text is converted to the type of its member', () => {
   const cases: [unknown, string, unknown][] = [
     [Field(str), '3', '3'],
     [Field(str), '', ''],
@@ -1451,7 +1452,7 @@ test('text is converted', () => {
   assert.ok(Object.is(readText(Field(int), { x: '-0' }), -0));
 });
 
-test('text that does not convert is an issue', () => {
+test('text that cannot be converted is an issue', () => {
   const cases: [unknown, string, string][] = [
     [Field(int), '1.0', 'x type'],
     [Field(int), '', 'x type'],
@@ -1486,7 +1487,7 @@ test('text that does not convert is an issue', () => {
     assert.deepEqual(readText(field, { x: text }), found, text.slice(0, 20));
 });
 
-test('text that is empty says nothing about an optional member that is not a string', () => {
+test('empty text counts as absent for an optional member that is not a string', () => {
   assert.equal(readText(Field(int, { optional: true }), { x: '' }), undefined);
   assert.equal(readText(Field(5), { x: '' }), 5);
   assert.equal(readText(Field(bool, { default: true }), { x: '' }), true);
@@ -1509,7 +1510,7 @@ test('text that is empty says nothing about an optional member that is not a str
   assert.equal(readText(Field(nullable(int), { optional: true }), { x: '' }), undefined);
 });
 
-test('text that is repeated makes a list, and is refused elsewhere', () => {
+test('repeated text makes a list, and is refused for other types', () => {
   assert.deepEqual(readText(Field(list(int)), { x: ['1', '2'] }), [1, 2]);
   assert.equal(readText(Field(int), { x: ['1', '2'] }), 'x repeated');
   assert.equal(readText(Field(int), { x: ['1'] }), 1);
@@ -1539,7 +1540,7 @@ test('text of a list with separator "," is split at commas, beside repetition', 
     assert.throws(() => fieldsOf({ x: field() }), { code: /E_OPTION_(?:RANGE|UNKNOWN)/ });
 });
 
-test('text is read from maps with getAll(), and forms have files and ticked boxes', () => {
+test('text is read from maps with getAll(), and forms may have files and ticked boxes', () => {
   const query = new URLSearchParams('x=1&x=2&y=3');
   const plan = fieldsOf({ x: Field(list(int)), y: Field(int), z: Field(0) });
   assert.deepEqual(plan.parseText(query, 'query'), { ok: true, value: { x: [1, 2], y: 3, z: 0 } });
@@ -1579,14 +1580,14 @@ test('text is read from maps with getAll(), and forms have files and ticked boxe
   assert.deepEqual(readText(Field(list(file)), { x: [photo, photo] }, true), [photo, photo]);
 });
 
-test('Field(file) refuses content types that are none', () => {
+test('Field(file) refuses invalid content types', () => {
   for (const contentTypes of [[], ['png'], ['*/*'], ['image/'], ['image/png; q=1'], 'image/png'])
     assert.throws(() => fieldsOf({ x: Field(file, { contentTypes: contentTypes as string[] }) }), {
       code: 'E_OPTION_RANGE',
     });
 });
 
-test('text sources follow static extra', () => {
+test('text sources apply static extra', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
     a = Field(int);
@@ -1610,7 +1611,7 @@ test('text sources follow static extra', () => {
   });
 });
 
-test('textIssue() says what text cannot hold', () => {
+test('textIssue() names the types that text cannot hold', () => {
   const problem = (field: unknown, isForm = false): string | undefined =>
     textIssue(fieldsOf({ x: field }).fields[0]!.node, isForm);
   for (const field of [
@@ -1644,7 +1645,7 @@ test('textIssue() says what text cannot hold', () => {
 
 // ── output ──
 
-test('compileSerializer() keeps declared members only, under their aliases, defaults filled in', () => {
+test('compileSerializer() writes only declared members, under their aliases, with defaults filled in', () => {
   class Out extends Schema {
     id = Field(int, { readOnly: true });
     userName = Field(str, { alias: 'user_name' });
@@ -1741,7 +1742,7 @@ test('compileSerializer() refuses cycles and too many problems', () => {
   assert.equal(!many.ok && many.issues.length, 101);
 });
 
-test('compileSerializer() writes unions by tag and extra members where they are allowed', () => {
+test('compileSerializer() writes unions by tag, and undeclared members when they are allowed', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'), { alias: 'type' });
     lives = Field(9);
@@ -1769,14 +1770,14 @@ test('compileSerializer() writes unions by tag and extra members where they are 
   assert.deepEqual(!bad.ok && bad.issues.map(({ loc }) => loc), [['more']]);
 });
 
-test('compileSerializer() reads members named as those of every object from the value only', () => {
+test('compileSerializer() reads members with names such as constructor only from the value itself', () => {
   class Odd extends Schema {
     override toString = Field('none') as never;
   }
   assert.deepEqual(compileSerializer(Odd).toValue({}), { ok: true, value: { toString: 'none' } });
 });
 
-test('compileSerializer() reads the same members in whatever order and way an object has them, each once', () => {
+test('compileSerializer() reads each member once, in any order and from any kind of object', () => {
   class Reply extends Schema {
     id = Field(int);
     name = Field(str);
@@ -1867,7 +1868,7 @@ test('secret members stay out of replies, JSON, inspect() and issues', () => {
 
 // ── patterns ──
 
-test('patternFinding() knows patterns that backtrack without bound', () => {
+test('patternFinding() finds patterns that backtrack without bound', () => {
   const exponential = [
     /(a+)+$/,
     /^(a|a)*$/,
@@ -1941,7 +1942,7 @@ test('patternFinding() knows patterns that backtrack without bound', () => {
   for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
-test('analysePattern() looks into look-arounds and into bounded repetitions', () => {
+test('analysePattern() analyses look-arounds and bounded repetitions', () => {
   const exponential = [
     /^(?=(a+)+$)/,
     /(?<=(a+)+)b/,
@@ -1976,7 +1977,7 @@ test('analysePattern() looks into look-arounds and into bounded repetitions', ()
   for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
-test('the length that is tested falls with what a pattern can cost', () => {
+test('the tested length decreases as the cost of a pattern increases', () => {
   const tested = (pattern: RegExp): number => analysePattern(pattern)?.maxTestedLength ?? Infinity;
   assert.equal(tested(/\s+$/), 500);
   assert.equal(tested(/(a)\1+/), 16);
@@ -2000,7 +2001,7 @@ test('the length that is tested falls with what a pattern can cost', () => {
   }
 });
 
-test('patternFinding() leaves the built-in formats alone', async () => {
+test('patternFinding() reports no built-in format', async () => {
   const { FORMATS } = await import('../../src/schema/formats.ts');
   assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
@@ -2025,7 +2026,7 @@ test('a hazardous pattern is reported by the plan and tested on short texts only
 
 // ── fast against plain ──
 
-/** Instances as plain objects, so that they compare with what the reference makes. */
+/** Returns instances as plain objects, to compare them with the results of the reference. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== 'object' || value === null || value instanceof Date || value instanceof Uint8Array)
@@ -2071,7 +2072,7 @@ test('compiled validators agree with the reference on 50,000 generated pairs', (
   assert.ok(fitting > 10_000 && fitting < 45_000, `a fair share fits: ${fitting}`);
 });
 
-test('parseJson() makes the same of plain JSON whether or not it is told that it is, on generated pairs', () => {
+test('parseJson() returns equal values for plain JSON with and without isPlainJson, on generated pairs', () => {
   const random = new Random(20_260_521);
   for (let schema = 0; schema < 200; schema++) {
     const type = describe(random, 3),
@@ -2091,7 +2092,7 @@ test('parseJson() makes the same of plain JSON whether or not it is told that it
   }
 });
 
-test('what input accepts, output writes and input accepts again, on generated pairs', () => {
+test('serialisers write accepted input in a form that is accepted again, on generated pairs', () => {
   const random = new Random(7);
   for (let schema = 0; schema < 200; schema++) {
     const type = describe(random, 3),
@@ -2116,7 +2117,7 @@ test('what input accepts, output writes and input accepts again, on generated pa
   }
 });
 
-test('Schema.parse() runs initialisers that do more than call Field(), and gives the same instances where it does not', () => {
+test('Schema.parse() runs initialisers with other code than Field(), and otherwise returns equal instances', () => {
   let runs = 0;
   class Counted extends Schema {
     a = Field(int);

@@ -1,6 +1,7 @@
 /**
- * Applications checked one after the other in one process, each under its own environment and in its own folder: imported, and
- * asked by `app.check()`, as the process does in which `svc check` imports a single one. That process watches the import besides.
+ * Checks applications one after the other in one process, each with its own environment and folder. Each is
+ * imported and checked by `app.check()`, as in the process in which `svc check` imports an application.
+ * Unlike that process, it does not watch the import.
  *
  *   node test/support/check-child.ts subjects.json      [{ file, cwd, env }] → [{ report, rules }]
  */
@@ -14,11 +15,11 @@ import type { Report } from '../../src/base/findings.ts';
 export interface CheckSubject {
   readonly file: string;
   readonly cwd: string;
-  /** Besides what this process has. */
+  /** Variables besides those of this process. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What it says of itself. */
+/** Lines that the module prints. */
 export interface CheckAnswer {
   readonly report: Report;
   readonly rules: readonly RuleText[];
@@ -35,7 +36,7 @@ async function answerOf({ file, cwd, env }: CheckSubject): Promise<CheckAnswer> 
 
 if (import.meta.main) {
   const all: CheckAnswer[] = [];
-  Error.stackTraceLimit = 50; // as there
+  Error.stackTraceLimit = 50; // as svc check does
   for (const each of JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as CheckSubject[])
     all.push(await answerOf(each));
   console.log(JSON.stringify(all));

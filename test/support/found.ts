@@ -1,24 +1,25 @@
 /**
- * What checks find in an application, by rule, as short text: for tests of single rules. Each must be as severe as severities.ts says.
+ * Runs checks on an application and returns their findings as short texts, for tests of single rules. Asserts
+ * the severity in severities.ts.
  */
 import { Svc } from '../../src/app/svc.ts';
 import { collectedLog } from './collected-log.ts';
 import { asSevere } from './severities.ts';
 import type { SvcOptions } from '../../src/app/options.ts';
 
-/** An application that logs nowhere. */
+/** Returns an application without log output. */
 export function quiet(options: SvcOptions = {}): Svc {
   return new Svc({ logger: collectedLog().logger, ...options });
 }
 
-/** `subject: message` of what the rules of these ids find, in the order of the report. */
+/** Returns `subject: message` of each finding of these rules, in the order of the report. */
 export function found(app: Svc, ...ids: readonly string[]): string[] {
   return asSevere(app.check().findings)
     .filter(({ rule }) => ids.includes(rule))
     .map(({ subject, message }) => `${subject}: ${message}`);
 }
 
-/** The subjects alone. */
+/** Returns only the subjects. */
 export function subjects(app: Svc, ...ids: readonly string[]): string[] {
   return asSevere(app.check().findings)
     .filter(({ rule }) => ids.includes(rule))

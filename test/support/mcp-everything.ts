@@ -1,6 +1,6 @@
 /**
- * An application with a tool of every kind, for clients that others wrote. As a program it serves: over standard input and output,
- * or, with the argument `http`, on a free port that it prints.
+ * An application with a tool of every kind, for independent clients. As a program it serves over standard
+ * input and output, or with the argument `http`, on a free port that it prints.
  */
 import { setTimeout } from 'node:timers/promises';
 import {
@@ -25,17 +25,17 @@ class User extends Schema {
   role = Field(literal('admin', 'user'), { default: 'user' });
 }
 class NewUser extends Schema {
-  name = Field(str, { minLength: 2, description: 'What the user is called' });
+  name = Field(str, { minLength: 2, description: 'Name of the user' });
   tags = Field(list(str, { maxLength: 5 }), { default: () => [] });
 }
 
-/** A picture of one pixel, and a sound of no length. */
+/** An image of one pixel, and an empty sound. */
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
 const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 const IMAGE = { type: 'image', data: PNG, mimeType: 'image/png' } as const;
 
-/** What the conformance suite calls by name, and routes of every shape. */
+/** Tools that the conformance suite calls by name, and routes of every shape. */
 export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   const app = new Svc({
     title: 'everything',
@@ -49,7 +49,7 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     '/users',
     {
       response: list(User),
-      query: { limit: Field(10, { ge: 1, le: 100, description: 'How many at most' }) },
+      query: { limit: Field(10, { ge: 1, le: 100, description: 'Maximum number of users' }) },
       description: 'Lists users',
     },
     ({ query }) => users.slice(0, query.limit),
@@ -64,9 +64,11 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     { body: NewUser, response: User, status: 201, public: 'a fixture', description: 'Adds a user' },
     ({ body }) => User.parse({ id: users.length + 1, name: body.name }),
   );
-  app.get('/me', { me: Depends(BearerAuth()), description: 'Who calls' }, ({ me }) => ({ sub: me.sub }));
+  app.get('/me', { me: Depends(BearerAuth()), description: 'Returns the caller' }, ({ me }) => ({
+    sub: me.sub,
+  }));
   app.get('/printing', { description: 'Prints to standard output' }, () => {
-    if (prints) console.log('this is no message');
+    if (prints) console.log('this output is not a message');
     return 'printed';
   });
   app.get('/waiting', { description: 'Waits until it is cancelled' }, async ({ signal }) => {
@@ -114,18 +116,18 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   );
   app.tool(
     'test_tool_with_logging',
-    { description: 'Tells what happens', tell: Depends(toolLog) },
+    { description: 'Sends log messages', tell: Depends(toolLog) },
     async ({ tell }) => {
       for (const text of ['Tool execution started', 'Tool processing data', 'Tool execution completed']) {
         tell('info', text);
-        await setTimeout(20); // clients may forget what comes in one piece with the answer
+        await setTimeout(20); // clients may lose messages that arrive in one chunk with the answer
       }
       return 'logged';
     },
   );
   app.tool(
     'test_tool_with_progress',
-    { description: 'Tells how far it is', progress: Depends(toolProgress) },
+    { description: 'Reports progress', progress: Depends(toolProgress) },
     async ({ progress }) => {
       for (const step of [0, 50, 100]) {
         progress(step, 100, `Completed step ${step} of 100`);
@@ -177,10 +179,14 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     { description: 'With a choice', args: { colour: Field(literal('red', 'green')) } },
     ({ args }) => `Paint it ${args.colour}`,
   );
-  app.tool('test_logging_tool', { description: 'Tells one thing', tell: Depends(toolLog) }, ({ tell }) => {
-    tell('info', 'told');
-    return 'logged';
-  });
+  app.tool(
+    'test_logging_tool',
+    { description: 'Sends one log message', tell: Depends(toolLog) },
+    ({ tell }) => {
+      tell('info', 'sent');
+      return 'logged';
+    },
+  );
   app.resource(
     'test://static-text',
     { title: 'Static text', description: 'Text' },
@@ -189,10 +195,10 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   app.resource('test://static-binary', { description: 'A picture', mimeType: 'image/png' }, () =>
     Buffer.from(PNG, 'base64'),
   );
-  app.resource('test://watched-resource', { description: 'Text that never changes' }, () => 'watched');
+  app.resource('test://watched-resource', { description: 'Constant text' }, () => 'watched');
   app.resource(
     'test://template/{id}/data',
-    { description: 'By its id', mimeType: 'application/json' },
+    { description: 'By id', mimeType: 'application/json' },
     ({ args }) => ({ id: args['id'], templateTest: true, data: `Data for ID: ${args['id']}` }),
   );
   return app.mountMcp('/mcp', { pageSize: 5 });

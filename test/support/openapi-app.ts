@@ -1,6 +1,6 @@
 /**
- * Applications of any number of routes, made from a seed: every kind of input and reply, credentials, dependencies. Handlers
- * answer with something that fits.
+ * Generates applications with any number of routes from a seed: every kind of input and reply, credentials
+ * and dependencies. Handlers return a valid reply.
  */
 import {
   BearerAuth,
@@ -33,15 +33,15 @@ import type { Described } from './schema-reference.ts';
 import type { Dependency, SentRequest, SvcOptions } from '../../src/index.ts';
 import type { TypeSource } from '../../src/schema/schema.ts';
 
-/** What tokens for it are signed with. */
+/** Secret that signs tokens. */
 export const SECRET = 'kT9-vb2Lq8RzW4hXn6Yd0PmJcE3gUsAf';
-/** What its guarded routes ask for, some of them. */
+/** Scopes of guarded routes. */
 export const SCOPE = 'write';
 
 const TAGS = ['books', 'people', 'places'] as const;
 const CONVERTERS = ['', ':int', ':float', ':uuid', ':path'] as const;
 
-/** An application with so many routes; the same for the same seed. */
+/** Returns an application with this number of routes; equal seeds give equal applications. */
 export function generatedApp(seed: number, count: number, options: SvcOptions = {}): Svc {
   const random = new Random(seed);
   const app = new Svc({
@@ -51,7 +51,7 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
     version: '1.0.0',
     authSecret: SECRET,
     openapi: {
-      description: 'Whatever a seed makes.',
+      description: 'Generates specs from a seed.',
       contact: { name: 'Nobody', email: 'nobody@example.com' },
       license: { name: 'MIT', identifier: 'MIT' },
       servers: [{ url: 'http://127.0.0.1', description: 'this machine' }],
@@ -79,7 +79,7 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
     const path = `/route${i}${parameters.map((parameter) => `/{${parameter}}`).join('')}`;
     const spec: Record<string, unknown> = {
       summary: `Route number ${i}`,
-      description: `What the seed ${seed} has made of ${i}.`,
+      description: `Result of seed ${seed}: ${i}.`,
       ...(random.chance(0.3) ? { name: `route_${i}` } : {}),
       ...(random.chance(0.1) ? { deprecated: true } : {}),
       ...(random.chance(0.7) ? { query: textShape(random, 'q', 4) } : {}),
@@ -124,7 +124,7 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
         isByStatus && calls++ % 2 === 1
           ? reply(other.value as never, 409)
           : reply(usual.value as never, status)) as never,
-    ); // specs made of a seed have no type
+    ); // generated specs have no static type
     app.includeRouter(router);
   }
   return app;
@@ -155,7 +155,7 @@ function fitting(random: Random): { readonly source: TypeSource; readonly value:
   }
 }
 
-/** What each reads has names of its own: two that read one text as two things leave nothing that a document could say. */
+/** Each reader has its own names. Two readers that interpret one text differently could not be described by a document. */
 function dependency(random: Random, name: string): Record<string, Dependency<unknown>> {
   const inner = provide({ query: textShape(random, `${name}Q`, 2) }, ({ query }) => query);
   return {
@@ -170,7 +170,7 @@ function dependency(random: Random, name: string): Record<string, Dependency<unk
   };
 }
 
-/** Fields that a text can fill. */
+/** Fields that text can represent. */
 function textShape(random: Random, prefix: string, most: number): object {
   return Object.fromEntries(
     Array.from(
@@ -224,7 +224,7 @@ function textField(random: Random): unknown {
   }
 }
 
-/** Small, and with all that a generated client should know how to say. */
+/** A small application with all features that a generated client should handle. */
 export function shop(): Svc {
   class Item extends Schema {
     id = Field(int, { readOnly: true });

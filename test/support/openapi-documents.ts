@@ -1,14 +1,14 @@
 /**
- * OpenAPI documents for tests of the page that shows them: one with everything in it, one that wants to break out of the page,
- * and ones of any size. Not made by the package, so that nothing they hold is what the package happens to write.
+ * OpenAPI documents for tests of the documentation page: one with every feature, one with hostile texts, and
+ * ones of any size. They are written by hand, independent of the package's own generator.
  */
 
 const PROBLEM = {
-  description: 'What went wrong',
+  description: 'The cause of the error',
   content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
 };
 
-/** A document with every kind of schema, parameter, body, answer and proof. */
+/** A document with every kind of schema, parameter, body, response and security scheme. */
 export const LIBRARY: object = {
   openapi: '3.1.0',
   info: {
@@ -16,14 +16,14 @@ export const LIBRARY: object = {
     version: '2.3.0',
     summary: 'Books, their readers, and who has borrowed what.',
     description:
-      'Everything under `/books` may be read by anybody. To change something, show a token.\n\n- Times are in UTC.\n- Errors are `application/problem+json`.',
+      'Everything under `/books` is public. To change something, show a token.\n\n- Times are in UTC.\n- Errors are `application/problem+json`.',
     contact: { name: 'The librarians', url: 'https://library.example/contact' },
     license: { name: 'CC0', url: 'javascript:alert(1)' },
   },
   servers: [{ url: '/' }],
   tags: [
-    { name: 'books', description: 'What stands on the shelves.' },
-    { name: 'readers', description: 'Who may borrow.' },
+    { name: 'books', description: 'Books on the shelves.' },
+    { name: 'readers', description: 'Registered borrowers.' },
     { name: 'desk', description: 'Cookies, keys and files: what the people at the desk use.' },
   ],
   paths: {
@@ -202,7 +202,7 @@ export const LIBRARY: object = {
         },
         responses: {
           200: {
-            description: 'What was taken',
+            description: 'The stored cover',
             content: {
               'application/json': {
                 schema: {
@@ -220,7 +220,7 @@ export const LIBRARY: object = {
       get: {
         operationId: 'me',
         tags: ['readers'],
-        summary: 'Who I am',
+        summary: 'The current reader',
         security: [{ bearerAuth: [] }],
         responses: {
           200: {
@@ -235,7 +235,7 @@ export const LIBRARY: object = {
       get: {
         operationId: 'listLoans',
         tags: ['readers'],
-        summary: 'What somebody has borrowed',
+        summary: 'Loans of a reader',
         security: [{ bearerAuth: [] }, {}],
         parameters: [
           { name: 'name', in: 'path', required: true, schema: { type: 'string', pattern: '^[a-z]+$' } },
@@ -257,7 +257,7 @@ export const LIBRARY: object = {
       get: {
         operationId: 'readTill',
         tags: ['desk'],
-        summary: 'What is in the till',
+        summary: 'Balance of the till',
         security: [{ apiKey: [] }],
         responses: {
           200: {
@@ -459,7 +459,7 @@ export const LIBRARY: object = {
 const BREAK =
   '"><img src=x onerror=alert(1)>\'</script><script>alert(2)</script></style></textarea>&amp;<!--';
 
-/** Each text in it wants to be more than a text. */
+/** Each text tries to escape from its place in the page. */
 export const HOSTILE: object = {
   openapi: '3.1.0',
   info: {
@@ -567,7 +567,7 @@ const FIELDS: readonly (readonly [string, object])[] = [
   ['status', { enum: ['new', 'open', 'closed'] }],
 ];
 
-/** A document with so many operations, of so many things: each is listed, made, read, changed and removed. */
+/** Returns a document with this number of operations on generated resources: list, create, read, replace and delete. */
 export function largeDocument(operations: number): object {
   const paths: Record<string, Record<string, object>> = {};
   const schemas: Record<string, object> = {

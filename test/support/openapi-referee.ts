@@ -1,6 +1,6 @@
 /**
- * Requests made from an OpenAPI document alone, and what it says becomes of them: schemas are judged by another implementation
- * of JSON Schema, texts are read as §4.8.12 has them.
+ * Generates requests from an OpenAPI document alone, and judges the responses. Schemas are validated by
+ * another implementation of JSON Schema, and texts are decoded by §4.8.12.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import type { Random } from './schema-reference.ts';
 type Schema = Readonly<Record<string, unknown>>;
 type Judge = ((value: unknown) => boolean) & { readonly errors?: unknown };
 
-/** Judges values by the schemas of a document. */
+/** Validates values by the schemas of a document. */
 export class Referee {
   readonly #document: OpenApiDocument;
   readonly #compile: (pointer: string) => Judge;
@@ -32,7 +32,7 @@ export class Referee {
     this.#compile = (pointer) => ajv.compile({ $ref: `api.json#${pointer}` });
   }
 
-  /** Whether a value fits the schema at a place of the document. */
+  /** Returns whether a value matches the schema at a place of the document. */
   fits(place: readonly string[], value: unknown): boolean {
     const pointer = place
       .map((step) => `/${encodeURIComponent(step.replaceAll('~', '~0').replaceAll('/', '~1'))}`)
@@ -42,7 +42,7 @@ export class Referee {
     return judge(value);
   }
 
-  /** The schema that a reference means. */
+  /** Resolves a reference to its schema. */
   resolved(schema: Schema): Schema {
     const ref = schema['$ref'];
     if (typeof ref !== 'string') return schema;
@@ -89,7 +89,7 @@ const NUMBERS = [
   0, 1, 2, 3, 4, 7, -1, -2, 0.5, 1.5, 49.5, 100, 101, 9_007_199_254_740_991, 9_007_199_254_740_992,
 ];
 
-/** A value that often fits a schema, and often only nearly. */
+/** Returns a random value that often matches a schema, and often almost matches it. */
 export function inventFrom(random: Random, schema: Schema, referee: Referee, depth = 0): unknown {
   if (random.chance(0.05)) return random.pick<unknown>([...TEXTS, ...NUMBERS, true, null, [], {}]);
   const {
@@ -162,7 +162,7 @@ function inventObject(
   ]);
 }
 
-/** What a text stands for by its schema (§4.8.12.3): JSON values of those types that it could be written from. */
+/** Returns the JSON values that a text may represent by its schema (§4.8.12.3). */
 function readings(text: string, schema: Schema): unknown[] {
   const types = [schema['type'] ?? 'string'].flat() as string[];
   const found: unknown[] = types.includes('string') ? [text] : [];
@@ -176,14 +176,14 @@ function readings(text: string, schema: Schema): unknown[] {
   return found.length === 0 ? [text] : found;
 }
 
-/** Texts of one parameter or field, and whether its schema takes them. */
+/** Texts of one parameter or field, and whether its schema accepts them. */
 export interface Written {
-  /** None: it is left out. */
+  /** An empty list: the parameter is omitted. */
   readonly texts: readonly string[];
   readonly fits: boolean;
 }
 
-/** Writes a value as the texts of a parameter or field. Whatever has no text, and empty ones, which say nothing, are left out. */
+/** Encodes a value as the texts of a parameter or field. Values without a text form, and empty lists, are omitted. */
 export function writeTexts(
   random: Random,
   schema: Schema,
@@ -214,12 +214,12 @@ export function writeTexts(
     !isFit(String(value)) ||
     (schema['type'] === 'boolean' && (value === 0 || value === 1))
   )
-    return absent; // `1` and `0` are taken for booleans, too
+    return absent; // `1` and `0` are accepted as booleans, too
   const text = String(value);
   return { texts: [text], fits: readings(text, schema).some((reading) => referee.fits(place, reading)) };
 }
 
-/** Whether a status, a media type and a body are documented for an operation; what is not, in words. */
+/** Returns why a status, a media type and a body are not documented for an operation; undefined if they are. */
 export function undocumented(
   { responses }: Operation,
   place: readonly string[],
@@ -247,7 +247,7 @@ export function undocumented(
     : `the body ${JSON.stringify(body)} of ${media} with ${key}`;
 }
 
-/** Where a parameter's schema stands. */
+/** Returns the path of a parameter's schema in the document. */
 export function placeOf(
   place: readonly string[],
   operation: Operation,

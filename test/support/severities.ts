@@ -1,6 +1,6 @@
 /**
- * How severe each finding is, by rule, and by message where a rule tells of lesser mistakes as well: written down apart from the
- * rules themselves, so that a rule that takes its mistake more or less seriously than before is noticed by every test that finds it.
+ * Expected severity of each finding, by rule, and by message for rules with several severities. The list is separate from the
+ * rules, so tests fail when the severity of a rule changes.
  */
 import assert from 'node:assert/strict';
 import type { Severity } from '../../src/base/findings.ts';
@@ -82,9 +82,9 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
   info: ['SVC105', 'SVC123', 'SVC219', 'SVC503'],
 };
 
-/** Messages that a rule tells with another severity than its own; undefined where more than the message decides. */
+/** Messages with another severity than their rule. Undefined when the severity depends on more than the message. */
 const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: Severity | undefined])[] = [
-  ['SVC104', /^it asks for the path of /, 'warning'],
+  ['SVC104', /^the handler asks for the URL of the route /, 'warning'],
   ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],
   ['SVC121', /^it allows no origin/, 'warning'],
   [
@@ -93,39 +93,39 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC121', /^what the layer |^the layer /, undefined],
-  ['SVC121', /^nothing identifies its sender/, 'warning'],
+  ['SVC121', /^nothing identifies the client/, 'warning'],
   ['SVC205', /^its secret is the authSecret of the application/, 'warning'],
-  ['SVC206', /may read its answers: it comes without TLS/, 'warning'],
+  ['SVC206', /may read its answers: it has no TLS/, 'warning'],
   ['SVC207', /is shared with every host below/, 'warning'],
   ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
   [
     'SVC212',
-    /is as good as no limit|^pages of unknown sites may open it|^it takes bodies of \d+ bytes|may have any length$|^pages of every site may open it|^nothing ends it when its client is gone|^one message may take/,
+    /is too high to protect the process|^pages of unknown sites may open the WebSocket|^the route accepts bodies of \d+ bytes|may have any length$|^pages of every site may open the WebSocket|^nothing closes the WebSocket when its client is gone|^one message may take/,
     'warning',
   ],
-  ['SVC302', /^it replies with JSON that no schema describes/, 'warning'],
+  ['SVC302', /^the handler replies with JSON that no schema describes/, 'warning'],
   ['SVC208', /^the environment is written into the source/, 'warning'],
   ['SVC210', /^its key is a field|^the key of the limit is the header/, undefined],
-  ['SVC212', /is switched off: what hangs/, 'warning'],
+  ['SVC212', /is switched off: stalled work/, 'warning'],
   ['SVC305', /^the document (?:cannot describe|says that) /, 'warning'],
-  ['SVC305', /have to call it \w+$|^it is a tool that changes data, and has no description/, 'warning'],
+  ['SVC305', /so the document calls it \w+$|^the tool changes data, but has no description/, 'warning'],
   [
     'SVC305',
     /^OpenAPI cannot tell its path from that of |in the document: another one has that name$/,
     'info',
   ],
-  ['SVC305', /^as a tool it would be called /, undefined],
-  ['SVC611', /the answer goes out before it is done/, 'warning'],
-  ['SVC614', /is handed on inside of /, 'warning'],
+  ['SVC305', /^the tool name /, undefined],
+  ['SVC611', /the reply is sent before the call ends/, 'warning'],
+  ['SVC614', /is passed on inside /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],
-  ['SVC401', /^it is set, and no code reads it|^process\.env\.|^nothing sets /, 'warning'],
+  ['SVC401', /^the variable is set, but no code reads it|^process\.env\.|^nothing sets /, 'warning'],
   ['SVC205', /serves two purposes/, 'warning'],
   ['SVC203', /no role may do both$/, 'info'],
 ];
 
-/** Errors whatever the rule: an allowance that does not count, and a rule that fails. */
+/** Messages that are errors for every rule: an allowance that does not count, and a rule that throws. */
 const ALWAYS =
-  /; (?:it was allowed until |its allowance gives no reason|the date of its allowance)|^it threw /;
+  /; (?:the finding was allowed until |the allowance gives no reason|the date of the allowance)|^the rule threw /;
 
 interface Reported {
   readonly rule: string;
@@ -133,7 +133,7 @@ interface Reported {
   readonly message: string;
 }
 
-/** The severity that a finding must have; undefined for the rules of others. */
+/** Returns the expected severity of a finding, or undefined for rules of plugins. */
 export function severityOf({ rule, message }: Omit<Reported, 'severity'>): Severity | undefined {
   if (ALWAYS.test(message)) return 'error';
   const other = OF_MESSAGES.find(([id, pattern]) => id === rule && pattern.test(message));
@@ -141,12 +141,12 @@ export function severityOf({ rule, message }: Omit<Reported, 'severity'>): Sever
   return (['error', 'warning', 'info'] as const).find((severity) => OF_RULES[severity].includes(rule));
 }
 
-/** The findings again, once each is known to be as severe as it must be. */
+/** Returns the findings, after asserting their severities. */
 export function asSevere<T extends Reported>(findings: readonly T[]): T[] {
   for (const { rule, severity, message } of findings)
     assert.equal(severity, severityOf({ rule, message }) ?? severity, `the severity of ${rule}: ${message}`);
   return [...findings];
 }
 
-/** Every rule that has a severity here. */
+/** Every rule in this list, sorted. */
 export const RULES_WITH_SEVERITY: readonly string[] = Object.values(OF_RULES).flat().sort();

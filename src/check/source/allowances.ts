@@ -1,5 +1,5 @@
 /**
- * Findings that a comment allows, with a reason and, if it is meant for a while, its last day:
+ * Findings that a comment in the source allows, with a reason and an optional last day:
  *
  *   // svc-allow SVC606 until 2027-01-31: names come from the table of uploads
  *

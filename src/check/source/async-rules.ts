@@ -28,7 +28,7 @@ const DATABASE = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
 const OF_DATABASE = /^(?:execute|executeMany|fetchOne|fetchAll|fetchArrays|scalar|script|transaction)$/;
 const LIMITER = /(?:^|\.)#?\w*limit(?:er)?s?$/i;
 const REQUEST = /(?:^|\.)(?:req|request)$/;
-/** Methods that give promises, by the class or function that has made their object. */
+/** Methods that return promises, by the class or function that created their object. */
 const OF_CLASSES: Readonly<Record<string, RegExp>> = {
   'svc/oauth.OAuthPlugin':
     /^(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|logout|cleanUp)$/,
@@ -104,8 +104,9 @@ function mayFail(fn: Fn): boolean {
   const { body, isExpression } = fn;
   if (isExpression) return true;
   const statements = body.filter(({ type }) => type !== 'declare');
+  const risky = statements.filter((statement) => hasPart(statement, ['await', 'call']));
   const isCaught =
-    statements.length === 1 && statements[0]!.type === 'try' && statements[0]!.handler !== undefined;
+    risky.length > 0 && risky.every((each) => each.type === 'try' && each.handler !== undefined);
   return !isCaught && (!fn.isAsync || has(fn, 'await') || returnsOf(fn).some(({ type }) => type === 'call'));
 }
 
@@ -120,14 +121,14 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: its promise counts as true, whatever comes of it`,
+        `${promise.name}() is not awaited: its promise counts as true, whatever its result is`,
       );
     else if (use === 'statement' && isLost(promise, call, sources))
       report(
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: the answer goes out before it is done, and its errors are lost`,
+        `${promise.name}() is not awaited: the reply is sent before the call ends, and its errors are lost`,
         { severity: 'warning' },
       );
     else if (use === 'value' && promise.isOurs)
@@ -144,13 +145,13 @@ function findForgotten(sources: Sources, report: ReportNode): void {
           'SVC611',
           module,
           call,
-          `${promise.name}() is not awaited: "${kept}" is a promise and not what comes of it`,
+          `${promise.name}() is not awaited: "${kept}" is a promise instead of its result`,
         );
     }
   }
 }
 
-/** Whether nothing learns of what becomes of a promise. Functions of the project count where requests reach the call. */
+/** Whether the result and the errors of a promise are lost. Functions of the project count where requests reach the call. */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
   return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn);
@@ -256,7 +257,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         'SVC612',
         module,
         callback,
-        `${name}() gets a promise from its function, which counts as true for every element`,
+        `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
     else if (has(fn, 'await'))
@@ -264,15 +265,19 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         'SVC612',
         module,
         callback,
-        'forEach() does not wait for an asynchronous function: what follows runs before it is done, and its errors are lost',
+        'forEach() does not await its callback: later code runs before the callback ends, and errors of the callback are lost',
       );
   }
 }
 
 function has(fn: Fn, type: Node['type']): boolean {
+  return hasPart(fn, [type]);
+}
+
+function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
   let found = false;
-  walk(fn, (node) => {
-    if (node.type === type) found = true;
+  walk(whole, (node) => {
+    if (types.includes(node.type)) found = true;
     return !found;
   });
   return found;
@@ -300,7 +305,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
         'SVC613',
         module,
         call,
-        'pipe() passes on no errors: one of a stream ends the process, or leaves the other stream open',
+        'pipe() does not forward errors: an error of one stream ends the process, or leaves the other stream open',
       );
   }
 }
@@ -332,7 +337,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
           'SVC614',
           module,
           passed,
-          `${owner} is handed on inside of ${owner}.transaction(): statements over it are not part of the transaction`,
+          `${owner} is passed on inside ${owner}.transaction(): its statements are not part of the transaction`,
           { severity: 'warning' },
         );
       if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
@@ -341,7 +346,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
           'SVC614',
           module,
           node,
-          `${owner}.${node.callee.property!}() inside of ${owner}.transaction() is not part of the transaction`,
+          `${owner}.${node.callee.property!}() inside ${owner}.transaction() is not part of the transaction`,
         );
     });
   }
@@ -406,7 +411,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
       'SVC635',
       module,
       call,
-      `${meaning.replace('undici.', '')}() waits as long as the other side likes, and the client with it`,
+      `${meaning.replace('undici.', '')}() has no time limit: a slow service also blocks the client`,
     );
   }
 }
@@ -431,7 +436,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
       'SVC501',
       module,
       call,
-      `${name}() holds up every other request: handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
+      `${name}() blocks every other request: handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
     );
   }
 }

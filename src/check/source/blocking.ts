@@ -1,5 +1,5 @@
 /**
- * Calls that hold up the whole process while they work: synchronous functions of Node.js, and of packages that hash passwords.
+ * Calls that block the whole process: synchronous functions of Node.js and of packages that hash passwords.
  */
 import * as childProcess from 'node:child_process';
 import * as crypto from 'node:crypto';

@@ -1,23 +1,22 @@
 /**
- * The rules of the source phase: what `svc check` finds in the code of handlers and of all that they call. An id is for ever.
+ * The rules of the source phase, which read the code of handlers and of the functions that they call. An id never changes.
  */
 import type { CoreRule } from '../check.ts';
 
-/** Every rule of the source phase, in the order of their ids. */
+/** Every rule of the source phase, sorted by id. */
 export const SOURCE_RULES: readonly CoreRule[] = [
   {
     id: 'SVC601',
     severity: 'error',
     phase: 'source',
     why: 'SQL that contains text of a client runs what the client writes. It can read, change and delete every table',
-    remedy:
-      'Bind values: sql`select * from notes where id = ${id}`; take column names from a list of your own',
+    remedy: 'Bind values: sql`select * from notes where id = ${id}`; choose column names from a fixed list',
   },
   {
     id: 'SVC602',
     severity: 'error',
     phase: 'source',
-    why: 'A shell runs whatever a client writes behind a semicolon or a quotation mark',
+    why: 'A shell runs any text that a client writes after a semicolon or a quotation mark',
     remedy: 'Call the program without a shell, with its arguments as a list: execFile("convert", [file])',
   },
   {
@@ -47,7 +46,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     phase: 'source',
     why: 'A path with ".." leaves the folder. A client can then read settings, keys and sources, or overwrite files',
     remedy:
-      'Store files under names of your own, serve folders with mountStatic(), or use basename() of the name',
+      'Store files under generated names, serve folders with mountStatic(), or use basename() of the name',
   },
   {
     id: 'SVC607',
@@ -68,7 +67,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'source',
     why: 'A promise counts as true, so a condition on it lets every client in. An error of a promise that is not awaited is lost',
-    remedy: 'Await it, return it, or hand it to BackgroundTasks',
+    remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
   },
   {
     id: 'SVC612',
@@ -89,7 +88,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC614',
     severity: 'error',
     phase: 'source',
-    why: 'A statement outside of the transaction stays after a rollback, does not see its writes, and may wait for it for ever',
+    why: 'A statement outside of the transaction stays after a rollback, does not see its writes, and may wait for the transaction forever',
     remedy:
       'Use the session that the transaction gives: db.transaction(async (tx) => { await tx.execute(…); })',
   },
@@ -98,7 +97,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'source',
     why: 'A row that does not exist is the ordinary case of a wrong id: the client should get a 404, and not a 500',
-    remedy: 'Test it: if (row === undefined) throw new NotFound()',
+    remedy: 'Test the row: if (row === undefined) throw new NotFound()',
   },
   {
     id: 'SVC621',
@@ -135,7 +134,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     phase: 'source',
     why: 'Logs are kept for long, copied to other systems and read by many people',
     remedy:
-      "Log who and what, not the secret. The application's logger leaves out members named password, token or secret",
+      "Log the user and the action, but not the secret. The application's logger leaves out members named password, token or secret",
   },
   {
     id: 'SVC626',
@@ -171,7 +170,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'source',
     why: 'A body may hold any field. Copied as a whole, it sets fields that only the program should set',
-    remedy: 'Declare it, body: Rename, and copy its fields by name',
+    remedy: 'Declare the body, body: Rename, and copy its fields by name',
   },
   {
     id: 'SVC634',
@@ -185,7 +184,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'source',
     why: 'A service that never answers holds the request, its connection and its memory',
-    remedy: 'Give it a limit: fetch(address, { signal: req.signal }), or a signal that ends sooner',
+    remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or a signal that ends sooner',
   },
   {
     id: 'SVC636',

@@ -31,7 +31,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'SVC201',
         module,
         test,
-        'its condition is always true: the guard lets every client through that is known',
+        'the condition is always true, so the guard accepts every authenticated client',
       );
   }
   if (
@@ -42,7 +42,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
       'SVC201',
       module,
       call,
-      `${meaning.slice(4)}() names none: it lets every client through that is known`,
+      `${meaning.slice(4)}() names no role or scope, so it accepts every authenticated client`,
     );
   const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaning);
   for (const given of isToken ? call.args : []) {
@@ -54,7 +54,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'SVC215',
         constant!.module, // it has the member
         required,
-        'tokens without an end are accepted: one that leaks counts for ever',
+        'tokens without an expiry are accepted, so a leaked token never becomes invalid',
       );
     const seconds = numberOf(entryOf(arg, 'expiresInSeconds'));
     if (seconds !== undefined && seconds > 366 * 86_400)
@@ -62,7 +62,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'SVC215',
         constant!.module, // it has the member
         entryOf(arg, 'expiresInSeconds')!,
-        'the token counts for more than a year: one that leaks does, too',
+        'the token is valid for more than a year, and so is a leaked token',
       );
   }
 }
@@ -97,7 +97,7 @@ function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
   }
 }
 
-/** SVC305: handlers of exceptions whose replies are others than the document says. */
+/** SVC305: exception handlers whose replies differ from the document. */
 function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const [error, given] = call.args;
   if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
@@ -119,7 +119,7 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
     module,
     call,
     code === undefined || code === '400'
-      ? 'the document cannot describe refusals: this handler answers with a form of its own, and declares no response'
+      ? 'the document cannot describe error replies: this handler has its own form of reply, and declares no response'
       : `the document cannot describe the answer to invalid input: this answers ${code}, and declares no response`,
     {
       severity: 'warning',
@@ -148,7 +148,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
         'SVC201',
         module,
         call,
-        `the tool "${call.args[0].value}" changes something, and every client of the endpoint may call it`,
+        `the tool "${call.args[0].value}" changes data, and every client of the endpoint may call it`,
       );
   }
   if (name !== 'onMessage') return;
@@ -156,12 +156,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
   while (at.type === 'call' && at.callee.type === 'member' && calledName(at) !== 'websocket')
     at = at.callee.object;
   if (at.type === 'call' && calledName(at) === 'websocket' && !hasGuard(at, module))
-    report(
-      'SVC201',
-      module,
-      at,
-      'messages of this WebSocket change something, and every client may send them',
-    );
+    report('SVC201', module, at, 'messages of this WebSocket change data, and every client may send them');
 }
 
 /** Whether a function, or one of the project that it calls, writes to a database or a file. */
@@ -191,7 +186,7 @@ function changesModule(handler: Fn, sources: Sources): boolean {
   return found;
 }
 
-/** Whether the declaration of a route or a tool asks who is there, or says that it is public. */
+/** Whether the declaration of a route or a tool has a guard, or is declared public. */
 function hasGuard(call: Call, module: SourceModule): boolean {
   return call.args.slice(0, 2).some((arg) => {
     const spec = literal(arg, module) ?? arg;
@@ -229,7 +224,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
         'SVC216',
         module,
         call,
-        `GET ${path.value} ${change}: a picture on any page makes a browser send it, and prefetching does`,
+        `GET ${path.value} ${change}: images on any page and prefetching make a browser send the request`,
       );
   }
   if (
@@ -242,7 +237,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC217',
       module,
       call,
-      'it logs in and keeps the id of the session: a person who has planted that id is logged in, too',
+      'the login keeps the session id, so an attacker who has planted this id is logged in, too',
     );
 }
 
@@ -330,8 +325,8 @@ function judgeKey(
         'SVC210',
         home,
         node,
-        `the key of the limit is the header "${name}", which every client can write: each new text is a new client`,
-        { severity: 'warning', remedy: 'Count by req.ip, or by the user that a guard has found' },
+        `the key of the limit is the header "${name}", which every client can set: each new value counts as a new client`,
+        { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
       );
   });
 }

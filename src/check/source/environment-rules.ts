@@ -1,5 +1,5 @@
 /**
- * Variables of the environment that the sources read: misspelt ones, and those that nothing sets (a part of SVC401).
+ * Environment variables that the sources read: misspelt variables, and variables that nothing sets (a part of SVC401).
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,8 +11,11 @@ import type { ReportNode, Sources } from './sources.ts';
 /** Variables that the system, Node.js or a platform sets. */
 const FOREIGN =
   /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
-/** Calls that decide themselves what becomes of an absent variable. */
+/** Calls that handle a missing variable themselves. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
+
+/** Methods of schemas that judge an object. */
+const VALIDATES = /^(?:safe)?(?:parse|validate|decode|assert|check)(?:Sync|Async)?$/i;
 
 interface Read {
   readonly module: SourceModule;
@@ -20,7 +23,7 @@ interface Read {
   readonly name: string;
 }
 
-/** Looks at every read of `process.env`. */
+/** Checks every read of `process.env`. */
 export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
@@ -35,6 +38,7 @@ export function findVariables(sources: Sources, report: ReportNode): void {
         severity: 'warning',
         remedy: `Read ${near}, or set ${name}`,
       });
+    else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
       report('SVC401', module, node, `nothing sets ${name}, and the code reads it without a default`, {
         severity: 'warning',
@@ -60,7 +64,7 @@ function readsOf(sources: Sources): Read[] {
   return reads;
 }
 
-/** Names that files such as `.env.example` set, beside the modules or in the working directory. */
+/** Returns the variables that files such as `.env.example` set, beside the modules or in the working directory. */
 function environmentFiles(sources: Sources): {
   readonly names: ReadonlySet<string>;
   readonly found: boolean;
@@ -123,7 +127,7 @@ function isOneEditAway(one: string, two: string): boolean {
   return isSwapped || (left.length <= 1 && right.length <= 1);
 }
 
-/** Whether the code provides for an absent variable: a default, a test, or a call that decides. */
+/** Whether the code handles a missing variable with a default, a test or a call. */
 function mayBeAbsent(node: Node): boolean {
   const { parent } = node;
   switch (parent?.type) {
@@ -147,6 +151,17 @@ function mayBeAbsent(node: Node): boolean {
     default:
       return node.type === 'entry' && node.value?.type === 'assign';
   }
+}
+
+/** `schema.parse({ URL: process.env.URL })`, also by way of a name: the schema decides what may be absent. */
+function isValidated(node: Node, { source }: SourceModule): boolean {
+  const object = node.parent?.type === 'entry' ? node.parent.parent : undefined;
+  const around = object?.type === 'object' ? object.parent : undefined;
+  const call = around?.type === 'call' ? calledName(around) : undefined;
+  if (call !== undefined) return VALIDATES.test(call);
+  if (around?.type !== 'declarator' || around.target.type !== 'name') return false;
+  const given = new RegExp(`\\b(\\w+)\\(\\s*${around.target.name.replaceAll('$', '\\$')}\\s*[,)]`, 'g');
+  return [...source.matchAll(given)].some(([, name]) => VALIDATES.test(name!)); // the group always matches
 }
 
 /** Whether `undefined` becomes text, or the code says with `!` that the variable is there. */

@@ -32,7 +32,7 @@ export interface SourceReport {
   readonly project: Project;
 }
 
-/** Reads the modules that are imported from these files, and finds what is wrong in them. Never throws for what they hold. */
+/** Reads these files and the modules that they import, and returns the findings. Never throws for their contents. */
 export function examineSources(entries: readonly string[], rules: readonly RuleText[]): SourceReport {
   const project = readProject(entries);
   const sources = new Sources(project);
@@ -80,7 +80,7 @@ export function openedAtImport(entry: string): Place | undefined {
   return undefined;
 }
 
-/** Names what a node is part of: a route, a function, or its file. */
+/** Returns the subject of a node: its route, its function or its file. */
 function subjectOf(node: Node, module: SourceModule): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
     if (at.type !== 'call' || !isRouteCall(at)) continue;

@@ -1,5 +1,5 @@
 /**
- * Functions as checks read them: the text of `String(fn)`, its parameters, body and returns. Callbacks inside are cut to `=>`.
+ * Functions parsed from the text of `String(fn)`: parameters, body and returned values. Nested callbacks are cut to `=>`.
  *
  *   text -> code without comments and the inside of strings -> parameters, body -> returns
  *
@@ -99,7 +99,7 @@ export function callsOfRequest(handler: AnyFunction, call: string): boolean {
   return new RegExp(`(?<![\\w$])(?:${names.join('|')})\\s*\\.\\s*${call}`).test(codeOf(handler));
 }
 
-/** Whether it gives no value: it is called for what it does. */
+/** Whether a function returns no value. */
 export function givesNothing(fn: AnyFunction): boolean {
   const parts = partsOf(fn);
   return (

@@ -1,5 +1,5 @@
 /**
- * Calls that do what a client says: SQL, commands, code, patterns, redirects, paths, addresses, HTML (SVC601 … SVC608).
+ * Client input in SQL, commands, code, patterns, redirects, paths, addresses and HTML (SVC601 … SVC608).
  */
 import { calledName, entryOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
@@ -27,7 +27,7 @@ function isAnchored({ lead }: Given): boolean {
   );
 }
 
-/** Looks at one call. */
+/** Checks one call. */
 export function findInjection(visit: Visit, report: ReportNode): void {
   const meaning = meaningOfCall(visit.call, visit.module);
   const name = calledName(visit.call);
@@ -61,7 +61,7 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
     'SVC601',
     module,
     text!,
-    `the SQL statement is written with ${value.what}, so that a client can change what it does`,
+    `the SQL statement is written with ${value.what}, so a client can change the statement`,
   );
 }
 
@@ -77,7 +77,7 @@ function findCommands({ call, module, given }: Visit, meaning: string, report: R
       'SVC602',
       module,
       node,
-      `the command is made of ${value.what}, so that a client can run any other`,
+      `the command is built from ${value.what}, so a client can run other commands`,
     );
   if (SHELL.test(meaning)) {
     const value = given(command);
@@ -107,7 +107,7 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
         'SVC603',
         module,
         arg,
-        `${meaning}() runs ${value.what} as code: a client can do whatever the process can`,
+        `${meaning}() runs ${value.what} as code: a client gains all rights of the process`,
       );
   }
 }
@@ -122,7 +122,7 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
       'SVC604',
       module,
       source,
-      `the pattern is made of ${value.what}: a client can write one that keeps the process busy`,
+      `the pattern is built from ${value.what}: a client can send a pattern that blocks the process`,
     );
 }
 
@@ -132,7 +132,7 @@ function findRedirects(visit: Visit, meaning: string, name: string | undefined, 
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
   if (value === undefined || isAnchored(value)) return;
-  report('SVC605', module, target!, `it sends browsers to ${value.what}, which may be any other site`);
+  report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
 }
 
 function redirectTarget(
@@ -198,7 +198,7 @@ function findPaths(
       'SVC606',
       module,
       path!,
-      `the path is made of ${value.what}: with ".." in it, it leads to any file`,
+      `the path is built from ${value.what}: a value with ".." leads to any file`,
     );
   }
 }
@@ -216,7 +216,12 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       : address;
   const value = given(target);
   if (value === undefined || hasHost(value) || hasAgent(call)) return;
-  report('SVC607', module, target!, `the server asks whatever ${value.what} names: its own network, too`);
+  report(
+    'SVC607',
+    module,
+    target!,
+    `the server asks whatever ${value.what} names, also in the internal network`,
+  );
 }
 
 /** Whether an agent of its own opens the connections of a call: it may refuse addresses of the own network. */
@@ -254,6 +259,6 @@ function findHtml(
     'SVC608',
     module,
     body,
-    `${value.what} stands in the page as it came: a client can put scripts into it (${writtenOf(module, body)})`,
+    `${value.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, body)})`,
   );
 }

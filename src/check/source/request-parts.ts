@@ -9,7 +9,7 @@ const PARTS =
   /^(?:params|pathParams|query|body|form|headers|cookies|args|rawBody|files|searchParams|rawHeaders)$/;
 export const READERS: RegExp =
   /^(?:json|text|form|body|parts|stream|formData|param|queries|header|get|query|leadingFields)$/;
-/** Members that cannot carry anything. */
+/** Members of a request that cannot hold client text. */
 const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
 /** Harmless members of headers; below, of addresses. */
 export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;

@@ -1,5 +1,5 @@
 /**
- * Secrets and identities that leave the application, or that it believes: logs, replies, accounts found by e-mail (SVC625 … SVC627).
+ * Secrets in logs and replies, and accounts found by unverified e-mail addresses (SVC625 … SVC627).
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { literal, specOf } from './routes.ts';
@@ -10,7 +10,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs every rule of this file but those that follow requests. */
+/** Runs the rules of this file that do not follow requests. */
 export function findRevealing(sources: Sources, report: ReportNode): void {
   findLogged(sources, report);
   findRevealed(sources, report);
@@ -38,7 +38,12 @@ function findLogged(sources: Sources, report: ReportNode): void {
     for (const arg of call.args) {
       const name = loggedName(arg, isConsole);
       if (name === undefined) continue;
-      report('SVC625', module, arg, `"${name}" goes into the log, where every reader of logs can use it`);
+      report(
+        'SVC625',
+        module,
+        arg,
+        `"${name}" is written to the log, where every reader of logs can use the secret`,
+      );
       break;
     }
   }
@@ -79,7 +84,7 @@ function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | 
   return undefined;
 }
 
-/** SVC625 for whole bodies of logins, and the fields and cookies of a request. */
+/** SVC625 for whole login bodies, and for fields and cookies of a request. */
 export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
   if (!isLog(call)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
@@ -98,7 +103,7 @@ export function findLoggedRequests({ call, module, given }: Visit, report: Repor
         (isConsole && (whole === 'headers' || whole === 'cookies')) ||
         ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
       if (hasSecrets)
-        return report('SVC625', module, part, `all of "${whole!}" goes into the log, with the secrets in it`);
+        return report('SVC625', module, part, `all of "${whole!}" is written to the log, with its secrets`);
     }
   }
 }
@@ -126,8 +131,13 @@ function findRevealed(sources: Sources, report: ReportNode): void {
       !/^(?:\w*[eE]rr(?:or)?|e|ex|cause|reason|exception)$/.test(pathOf(node.object) ?? '')
     )
       continue;
-    if (isSent(node, sources, module))
-      report('SVC626', module, node, 'the answer shows the stack: paths, packages and their versions');
+    if (isSent(node, sources, module) && !isUnderCondition(node, module))
+      report(
+        'SVC626',
+        module,
+        node,
+        'the reply shows the stack trace, with paths, packages and their versions',
+      );
   }
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
@@ -139,16 +149,27 @@ function findRevealed(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (isReturned(node.parent, sources))
-      report('SVC626', module, node, `the answer has "${node.key!}": every client gets it`);
+      report('SVC626', module, node, `the answer has "${node.key!}": every client receives the value`);
   }
   for (const { module, node } of sources.all('member')) {
     if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
     if (isReturned(node, sources) || isSent(node, sources, module))
-      report('SVC626', module, node, 'the answer has the environment, with every secret in it');
+      report('SVC626', module, node, 'the reply has the environment, with every secret in it');
   }
 }
 
-/** Whether a value is part of an answer: returned by a handler, or handed to what makes or sends one. */
+/** `env === 'prod' ? null : error.stack`: the environment decides. */
+function isUnderCondition(node: Node, { source }: SourceModule): boolean {
+  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
+    const test =
+      at.type === 'choice' || at.type === 'if' ? at.test : at.type === 'binary' ? at.left : undefined;
+    if (test !== undefined && /prod|dev|debug|env|\btest/i.test(source.slice(test.start, test.end)))
+      return true;
+  }
+  return false;
+}
+
+/** Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a reply. */
 function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'call') {
@@ -175,7 +196,7 @@ function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   return isReturned(node, sources);
 }
 
-/** Whether a handler returns it as it stands there, with no schema of the reply that would leave it out. */
+/** Whether a handler returns the value directly, without a response schema that could remove it. */
 export function isReturned(node: Node, sources: Sources): boolean {
   const fn = functionAround(node);
   if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
@@ -212,7 +233,7 @@ function findUnverifiedMail(sources: Sources, report: ReportNode): void {
           'SVC627',
           module,
           node,
-          'the account is found by an e-mail address that may not be verified: a person who enters it at the provider gets the account',
+          'the account is found by an e-mail address that may not be verified: an attacker who enters it at the provider gets the account',
         );
       return;
     });

@@ -22,7 +22,7 @@ const METHODS =
   /^(?:get|post|put|patch|delete|del|head|options|all|route|websocket|ws|tool|prompt|resource)$/;
 const WITH_REQUEST_FIRST = /^(?:use|provide|Depends|requireIf|onOpen|preHandler|onRequest|addHook|cached)$/;
 
-/** Functions of a project that get a request, with what each of their parameters is. */
+/** Functions of a project that receive a request, with the roles of their parameters. */
 export class Handlers {
   readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
   readonly #methods = new Map<string, Fn[]>();
@@ -46,22 +46,22 @@ export class Handlers {
       for (const call of calls.get(module) ?? []) this.#mark(call, module);
   }
 
-  /** Returns the role of each parameter of a function, where it is a handler. */
+  /** Returns the roles of the parameters of a handler. */
   rolesOf(fn: Fn): readonly (Role | undefined)[] {
     return this.#roles.get(fn) ?? [];
   }
 
-  /** Whether requests lead to a function directly. */
+  /** Whether a function is a handler. */
   isHandler(fn: Fn): boolean {
     return this.#roles.has(fn);
   }
 
-  /** Every handler. */
+  /** Returns every handler. */
   get all(): Iterable<Fn> {
     return this.#roles.keys();
   }
 
-  /** The module that a function is in. */
+  /** Returns the module of a function. */
   homeOf(fn: Fn): SourceModule {
     return this.#homes.get(fn)!; // every function of the project is there
   }
@@ -140,7 +140,7 @@ export class Handlers {
   }
 }
 
-/** Names of methods that many things have, of the language and of packages. */
+/** Common method names of the language and of packages. */
 const COMMON_METHODS =
   /^(?:constructor|get|set|has|add|delete|clear|push|pop|map|filter|find|forEach|some|every|join|slice|concat|then|catch|finally|toString|toJSON|valueOf|call|apply|bind|next|return|throw|on|once|off|emit|end|write|close|open|send|json|text|log|info|warn|error|debug|test|exec|match|replace|split|trim|includes|keys|values|entries|handle|run|query|execute)$/;
 
@@ -259,7 +259,7 @@ export function isHarmless(route: RouteCall | undefined, part: string, name: str
   return HARMLESS_TYPE.test(written);
 }
 
-/** Whether a route declares what its body is, so that nothing else reaches the handler. */
+/** Whether a route declares its body, so only the declared fields reach the handler. */
 export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   if (route === undefined) return false;
   return ['body', 'form', 'args'].some((part) => {

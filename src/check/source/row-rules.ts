@@ -39,7 +39,7 @@ function findRevealedRows(sources: Sources, report: ReportNode): void {
         'SVC626',
         module,
         sent,
-        `the reply holds the rows of "${table}" with their "${column}": every client gets it`,
+        `the reply holds the rows of "${table}" with their "${column}": every client receives the value`,
       );
   }
 }
@@ -83,7 +83,7 @@ function sentRows(call: Call, sources: Sources): Node | undefined {
 // -- SVC615 --
 
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
-/** Statements that give a row whatever the table holds. */
+/** Statements that always return a row. */
 const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
 
 /** `const user = await db.fetchOne(…); return user.name`: there is no row where nothing matches. */
@@ -100,7 +100,7 @@ function findAbsentRows(sources: Sources, report: ReportNode): void {
         'SVC615',
         module,
         use,
-        'fetchOne() gives undefined where no row matches, and the code reads a member of it: the client gets a 500',
+        'fetchOne() returns undefined when no row matches, but the code reads a member of the row: the client gets a 500',
       );
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Secrets and identities: how they are compared, made, kept and decoded (SVC621 … SVC624).
+ * Secrets and tokens: comparison, generation, password hashing and decoding (SVC621 … SVC624).
  */
 import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
@@ -34,6 +34,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (sides.some((side) => !['name', 'member', 'call', 'template', 'await'].includes(side.type))) continue;
     if (sides.some((side) => side.type === 'name' && side.name === 'undefined')) continue;
     const words = sides.map(wordOf);
+    if (words.some((word) => word === 'key' || word === 'state')) continue; // what entries of a list are found by, and the state of a sign-in
     const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
     const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
     const isCheck =
@@ -46,7 +47,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       'SVC621',
       module,
       node,
-      `"${node.operator}" stops at the first difference, so its duration shows how much of the secret was right`,
+      `"${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
     );
   }
 }
@@ -157,7 +158,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
         'SVC622',
         module,
         call,
-        `"${name}" is made of Math.random(), whose next numbers can be computed from earlier ones`,
+        `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
       );
   }
 }
@@ -181,7 +182,7 @@ function secretNameAround(node: Node): string | undefined {
   return undefined;
 }
 
-/** Functions that make what must not be guessed: `newInviteCode`, `generateOtp`. */
+/** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
   /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|salt|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
@@ -240,11 +241,11 @@ function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
     'SVC623',
     module,
     call,
-    'the password is hashed by a fast function: an attacker with a copy of the table tries billions of passwords a second',
+    'the password is hashed by a fast function: an attacker with a copy of the table can try billions of passwords a second',
   );
 }
 
-/** Whether the hash goes on to a slower one, or asks a list of leaked passwords. */
+/** Whether the hash is passed to a slower hash, or to a list of leaked passwords. */
 function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
@@ -303,7 +304,7 @@ function findUnverified(sources: Sources, report: ReportNode): void {
       'SVC624',
       module,
       call,
-      'the token is read without its signature being verified: any client can write one',
+      'the token is read without verifying its signature: any client can forge a token',
     );
   }
 }

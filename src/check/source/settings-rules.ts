@@ -30,7 +30,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
         'SVC212',
         module,
         node,
-        `${node.key!} is switched off: what hangs holds its connection and its memory for ever`,
+        `${node.key!} is switched off: stalled work keeps its connection and memory forever`,
         { severity: 'warning' },
       );
   }
@@ -59,7 +59,7 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
       `the environment is written into the source: production runs as "${value.value}", with traces and documents for every client`,
       {
         severity: 'warning',
-        remedy: 'Leave out env, and set SVC_ENV=development where you develop',
+        remedy: 'Remove env, and set SVC_ENV=development on development machines',
       },
     );
 }
@@ -87,8 +87,8 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
         module,
         value,
         key === 'httpOnly'
-          ? 'scripts can read the cookie that says who a client is: one that gets into a page takes it along'
-          : 'the cookie that says who a client is goes over connections without TLS',
+          ? 'scripts can read the cookie that identifies a client: an injected script can steal it'
+          : 'the cookie that identifies a client is sent over connections without TLS',
       );
   }
 }
@@ -108,7 +108,7 @@ function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): 
       'SVC207',
       module,
       node,
-      `the cookie "${name}" identifies a client and lacks ${missing.join(' and ')}: scripts or networks can take it`,
+      `the cookie "${name}" identifies a client and lacks ${missing.join(' and ')}: scripts or attackers on the network can steal it`,
       { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
     );
 }
@@ -129,9 +129,9 @@ function judgePolicy(call: Call, meaning: string, module: SourceModule, report: 
       'SVC211',
       module,
       node,
-      `the policy allows scripts from ${found}: a script that gets into a page runs`,
+      `the policy allows scripts from ${found}: a script injected into a page runs`,
       {
-        remedy: "Name the files: script-src 'self'; for a script in the page use cspNonce()",
+        remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()",
       },
     );
   }
@@ -165,11 +165,11 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
       'SVC218',
       module,
       given,
-      `the connection to ${host} has no TLS: passwords and rows can be read on the way`,
+      `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
     );
 }
 
-/** SVC208 for settings that are loaded. */
+/** SVC208 for settings that the source loads. */
 function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
   judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
   for (const [key, what] of [
@@ -180,12 +180,12 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
     if (value?.type === 'value' && value.raw === 'true')
       report('SVC208', module, value, what, {
         severity: key === 'debug' ? 'error' : 'warning',
-        remedy: `Leave ${key} out of the source, and set it where you develop`,
+        remedy: `Leave ${key} out of the source, and set it on development machines`,
       });
   }
 }
 
-/** SVC210: halves of all addresses, which no "all" among the words shows. */
+/** SVC210: trusted networks that together cover a large part of all addresses. */
 function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
   const value = literal(given, module);
   for (const item of value?.type === 'list' ? value.items : []) {
@@ -195,12 +195,12 @@ function judgeProxies(given: Node, module: SourceModule, report: ReportNode): vo
       'SVC210',
       module,
       value === given ? item : given,
-      `"${prefix[0]}" is so large a part of all addresses that clients are in it`,
+      `"${prefix[0]}" covers so many addresses that it includes clients`,
     );
   }
 }
 
-/** SVC403: what is in the memory of one process, where the program starts several. */
+/** SVC403: state in the memory of one process, when the program starts several processes. */
 function judgeMemory(sources: Sources, report: ReportNode): void {
   const isServedByMany = sources.all('call').some(({ node }) => {
     const workers = calledName(node) === 'run' ? entryOf(node.args[0], 'workers') : undefined;

@@ -23,7 +23,7 @@ interface Located<T extends Node['type']> {
   readonly node: Extract<Node, { type: T }>;
 }
 
-/** A project, ready for rules. */
+/** A parsed project, indexed for rules. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;

@@ -12,7 +12,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs every rule of this file but those that follow requests. */
+/** Runs the rules of this file that do not follow requests. */
 export function reportState(sources: Sources, report: ReportNode): void {
   findKept(sources, report);
   findSharedCaches(sources, report);
@@ -21,7 +21,7 @@ export function reportState(sources: Sources, report: ReportNode): void {
 
 // -- SVC631 --
 
-/** Names of what belongs to one client. */
+/** Names of values that belong to one client. */
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
@@ -46,7 +46,7 @@ function findKept(sources: Sources, report: ReportNode): void {
         'SVC631',
         module,
         node,
-        `"${path}" is one variable for all requests, and "${given}" belongs to one of them: another client may see it`,
+        `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
       );
   }
 }
@@ -70,7 +70,7 @@ export function findKeptRequests(
     'SVC631',
     module,
     assign,
-    `"${path}" is one variable for all requests, and it keeps ${value.what} of one of them: requests of other clients see or overwrite it`,
+    `"${path}" is one variable for all requests, and it keeps ${value.what} of one request: requests of other clients see or overwrite it`,
   );
 }
 
@@ -108,7 +108,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
 
 // -- SVC632 --
 
-/** Parameters that are no part of a result. */
+/** Parameters that do not affect a result. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
 
 function findSharedCaches(sources: Sources, report: ReportNode): void {
@@ -137,7 +137,12 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
     });
     const name = missing === -1 ? undefined : boundIn(fn.params[missing]!)[0]?.local;
     if (name !== undefined)
-      report('SVC632', module, key, `the key leaves out "${name}": clients get what was made for others`);
+      report(
+        'SVC632',
+        module,
+        key,
+        `the key leaves out "${name}": clients receive values computed for others`,
+      );
     return;
   }
   const outer = key === undefined ? personalOutside(fn, module) : undefined;
@@ -146,7 +151,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
       'SVC632',
       module,
       call,
-      `its result depends on "${outer}", which is no part of its key: clients get what was made for others`,
+      `its result depends on "${outer}", which is not part of its key: clients receive values computed for others`,
     );
 }
 
@@ -207,7 +212,7 @@ function isWithin(node: Node, outer: Node): boolean {
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
 
-/** Objects whose methods write what they are given. */
+/** Objects whose methods store their arguments. */
 const MODEL =
   /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
@@ -222,7 +227,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       'SVC633',
       module,
       node,
-      `every member of ${what} is taken over, also those that clients should not set: an owner, a role, a price`,
+      `every member of ${what} is copied, also members that clients must not set, such as an owner, a role or a price`,
     );
   if (path === 'Object.assign') {
     for (const arg of call.args.slice(1)) {
@@ -312,7 +317,7 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
         'SVC636',
         module,
         node,
-        'the pattern has repetitions inside of repetitions: a short text can keep the process busy for minutes',
+        'the pattern has nested repetitions: a short text can block the process for minutes',
       );
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Values of a request on their way through a function: where each comes from, which name holds it, and whether code has judged it.
+ * Values of a request inside a function: their origin, the name that holds them, and whether code has checked them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';

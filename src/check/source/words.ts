@@ -1,5 +1,5 @@
 /**
- * The words that names are made of: the last name of an expression, the name that a value or a function gets.
+ * Names of expressions, values and functions, for rules that compare the words in them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { Fn, Node } from './nodes.ts';

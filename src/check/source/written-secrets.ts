@@ -1,5 +1,5 @@
 /**
- * Secrets that stand in the sources: as arguments, in addresses of databases, and as the fallback of a variable (a part of SVC205).
+ * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part of SVC205).
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
@@ -51,7 +51,7 @@ const TAKERS: readonly Taker[] = [
 const MAY_TAKE =
   /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
 
-/** A secret that a call takes. */
+/** A secret argument of a call. */
 interface Taken {
   readonly module: SourceModule;
   readonly meaning: string;
@@ -59,7 +59,7 @@ interface Taken {
   readonly secret: Node;
 }
 
-/** Every secret that a call takes. */
+/** Returns the secret arguments of a call. */
 function secretsOf(sources: Sources): readonly Taken[] {
   const found: Taken[] = [];
   for (const { module, node: call } of sources.all('call')) {
@@ -127,7 +127,7 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
         `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} serves two purposes: ${earlier.purpose} at ${earlier.place}, and here ${purpose}`,
         {
           severity: 'warning',
-          remedy: 'Give each purpose a secret of its own, so that a leak of one opens nothing else',
+          remedy: 'Give each purpose its own secret, so that a leaked secret affects one purpose only',
         },
       );
   }
@@ -151,7 +151,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
     'SVC205',
     module,
     node,
-    `the secret of ${what} stands in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
+    `the secret of ${what} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
   );
 }
 
@@ -161,7 +161,7 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report('SVC205', module, node!, 'the password of the database stands in the source');
+    report('SVC205', module, node!, 'the password of the database is written in the source');
 }
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
@@ -205,7 +205,12 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
     /^(?:\d{1,6} ?(?:[smhdw]|ms|days?|hours?|minutes?)?|true|false)$/.test(value.value)
   )
     return;
-  report('SVC205', module, fallback, `without ${name} the secret is one that stands in the source`);
+  report(
+    'SVC205',
+    module,
+    fallback,
+    `without ${name} the secret is a fallback that is written in the source`,
+  );
 }
 
 function isForDevelopment(node: Node, module: SourceModule): boolean {

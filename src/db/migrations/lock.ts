@@ -1,7 +1,7 @@
 /**
  * Locks that keep several processes from migrating one database at the same time.
  *
- *   SQLite       BEGIN IMMEDIATE: the transaction is the lock; without one a lock on a file beside it (sqlite/runner-lock.ts)
+ *   SQLite       BEGIN IMMEDIATE: the transaction is the lock; without one a lock on a file beside it (sqlite/file.ts)
  *   PostgreSQL   an advisory lock inside the transaction; without one another, of the session
  *   MySQL, MariaDB   GET_LOCK, which is of the connection: statements that change tables commit by themselves, so a script that
  *                has any is noted as begun before it, and is unfinished when it fails after its first statement
@@ -62,7 +62,7 @@ export async function beginRunning(
   }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
   if (path === '') return undefined; // a database in memory belongs to one process
-  const { takeRunnerLock } = await import('../sqlite/runner-lock.ts');
+  const { takeRunnerLock } = await import('../sqlite/file.ts');
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
     const lock = await takeRunnerLock(path);
     if (lock !== undefined) return { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
@@ -87,7 +87,7 @@ export async function isRunning(connection: Connection, dialect: Dialect): Promi
   if (dialect !== 'sqlite')
     return Number(await connection.scalar(`select is_free_lock(${MYSQL_NAME})`, [], undefined)) === 0;
   const path = await fileOf(connection);
-  return path !== '' && (await import('../sqlite/runner-lock.ts')).hasRunner(path);
+  return path !== '' && (await import('../sqlite/file.ts')).hasRunner(path);
 }
 
 /** Returns the file of a SQLite database; empty for one in memory. */

@@ -1,11 +1,12 @@
 /**
- * How MySQL and MariaDB are convinced of who logs in: pure functions, by the names of their plugins.
+ * Authentication methods of MySQL and MariaDB as pure functions, named after the servers' plugins.
  *
  *   mysql_native_password   SHA1(pw) ⊕ SHA1(nonce || SHA1(SHA1(pw)))
  *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)        else the password itself, see encryptedPassword()
  *   parsec                  Ed25519 by a key that PBKDF2 makes of the password
  *
- * Nobody who listens learns the password from the first two, but whoever has the hashes of a server can log in by them.
+ * An eavesdropper cannot learn the password from the first two methods. A thief of the server's hashes can
+ * log in with them.
  */
 import {
   constants,
@@ -21,14 +22,14 @@ import { ProtocolViolation } from '../errors.ts';
 
 const derive = promisify(pbkdf2);
 
-/** An Ed25519 private key in PKCS #8 (RFC 8410 §7), up to the 32 bytes of its seed; and a public one in SPKI (§4). */
+/** Prefix of an Ed25519 private key in PKCS #8 (RFC 8410 §7), up to its 32-byte seed; and of a public key in SPKI (§4). */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
-/** 1024 · 2^n rounds of PBKDF2: n 0 is what MariaDB uses; beyond this a server only wants our processor. */
+/** PBKDF2 runs 1024 · 2^n rounds; MariaDB uses n = 0. A larger n than this would only burn CPU time of the client. */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
-/** What OAEP with SHA-1 takes of each block. */
+/** Bytes of each block that OAEP with SHA-1 uses. */
 const OAEP_BYTES = 42;
 
 function sha1(...parts: readonly (Uint8Array | string)[]): Buffer {
@@ -45,22 +46,23 @@ function digest(algorithm: string, parts: readonly (Uint8Array | string)[]): Buf
 }
 
 function xor(left: Uint8Array, right: Uint8Array): Buffer {
-  return Buffer.from(left.map((byte, index) => byte ^ right[index % right.length]!)); // right has a byte
+  // both buffers have equal lengths
+  return Buffer.from(left.map((byte, index) => byte ^ right[index % right.length]!));
 }
 
-/** What mysql_native_password is answered. Nothing for an empty password. */
+/** Returns the reply of mysql_native_password. It is empty for an empty password. */
 export function nativePassword(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha1(password);
   return xor(once, sha1(nonce, sha1(once)));
 }
 
-/** What the server keeps of a password for mysql_native_password: SHA1(SHA1(pw)). */
+/** Returns the hash that the server stores for mysql_native_password: SHA1(SHA1(pw)). */
 export function nativeHash(password: string): Buffer {
   return sha1(sha1(password));
 }
 
-/** What caching_sha2_password is answered first; it may ask for more. Nothing for an empty password. */
+/** Returns the first reply of caching_sha2_password; the server may ask for more. It is empty for an empty password. */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha256(password);
@@ -68,9 +70,10 @@ export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer
 }
 
 /**
- * The password for whoever has the key that is public: RSA-OAEP with SHA-1, of the password and a NUL, ⊕ nonce.
+ * Encrypts the password for the owner of a public key: RSA-OAEP with SHA-1 of (password and NUL) ⊕ nonce.
  *
- * @throws ProtocolViolation for what is no RSA key; RangeError for a password that is longer than the key can take
+ * @throws ProtocolViolation for an invalid or non-RSA key; RangeError for a password that is too long for the
+ * key
  */
 export function encryptedPassword(password: string, nonce: Uint8Array, publicKey: string | Buffer): Buffer {
   const text = xor(Buffer.from(`${password}\0`), nonce);
@@ -78,27 +81,34 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   try {
     key = createPublicKey(publicKey);
   } catch {
-    throw new ProtocolViolation('a public key that is none');
+    throw new ProtocolViolation('an invalid public key');
   }
-  if (key.asymmetricKeyType !== 'rsa') throw new ProtocolViolation('a public key that is not of RSA');
-  const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES; // it is of RSA
+  if (key.asymmetricKeyType !== 'rsa') throw new ProtocolViolation('a public key that is not RSA');
+  // an RSA key has a modulus
+  const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES;
   if (text.length > most)
     throw new RangeError(
-      `a password of ${text.length - 1} bytes, where a key of this length takes ${most - 1}`,
+      `a password of ${text.length - 1} bytes is too long for this key: the limit is ${most - 1}`,
     );
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }
 
-/** What parsec asks for: the salt, and how often PBKDF2 is run. @throws ProtocolViolation for what it does not know, or is too much */
+/**
+ * The parameters of parsec: the salt, and the factor of the PBKDF2 rounds.
+ * @throws ProtocolViolation for unknown values, or too many rounds
+ */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
-  if (kind !== 0x50 || data.length < 2 + 8) throw new ProtocolViolation('a salt of parsec that is none');
+  if (kind !== 0x50 || data.length < 2 + 8) throw new ProtocolViolation('an invalid parsec salt');
   if (factor > MAX_PARSEC_FACTOR)
-    throw new ProtocolViolation(`parsec with a factor of ${factor}, where ${MAX_PARSEC_FACTOR} is the most`);
+    throw new ProtocolViolation(`a parsec factor of ${factor}; the limit is ${MAX_PARSEC_FACTOR}`);
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }
 
-/** What parsec is answered: our nonce, and both signed. And the key by which the server checks it. */
+/**
+ * Returns the reply of parsec, which is the client's nonce and the signature of both nonces. Also returns the
+ * key with which the server verifies it.
+ */
 export async function parsecAnswer(
   password: string,
   { salt, rounds }: ReturnType<typeof readParsecSalt>,
@@ -115,8 +125,9 @@ export async function parsecAnswer(
 }
 
 /**
- * What MariaDB proves by that the certificate is its own, where no authority has signed that (zero-configuration TLS, 11.4): it knows
- * what it keeps of the password, and nobody in between does. Hexadecimal, as in the OK that ends the log-in.
+ * Returns MariaDB's proof that a self-signed certificate is its own (zero-configuration TLS, 11.4). The proof
+ * depends on the stored password hash, which no attacker in between knows. Hexadecimal, as in the OK packet
+ * of the login.
  */
 export function certificateProof(
   passwordHash: Uint8Array,

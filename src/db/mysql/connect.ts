@@ -1,12 +1,13 @@
 /**
- * Connects to one server of MySQL or MariaDB: socket, greeting, TLS, log-in; and asks it, over a second connection, to give up what
- * the first one does.
+ * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
+ * connection.
  *
  *   TCP or unix socket -> greeting - disable ----------------------------------> plain
- *                                 \ SSLRequest -> TLS 1.2 or newer            -> encrypted; a server without it: refused, but with `prefer`
+ *                                 \ SSLRequest -> TLS 1.2 or newer            -> encrypted; a server without TLS is refused, except with `prefer`
  *
- * Nothing but the greeting may be there when TLS begins: more was put in by somebody before. MariaDB from 11.4 on has a certificate of
- * its own making where it was given none: that is not refused, but has to be proved in the log-in, by what both know of the password.
+ * Only the greeting may have arrived when TLS begins, because further bytes were injected. MariaDB since 11.4
+ * creates its own certificate if it has none. Such a certificate is accepted if the server proves in the
+ * login that it knows the password's hash.
  */
 import { converse } from '../wire/conversation.ts';
 import { MySqlConnection } from './connection.ts';
@@ -15,7 +16,7 @@ import { MySqlLogin } from './login.ts';
 import { CAPABILITY, COMMAND } from './wire.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
-import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import {
   Opening,
   checksChain,
@@ -28,18 +29,18 @@ import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** How long it may take to reach the server in order to cancel. */
+/** Time limit for the connection that cancels a statement. */
 const CANCEL_MS = 4_000;
-/** What Node says of a certificate that signs itself. */
+/** Node.js error codes for a self-signed certificate. */
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
-/** They answer for servers, and do not know which of them a second request is for before the first one is answered. */
+/** Proxies. They cannot pass on a second request before the first one is answered. */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
 /**
- * A connection that is ready for statements.
+ * Returns a connection that is ready for statements.
  *
- * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
- * server's number when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
+ * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout, QueryCanceled;
+ * DatabaseError with the number of a refusal; SvcError `E_DB_CONNECT` for a permanent failure
  */
 async function connectMySql(
   host: ServerHost,
@@ -63,7 +64,7 @@ async function connectMySql(
 
 const READS_ONLY = 'select @@global.read_only';
 
-/** The driver of MySQL, and of MariaDB. */
+/** Returns the name of the driver: MySQL or MariaDB. */
 export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Driver {
   return new ServerDriver<MySqlConnection>(deps, {
     connect: (host, limit) => connectMySql(host, deps.session, limit),
@@ -72,13 +73,13 @@ export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Dri
   });
 }
 
-/** A conversation, and who has greeted. */
+/** A conversation, and the server's greeting. */
 interface LoggedIn {
   readonly conversation: MySqlConversation;
   readonly greeting: Greeting;
 }
 
-/** `name`: the host that the certificate must be for, where `at` is its address already. */
+/** `name` is the host name that the certificate must match when `at` is an IP address. */
 async function logIn(
   at: ServerHost,
   options: MySqlConnectionOptions,
@@ -115,12 +116,12 @@ async function logIn(
     },
     ({ onPacket }) => login.handOver(onPacket),
   );
-  return { conversation, greeting: greeting! }; // the log-in has it
+  return { conversation, greeting: greeting! }; // the login has it
 }
 
 interface Link {
   readonly link: ServerSocket;
-  /** Its certificate is signed by itself. */
+  /** Whether the server's certificate is self-signed. */
   readonly isUnproved: boolean;
 }
 
@@ -153,13 +154,14 @@ async function openLink(
       });
     if (socket.readableLength > 0)
       throw opening.refusal(
-        'it sent more than its greeting before encryption, as somebody does who is in between',
+        'it sent data before encryption, which indicates an attacker between client and server',
       );
     socket.write(login.sslRequest());
     const mayProve =
       isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
     const secure = await opening.encrypt({ ...options, ...(mayProve && { rejectUnauthorized: false }) });
-    const problem = secure.authorizationError as Error | string | undefined; // Node says the code, and its types an Error
+    // Node.js sets the code, but its types have a plain Error
+    const problem = secure.authorizationError as Error | string | undefined;
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
       throw opening.refusal(`its TLS is not accepted (${String(problem)})`);
     return opening.finished({
@@ -172,7 +174,7 @@ async function openLink(
   }
 }
 
-/** KILL QUERY: at the same address, logged in as the connection is. */
+/** Sends KILL QUERY to the same address, with the same account. */
 async function cancel(
   { address }: ServerSocket,
   name: string,
@@ -205,7 +207,10 @@ async function cancel(
   }
 }
 
-/** MySQL from 8.0.22 on; before, in the versions of 8.0, it costs statements that would not be needed. */
+/**
+ * Whether the statement cache must separate kinds of values: MySQL since 8.0.22. Earlier 8.0 versions would
+ * prepare more statements than necessary.
+ */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;
 }

@@ -1,5 +1,6 @@
 /**
- * One connection to MySQL or MariaDB, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
+ * One connection to MySQL or MariaDB, lent to one owner at a time: queries, transactions, and the state that
+ * a pool needs.
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
@@ -19,13 +20,13 @@ import type { MySqlConnectionOptions } from './url.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { Params } from '../values.ts';
 
-/** Rows of a stream that are read at once. */
+/** Rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
-/** What is said of a transaction that is no longer there. */
+/** Message for a transaction that the server has ended. */
 const OVER =
   'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
 
-/** See {@link PooledConnection}. */
+/** The MySQL and MariaDB connection. See {@link PooledConnection}. */
 export class MySqlConnection implements PooledConnection {
   readonly #conversation: MySqlConversation;
   readonly #runner: MySqlRunner;
@@ -33,7 +34,7 @@ export class MySqlConnection implements PooledConnection {
   #isStale = false;
   #isRetired = false;
   #isReadOnly = false;
-  /** A transaction that we have begun and not ended. */
+  /** Whether the owner has begun a transaction that has not ended. */
   #hasBegun = false;
 
   /** `pinsTypes`: see types.ts. */
@@ -44,11 +45,12 @@ export class MySqlConnection implements PooledConnection {
     conversation.onRefusal = (error) => this.#onRefusal(error);
   }
 
-  /** Sets up the session, and asks how much the server takes at once. */
+  /** Sets up the session, and reads the server's packet limit. */
   async setUp(limit: Limit | undefined): Promise<void> {
     await this.#runner.flight(sessionTexts(this.#options), limit);
     const { rows } = await this.#runner.query('select @@max_allowed_packet', limit, 'firstList');
-    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
+    // the query returns one row of one column
+    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]);
   }
 
   get isInTransaction(): boolean {
@@ -122,7 +124,10 @@ export class MySqlConnection implements PooledConnection {
     );
   }
 
-  /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
+  /**
+   * Streams through a cursor on the server, which holds all rows from the start. Other requests do not wait,
+   * and later writes are not visible.
+   */
   async *stream(
     sql: string,
     params: Params,
@@ -133,7 +138,8 @@ export class MySqlConnection implements PooledConnection {
     let cursor: Cursor | undefined;
     try {
       cursor = await timing.wait(() => this.#runner.open(sql, params, limit));
-      if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
+      // the statement supports no cursor
+      if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[];
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit, timing);
     } finally {
       timing.end();
@@ -152,7 +158,7 @@ export class MySqlConnection implements PooledConnection {
     try {
       await this.#runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      if (options.isolation !== undefined) this.destroy(); // or the next statement would have it
+      if (options.isolation !== undefined) this.destroy(); // otherwise the next statement would get the error
       throw error;
     }
     this.#isReadOnly = options.isReadOnly;
@@ -190,7 +196,7 @@ export class MySqlConnection implements PooledConnection {
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    if (this.isBroken || !this.isInTransaction) return; // all of it has ended
+    if (this.isBroken || !this.isInTransaction) return; // all requests have ended
     await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
@@ -207,7 +213,7 @@ export class MySqlConnection implements PooledConnection {
     this.#isRetired = true;
   }
 
-  /** COM_RESET_CONNECTION, of which MySQL 5.6 knows nothing: there the connection ends, and another one is made. */
+  /** Resets the session by COM_RESET_CONNECTION. MySQL 5.6 does not have it, so the connection is replaced there. */
   async reset(): Promise<void> {
     await this.rollback();
     await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
@@ -251,7 +257,7 @@ export class MySqlConnection implements PooledConnection {
     return this.#runner.run(sql, params, limit, wanted, answer);
   }
 
-  /** Work on many rows, whose error says what {@link MySqlRunner.explained} adds. */
+  /** Runs work on many rows, and adds details to its error by {@link MySqlRunner.explained}. */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
       return await this.#timed(sql, work);
@@ -264,7 +270,7 @@ export class MySqlConnection implements PooledConnection {
     return this.#runner.timing?.around(sql, work) ?? work();
   }
 
-  /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */
+  /** Refuses statements after an error that ended the transaction: each one would be committed separately. */
   #checkTransaction(sql: string): void {
     if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken)
       throw aborted(sql);
@@ -292,16 +298,20 @@ function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult {
 }
 
 /*
- * What a session of MySQL or MariaDB is set up with: times in UTC, text in UTF-8, values that do not fit refused.
+ * Settings of a session: times in UTC, text in UTF-8, and strict mode for values that do not fit.
  */
 
-/** What newer servers have by themselves: MySQL 5.6, for one, cuts what is too long, and stores 0 for what is no number. And a key of 0 is 0. */
+/**
+ * Strict modes that newer servers have by default. MySQL 5.6, for example, truncates long values and stores 0
+ * for invalid numbers. A key of 0 stays 0.
+ */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
 /**
- * The statements that set it up. The log-in has asked for UTF-8 already, but servers have the last word: by `init_connect = 'set names ...'`,
- * or skip_character_set_client_handshake. What is sent as UTF-8 would be stored as something else then, and nobody told.
+ * Returns the statements that set up the session. The login has requested UTF-8, but the server may override
+ * it: by `init_connect = 'set names ...'` or skip_character_set_client_handshake. The server would then store
+ * UTF-8 text in another encoding without an error.
  */
 function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
   const settings = [
@@ -315,7 +325,7 @@ function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptio
       : []),
     ...Object.entries(parameters).map(
       ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
-    ), // no quotes in it: url.ts
+    ), // url.ts refuses quotes in it
   ];
   return [
     `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,

@@ -1,6 +1,7 @@
 /**
- * A conversation with MySQL or MariaDB over a socket that is logged in: what is asked joins a queue in the same step in which its
- * bytes are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
+ * A conversation with MySQL or MariaDB over an authenticated socket. Each request joins a queue when its
+ * bytes are written. Each reply belongs to the first request in the queue. An unexpected packet ends the
+ * conversation.
  */
 import { ConnectionLost, ProtocolViolation } from '../errors.ts';
 import { Conversation, type ConversationDeps } from '../wire/conversation.ts';
@@ -11,26 +12,29 @@ import { COMMAND, MAX_PACKET_BYTES, REPLY, STATUS, wrongSequence, type PacketRea
 import { PacketWriter } from './writer.ts';
 import type { Limit } from '../driver.ts';
 
-/** The parts of a conversation, which the log-in has made. */
+/** Dependencies of a conversation, which the login has created. */
 interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'writer'> {
   readonly reader: PacketReader;
   readonly dialogue: Dialogue;
   readonly status: number;
 }
 
-/** They may begin a transaction, and fail behind that. */
+/** Statements that may begin a transaction and then fail. */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
-/** What has rows and writes nothing: of these one that was told to end, and has an answer all the same, was not ended in time. SLEEP() answers 1 then, and no error. */
+/**
+ * Statements that return rows and write nothing. If one of them answers although it was canceled, it ended
+ * before the cancellation. SLEEP() then returns 1 without an error.
+ */
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
-/** 1317: the statement was told to end. */
+/** 1317: the statement was canceled. */
 const INTERRUPTED = 1317;
 
-/** See the top of this file. */
+/** The requests and replies of one connection, in order. */
 export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   readonly dialogue: Dialogue;
   readonly #reader: PacketReader;
   #status: number;
-  /** The number of the next packet, within an answer. */
+  /** Sequence number of the next packet within a reply. */
   #sequence = 0;
 
   constructor({ dialogue, status, ...deps }: MySqlConversationDeps) {
@@ -41,28 +45,28 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.#status = status;
   }
 
-  /** By the last answer that told it. */
+  /** Session status of the last reply that had one. */
   get isInTransaction(): boolean {
     return (this.#status & STATUS.inTransaction) !== 0;
   }
   get hasAutocommit(): boolean {
     return (this.#status & STATUS.autocommit) !== 0;
   }
-  /** Whether a backslash is a character like any other. */
+  /** Whether a backslash in a literal is an ordinary character. */
   get hasPlainBackslashes(): boolean {
     return (this.#status & STATUS.noBackslashEscapes) !== 0;
   }
-  /** Resolves at the end of all requests so far. */
+  /** Resolves when all current requests have ended. */
   async settledAll(): Promise<void> {
     await this.last?.done.catch(() => undefined);
   }
 
-  /** A request, to be added or sent. */
+  /** Adds or sends a request. */
   exchange(options: ExchangeDeps): Exchange {
     return new Exchange(options, this.dialogue);
   }
 
-  /** Nothing more is written for an exchange that was left open. */
+  /** Ends an open exchange: no further requests are written for it. */
   close(exchange: Exchange): void {
     exchange.close();
     if (exchange === this.first && exchange.isOver) this.#finish(exchange);
@@ -70,10 +74,10 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Waits for an exchange that was added. When the limit is reached, the server is told to give up. After an error it is looked at
-   * whether a transaction is still open: some errors end it.
+   * Waits for the end of an exchange. At the limit it cancels the statement on the server. After an error it
+   * checks whether the transaction is still open, because some errors end it.
    *
-   * @throws its error, or the limit's
+   * @throws the error of the exchange, or of the limit
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
@@ -82,11 +86,11 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
       await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
     if (canceling?.wasRequested === true && exchange.plan !== undefined && READS.test(exchange.sql))
-      throw canceling.reached!; // it was told for that
+      throw canceling.reached!; // the limit canceled it
     return exchange;
   }
 
-  /** What finish() does behind an error, for whoever did not wait by it. */
+  /** The work of finish() after an error, for callers that wait in another way. */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
   }
@@ -96,7 +100,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.writer.end();
   }
 
-  /** Takes a packet of the reader. */
+  /** Handles a packet of the server. */
   readonly onPacket = (bytes: Buffer, at: number, end: number, sequence: number): void => {
     if (this.isEnded) return;
     const { first } = this;
@@ -107,7 +111,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (first.onPacket(bytes, at, end)) this.#finish(first);
   };
 
-  /** Whether its error may have ended a transaction. */
+  /** Whether the error may have ended a transaction. */
   #isUncertain({ error, sql }: Exchange): boolean {
     return error !== undefined && (this.isInTransaction || MAY_BEGIN.test(sql));
   }
@@ -119,15 +123,15 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (exchange.error !== undefined && isFatal(exchange.error)) this.refused(exchange.error, '08006');
   }
 
-  /** Nothing was asked: the server says only why it ends the connection. */
+  /** A packet without a request: the server only sends the reason why it ends the connection. */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
-    if (bytes[at] !== REPLY.error) throw new ProtocolViolation('an answer to nothing');
+    if (bytes[at] !== REPLY.error) throw new ProtocolViolation('a packet without a request');
     this.refused(mysqlError(readError(bytes, at, end), undefined), '08006');
   }
 
   /**
-   * A question that the server answers whatever has been: its answer tells the state of the session. And a request to end that came
-   * too late for its statement hits this one, which nobody misses.
+   * Sends a request that always succeeds: its reply has the status of the session. A late cancellation hits
+   * this request instead of a statement.
    */
   async #settle(): Promise<void> {
     if (this.isEnded) return;
@@ -136,11 +140,11 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     const exchange = this.add(
       this.exchange({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() }),
     );
-    await exchange.done.catch(() => undefined); // the connection has ended: whoever asks is told
+    await exchange.done.catch(() => undefined); // the connection has ended, which the caller learns
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
     else if (exchange.error !== undefined)
       this.destroy(
-        new ConnectionLost('The state of the session could not be told', {
+        new ConnectionLost('The state of the session could not be read', {
           sqlstate: '08006',
           cause: exchange.error,
         }),

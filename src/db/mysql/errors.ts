@@ -1,6 +1,6 @@
 /**
- * The numbers of MySQL and MariaDB -> our errors. Messages say what was wrong, never with which value: what the server quotes from
- * input is cut.
+ * Maps error numbers of MySQL and MariaDB to error classes. Messages name the problem without values: quoted
+ * input is removed.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -28,7 +28,7 @@ import type { ErrorFields } from './messages.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** By number: the class, and a state that says more than `23000` and `HY000` do, where PostgreSQL has one. */
+/** By number: the class, and PostgreSQL's state where it is more specific than `23000` and `HY000`. */
 const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
   ...numbers([1216, 1217, 1451, 1452, 1761, 1762], ForeignKeyViolation, '23503'),
@@ -68,7 +68,7 @@ function numbers(
   return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
 }
 
-/** By the first two characters of the state. */
+/** Classes by the first two characters of the state. */
 const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -81,7 +81,7 @@ const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '70': QueryCanceled,
 };
 
-/** The error of a statement, or of a connection when there was none. */
+/** Returns the error of a statement, or of a connection without a statement. */
 export function mysqlError(
   { errno, sqlstate, message }: ErrorFields,
   sql: string | undefined,
@@ -97,23 +97,24 @@ export function mysqlError(
 }
 
 /**
- * 1615, 1243: the statement must be prepared once more; it has not run. 3988 too, unless the text fits no column: MySQL keeps the
- * character set that a column had when the statement was prepared, and a table may have been converted to another one since.
+ * 1615, 1243: the statement must be prepared again; it has not run. 3988 too, unless the text does not fit
+ * the column. MySQL keeps the character set that a column had at preparation, but the table may have been
+ * converted.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
 }
-/** What runs no other statements, of which some may have taken place. */
+/** Errors of a procedure or script that may have run some of its statements. */
 const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
-/** 1295: it cannot be prepared at all. */
+/** 1295: the statement cannot be prepared. */
 export function isUnpreparable({ errno }: DatabaseError): boolean {
   return errno === 1295;
 }
-/** 1461: the server has no room for another prepared statement. */
+/** 1461: the server's limit of prepared statements is reached. */
 export function isOutOfStatements({ errno }: DatabaseError): boolean {
   return errno === 1461;
 }
-/** 1290, 1836: not the transaction only reads, but the server. */
+/** 1290, 1836: the server is read-only, not the transaction. */
 export function isOfReadingServer({ errno }: DatabaseError): boolean {
   return errno === 1290 || errno === 1836;
 }
@@ -127,14 +128,15 @@ const FATAL: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Whose messages quote one thing that may be a value, or have one in it: an expression, in which MariaDB writes values in the place
- * of each `?`; a time zone, a lock, a locale, a collation, a character set, an engine, a path of XML, text that a character set has not. What the statement has itself is shown.
+ * Errors whose messages quote a possible value: an expression in which MariaDB fills in the `?`, or a time
+ * zone, lock, locale, collation, character set, engine, XML path or unencodable text. Quotes that are part of
+ * the statement stay.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
 ]);
 
-/** `Duplicate entry 'secret' for key 'name'` without what was entered; names of columns and keys stay. */
+/** Removes the value from `Duplicate entry 'secret' for key 'name'`. Names of columns and keys stay. */
 function shownMessage(errno: number, message: string, sql: string | undefined): string {
   if (QUOTES_VALUES.has(errno))
     return message.replace(/'([\s\S]*)'/, (quoted, text: string) =>
@@ -162,7 +164,7 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
 
 type Names = Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
 
-/** Which table, columns and constraint it is about, as far as the message tells. */
+/** Returns table, columns and constraint, as far as the message names them. */
 function namesIn(errno: number, message: string, sql: string | undefined): Names {
   switch (errno) {
     case 1062:
@@ -192,13 +194,13 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
   }
 }
 
-/** MySQL writes `table.key`, MariaDB and older servers `key`. */
+/** MySQL writes `table.key`; MariaDB and older servers write `key`. */
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // there is a dot in it
+    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // the name has a dot
 }
 
 function one(name: string | undefined): readonly string[] | undefined {

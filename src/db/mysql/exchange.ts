@@ -1,11 +1,11 @@
 /**
- * One request to MySQL or MariaDB and what must come back for it, packet by packet.
+ * One request to MySQL or MariaDB and its expected replies, packet by packet.
  *
- *   a command     OK | error | count columns [end] rows end        and the same again, while the end says that there is more
- *   a statement   id  parameters [end]  columns [end]                          [end]: of servers before MySQL 5.7
+ *   command      OK | error | count columns [end] rows end        repeated while the end announces another result
+ *   statement    id  parameters [end]  columns [end]            [end]: servers before MySQL 5.7
  *
- * A packet that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more. A server
- * that asks for a file gets none.
+ * An unexpected packet is a protocol violation. It ends the connection, because later replies could be
+ * matched to the wrong request. A server that asks for a file gets none.
  */
 import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
@@ -16,30 +16,33 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
-/** What is asked: a command that is answered by OK, a text, a statement to prepare, one that is prepared, rows of a cursor. */
+/** Kinds of requests: a command with an OK, a text, a statement to prepare, a prepared statement, rows of a cursor. */
 type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
-/** How answers are read, by what both sides can do. */
+/** The format of replies, by the agreed capabilities. */
 export interface Dialogue {
   readonly capabilities: number;
-  /** Of MariaDB. */
+  /** Capability flags of MariaDB. */
   readonly extended: number;
   readonly values: MySqlValueOptions;
 }
 
-/** How an exchange is set up. */
+/** Options of an exchange. */
 export interface ExchangeDeps {
-  /** As it was sent, for errors. */
+  /** The SQL text as it was sent, for errors. */
   readonly sql: string;
   readonly kind: Kind;
   readonly wanted: RowsWanted;
-  /** The number of the first packet of the answer. */
+  /** Sequence number of the reply's first packet. */
   readonly sequence: number;
-  /** Whether more requests of the same kind may follow, until close(). */
+  /** Whether more requests of this kind may follow, until close(). */
   readonly isOpen?: boolean | undefined;
-  /** Of a statement: how its rows were read the last time, which holds where the server describes them alike, or not at all. Answers come in their order, so it is read and changed when they come. */
+  /**
+   * The statement's last row plan, which is reused while the column descriptions stay equal or are left out.
+   * Replies arrive in order, so the plan is read and replaced when they arrive.
+   */
   readonly memory?: { plan: RowPlan | undefined } | undefined;
-  /** How rows are read that are not described. */
+  /** Row plan for rows without descriptions. */
   readonly plan?: RowPlan | undefined;
 }
 
@@ -51,44 +54,44 @@ interface Definitions {
 
 type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
-/** The end of columns or rows, as servers before MySQL 5.7 say it. */
+/** The end of columns or rows in servers before MySQL 5.7. */
 const EOF_BYTES = 5;
-/** Packets of a result set that describe columns, at most: what MySQL and MariaDB allow in a table is 4,096. */
+/** Maximum columns of a result. MySQL and MariaDB allow 4,096 in a table. */
 const MAX_COLUMNS = 65_535;
 
-/** See the top of this file. */
+/** One request and its replies. */
 export class Exchange extends ServerExchange<RowPlan> {
   readonly #kind: Kind;
   readonly #dialogue: Dialogue;
   #step: Step = 'head';
-  /** Nothing of the answer has come yet. */
+  /** Whether no part of the reply has arrived. */
   #isAtHead = true;
-  /** The number of the first packet of an answer, where that is not 1. */
+  /** Sequence numbers of the replies' first packets, where they differ from 1. */
   #sequences: Map<number, number> | undefined;
-  /** Requests that were written, and answers that have ended. */
+  /** Number of written requests, and of ended replies. */
   #written = 1;
   #answered = 0;
-  /** More of them may be written. */
+  /** Whether more requests may be written. */
   #isOpen: boolean;
   readonly #memory: { plan: RowPlan | undefined } | undefined;
-  /** Of a result that is being described: what is still to come, and what has. */
+  /** For a result with pending descriptions: the number of missing ones, and those that have arrived. */
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  /** So far all are described as they are in the plan, and these are so many. */
+  /** Number of leading descriptions that equal the plan's. */
   #isSame = true;
   #same = 0;
-  /** Those that are not. */
+  /** Descriptions that differ from the plan. */
   #definitions: Definitions | undefined;
-  /** The rows of each result that has any, where several are wanted. */
+  /** The rows of each result, where several results are requested. */
   readonly sets: Row[][] = [];
   #isFirstResult = true;
   #hasResult = false;
   lastInsertId: number | bigint = 0;
-  /** Of a statement that was prepared. */
+  /** Description of a prepared statement. */
   statementId = 0;
   parameters = 0;
-  /** By the last packet that told it; undefined after an error. */
+  /** Session status of the last packet that had one; undefined after an error. */
   status: number | undefined;
 
   constructor(options: ExchangeDeps, dialogue: Dialogue) {
@@ -101,28 +104,28 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (options.kind === 'fetch') this.#step = 'rows';
   }
 
-  /** One more request of the same kind was written. */
+  /** Counts one more request of this kind. */
   add(sequence: number): void {
     if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
     this.#written++;
   }
 
-  /** No more are written. */
+  /** Ends writing. */
   close(): void {
     this.#isOpen = false;
   }
 
-  /** Whether all is written, and answered. */
+  /** Whether all requests were written and answered. */
   get isOver(): boolean {
     return !this.#isOpen && this.#answered === this.#written;
   }
 
-  /** The number of the next packet, if that is the first of an answer; else undefined: it goes on where the last one ended. */
+  /** Returns the sequence number of the next packet if it begins a reply. Undefined: the numbers continue. */
   get sequence(): number | undefined {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
   }
 
-  /** Takes a packet. True when it was the last one. @throws ProtocolViolation */
+  /** Handles a packet. Returns true when it was the last one. @throws ProtocolViolation */
   onPacket(bytes: Buffer, at: number, end: number): boolean {
     if (at === end) throw new ProtocolViolation('an empty packet');
     this.#isAtHead = false;
@@ -139,24 +142,24 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   #onHead(bytes: Buffer, at: number, end: number): boolean {
-    if (this.#answered === this.#written) throw new ProtocolViolation('an answer to nothing');
-    const first = bytes[at]!; // it is not empty
+    if (this.#answered === this.#written) throw new ProtocolViolation('a packet without a request');
+    const first = bytes[at]!; // the packet is not empty
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
     if (first === REPLY.ok) return this.#onOk(bytes, at, end);
     if (first === REPLY.localInfile)
-      throw new ProtocolViolation('a request for a file of ours, which it does not get (LOCAL INFILE)');
+      throw new ProtocolViolation('a request for a local file, which is refused (LOCAL INFILE)');
     if (this.#kind === 'command') throw unexpected(first);
     return this.#onCount(bytes, at, end);
   }
 
-  /** How many columns the rows have; MariaDB adds whether it describes them. */
+  /** Reads the number of columns. MariaDB adds whether descriptions follow. */
   #onCount(bytes: Buffer, at: number, end: number): boolean {
     const fields = new Fields(bytes, at, end);
     const count = fields.length();
     if (count === 0 || count > MAX_COLUMNS) throw new ProtocolViolation(`${count} columns`);
     const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.byte() === 1;
-    if (fields.left > 0) throw new ProtocolViolation('a number of columns with bytes behind it');
+    if (fields.left > 0) throw new ProtocolViolation('extra bytes after the number of columns');
     this.#hasResult = true;
     if (!this.#isFirstResult) {
       if (this.wanted === 'sets') this.plan = undefined;
@@ -164,7 +167,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     } else if (this.#memory !== undefined) this.plan = this.#memory.plan;
     if (isDescribed) this.#describe(count);
     else if (this.plan === undefined || this.plan.isText || this.plan.columns.length !== count)
-      throw new ProtocolViolation('rows that were never described');
+      throw new ProtocolViolation('rows without column descriptions');
     else this.#step = this.#hasEnds ? 'definitions-end' : 'rows';
     return false;
   }
@@ -182,7 +185,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onDefinition(bytes: Buffer, at: number, end: number): boolean {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
-    if (!this.#areParameters) this.#onColumn(bytes, at, end); // of a parameter nothing is told
+    if (!this.#areParameters) this.#onColumn(bytes, at, end); // parameter descriptions have no useful content
     if (--this.#lacking > 0) return false;
     if (!this.#areParameters && !this.#isSame && this.#isWanted)
       this.#remember(
@@ -192,7 +195,7 @@ export class Exchange extends ServerExchange<RowPlan> {
           this.#dialogue.values,
           this.#kind === 'query',
         ),
-      ); // one is there that is not the same
+      ); // one description differs
     if (!this.#hasEnds) return this.#afterDefinitions();
     this.#step = 'definitions-end';
     return false;
@@ -203,12 +206,12 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#isFirstResult && this.#memory !== undefined) this.#memory.plan = plan;
   }
 
-  /** Those that are described as before are not read again, nor kept once more. */
+  /** Descriptions that equal the plan's are neither parsed nor stored again. */
   #onColumn(bytes: Buffer, at: number, end: number): void {
     if (this.#isSame) {
-      const { columns, described } = this.plan!; // the same only where there is a plan
+      const { columns, described } = this.plan!; // equal only if there is a plan
       if (holds(bytes, at, end, described[this.#same]!)) {
-        // as many as columns
+        // one description per column
         this.#same++;
         return;
       }
@@ -227,7 +230,8 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onDefinitionsEnd(bytes: Buffer, at: number, end: number): boolean {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
-    if (bytes[at] !== REPLY.eof || end - at > EOF_BYTES) throw unexpected(bytes[at]!); // it is not empty
+    // the packet is not empty
+    if (bytes[at] !== REPLY.eof || end - at > EOF_BYTES) throw unexpected(bytes[at]!);
     const { status } = readEof(bytes, at, end);
     const isOver = this.#afterDefinitions();
     return this.#step === 'rows' && (status & STATUS.cursorExists) !== 0 ? this.#onEnd(status) : isOver;
@@ -274,12 +278,13 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#onEnd(ok.status);
   }
 
-  /** The end of an answer, or of one of its results. */
+  /** Handles the end of a reply, or of one of its results. */
   #onEnd(status: number): boolean {
     this.status = status;
     if (this.#hasResult) {
       this.#isFirstResult = false;
-      if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]); // as was wanted
+      // several results were requested
+      if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]);
     }
     this.#hasResult = false;
     if ((status & STATUS.moreResults) !== 0) {
@@ -303,29 +308,29 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.isOver;
   }
 
-  /** Whether rows of this result are kept. */
+  /** Whether the rows of this result are kept. */
   get #isWanted(): boolean {
     return this.#isFirstResult || this.wanted === 'sets';
   }
 
-  /** Whether descriptions end with a packet of their own, and rows with one that says little. */
+  /** Whether a separate packet ends the descriptions and the rows. */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;
   }
 }
 
 function severalResults(sql: string): StatementError {
-  return new StatementError('The statement gives several results, and has run: use fetchSets()', {
+  return new StatementError('The statement ran, but it returned several results: use fetchSets()', {
     sqlstate: '0A000',
     sql,
   });
 }
 
 function unexpected(first: number): ProtocolViolation {
-  return new ProtocolViolation(`a packet that begins with ${first}, which was not to come`);
+  return new ProtocolViolation(`unexpected packet that begins with ${first}`);
 }
 
-/** Whether these bytes are there. One by one: for so few a method of Buffer takes longer. */
+/** Returns whether the bytes are equal. For so few bytes a loop is faster than a method of Buffer. */
 function holds(bytes: Buffer, at: number, end: number, known: Buffer): boolean {
   if (end - at !== known.length) return false;
   for (let index = 0; index < known.length; index++) if (bytes[at + index] !== known[index]) return false;

@@ -1,11 +1,12 @@
 /**
- * The beginning of a conversation with MySQL or MariaDB: greeting, capabilities, and the log-in.
+ * The start of a conversation with MySQL or MariaDB: greeting, capabilities and login.
  *
  *   greeting -> [SSLRequest -> TLS] -> response -> AuthSwitchRequest, at most twice -> AuthMoreData -> OK
  *
- * Only ways to log in that the address allows are taken, whatever the server would like. A password is shown to it in the clear only
- * through TLS whose certificate was checked, or where nobody can listen; encrypted for its RSA key only when that is known, or nobody
- * can be in between. A certificate that nobody has signed must be proved in the end (MariaDB 11.4), before anything is asked.
+ * Only methods that the address allows are used, whatever the server requests. A clear-text password is sent
+ * only over TLS with a verified certificate, or to this machine. An RSA-encrypted password requires a
+ * configured key, or a connection that excludes an attacker in between. A self-signed certificate must be
+ * proved (MariaDB 11.4) before the first statement.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -24,24 +25,27 @@ import { readError, readGreeting, readOk, Fields, type Greeting } from './messag
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
 import { PacketWriter } from './writer.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
-import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { foreignServer } from '../wire/server-probe.ts';
+import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
 
-/** What a log-in gives. */
+/** The result of a login. */
 interface LoggedIn {
   readonly greeting: Greeting;
-  /** What both can do. */
+  /** The capabilities that both sides have. */
   readonly capabilities: number;
   readonly extended: number;
   readonly status: number;
 }
 
-/** utf8mb4_general_ci: the one that all servers know, MySQL 5.6 and MariaDB as well. */
+/** utf8mb4_general_ci: the collation that all servers know, including MySQL 5.6 and MariaDB. */
 const UTF8MB4 = 45;
 const OUR_MAX_PACKET = 0xff_ffff;
-/** Never set: localFiles, for any server could ask for any file; multiStatements, for one statement is one. */
+/**
+ * Two capabilities are never requested: localFiles lets a server read any file, and multiStatements allows
+ * several statements in one text.
+ */
 const WANTED =
   CAPABILITY.longFlag |
   CAPABILITY.foundRows |
@@ -56,41 +60,41 @@ const WANTED =
   CAPABILITY.deprecateEof;
 const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
 const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
-/** A server says some ten things. */
+/** Limit of packets during login. A server sends about ten. */
 const MAX_PACKETS = 50;
-/** Two-plugin accounts switch twice. */
+/** Limit of switches. Accounts with two plugins switch twice. */
 const MAX_SWITCHES = 3;
-/** How caching_sha2_password goes on. */
+/** Replies of caching_sha2_password. */
 const FAST = 0x03;
 const FULL = 0x04;
 const ASK_KEY_CACHING = 0x02;
 const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
-/** Signs by a key that is the hash of the password, of any length; Node.js signs by seeds of 32 bytes only. */
+/** Signs with a key that is the password's hash, of any length. Node.js only accepts seeds of 32 bytes. */
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** One log-in. Its reader goes on in the conversation. */
+/** One login. The conversation takes over its reader. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
   readonly #shown: string;
   readonly #options: MySqlConnectionOptions;
   readonly #writer = new PacketWriter();
-  /** The number of the next packet. */
+  /** Sequence number of the next packet. */
   #sequence = 0;
   #greeting: Greeting | undefined;
   #link: ServerSocket | undefined;
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
-  /** Why the log-in cannot succeed, unless the server goes on with another plugin. */
+  /** The reason why the login fails, unless the server switches to another plugin. */
   #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
-  /** What the server keeps of the password, where the plugin has something of the kind. */
+  /** The hash of the password that the server stores, if the plugin has one. */
   #hash: Buffer | undefined;
 
-  /** `host`: as it was written, for what is local and what is shown. */
+  /** `host` is the host as it was written. It decides what is local, and errors show it. */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
     super(MAX_PACKETS);
     this.#host = host;
@@ -99,7 +103,10 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.reader = new PacketReader((bytes, at, end, sequence) => this.#onPacket(bytes, at, end, sequence));
   }
 
-  /** Waits for the greeting, which is all that may come. @throws DatabaseError when there is none, as 1040; ConnectionLost */
+  /**
+   * Waits for the greeting, the only packet that may arrive now.
+   * @throws DatabaseError for an error packet such as 1040; ConnectionLost
+   */
   async greet(more: () => Promise<Buffer>): Promise<Greeting> {
     return this.guarded(async () => {
       while (this.inbox.length === 0) {
@@ -113,12 +120,12 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('more than a greeting, before anything was said to it');
+        throw new ProtocolViolation('data beyond the greeting before any request');
       const packet = this.inbox.shift()!; // the loop has filled the inbox
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
-        throw new ProtocolViolation('a server of before MySQL 4.1');
+        throw new ProtocolViolation('a server older than MySQL 4.1');
       return greeting;
     });
   }
@@ -129,13 +136,13 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     } catch (cause) {
       if (!(cause instanceof QueryTimeout)) throw cause;
       throw new ConnectionLost(
-        `${this.#shown} said nothing for ${this.#options.dialect === 'mysql' ? 'MySQL' : 'MariaDB'} to begin with: a server of another kind may be at this address, or the server is overloaded`,
+        `${this.#shown} sent no greeting within ${this.#options.dialect === 'mysql' ? 'MySQL' : 'MariaDB'}: a server of another kind may be at this address, or the server is overloaded`,
         { sqlstate: '08001', cause },
       );
     }
   }
 
-  /** SSLRequest: all that is said in the clear. */
+  /** Sends SSLRequest, the only packet that is not encrypted. */
   sslRequest(): Buffer {
     this.#writer.begin(this.#sequence);
     this.#capabilities(this.#agreed() | CAPABILITY.ssl);
@@ -143,22 +150,23 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#writer.take();
   }
 
-  /** Gives the conversation the packets to come, and those that have come already. */
+  /** Passes the packets that have arrived, and all later ones, to the conversation. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
-    for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0); // nothing was asked
+    for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0); // no request is pending
   }
 
   /**
-   * Logs in. `isUnproved`: the certificate is signed by itself, and must be proved.
+   * Logs in. `isUnproved`: the certificate is self-signed, so the server must prove it.
    *
-   * @throws DatabaseError with the server's number; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes
+   * @throws DatabaseError with the server's number; ConnectionLost; SvcError `E_DB_CONNECT` for a permanent
+   * failure
    */
   async run(link: ServerSocket, isUnproved: boolean): Promise<LoggedIn> {
     this.#link = link;
     this.#isUnproved = isUnproved;
     return this.guarded(async () => {
-      const greeting = this.#greeting!; // greet() comes before
+      const greeting = this.#greeting!; // greet() has run before
       this.#respond(greeting);
       const status = await this.#authenticate();
       return { greeting, capabilities: this.#agreed(), extended: this.#agreedExtended(), status };
@@ -176,7 +184,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#greeting!.extended & WANTED_OF_MARIADB;
   }
 
-  /** The fields that SSLRequest and the response begin with. */
+  /** The first fields of SSLRequest and of the response. */
   #capabilities(flags: number): void {
     const hasExtended = this.#greeting!.extended !== 0;
     this.#writer.uint32((flags | (hasExtended ? 0 : CAPABILITY.longPassword)) >>> 0);
@@ -186,7 +194,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#writer.uint32(this.#agreedExtended());
   }
 
-  /** HandshakeResponse41. */
+  /** Sends HandshakeResponse41. */
   #respond({ nonce, plugin }: Greeting): void {
     const { user, database, plugins, applicationName } = this.#options;
     const writer = this.#writer;
@@ -195,7 +203,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin)
         ? plugin
         : (plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ??
-          plugins[0]!); // one at least
+          plugins[0]!); // the list has at least one
     this.#nonce = nonce;
     writer.begin(this.#sequence);
     this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
@@ -204,7 +212,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if ((agreed & CAPABILITY.pluginAuthLenenc) === 0) writer.byte(answer.length);
     else writer.lengthOf(answer.length);
     writer.raw(answer);
-    if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!); // agreed only where there is one
+    // this capability is requested only with a database
+    if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!);
     if ((agreed & CAPABILITY.pluginAuth) !== 0) writer.textNul(this.#plugin);
     if ((agreed & CAPABILITY.connectAttributes) !== 0)
       this.#attributes({ _client_name: 'svc', program_name: applicationName });
@@ -218,7 +227,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#writer.bytesLength(packed.take());
   }
 
-  /** Of the plugins that a response may begin with. */
+  /** Returns the plugin that the response uses. */
   #firstAnswer(): Buffer {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -228,11 +237,11 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'caching_sha2_password':
         return cachingSha2Password(password, this.#nonce);
       default:
-        return Buffer.alloc(0); // the server asks anew
+        return Buffer.alloc(0); // the server will ask again
     }
   }
 
-  /** To the end of the log-in: the state of the session. */
+  /** Handles packets until the login ends. Returns the session's status. */
   async #authenticate(): Promise<number> {
     for (let switches = 0; ;) {
       const packet = await this.#next();
@@ -240,14 +249,14 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         case REPLY.ok:
           return this.#onOk(packet);
         case REPLY.eof:
-          if (++switches > MAX_SWITCHES) throw new ProtocolViolation('no end of other ways to log in');
+          if (++switches > MAX_SWITCHES) throw new ProtocolViolation('too many other authentication methods');
           await this.#onSwitch(packet);
           break;
         case REPLY.moreData:
           await this.#onMore(packet.subarray(1));
           break;
         default:
-          throw new ProtocolViolation('a packet that does not belong to a log-in');
+          throw new ProtocolViolation('a packet that does not belong to a login');
       }
     }
   }
@@ -258,7 +267,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return status;
   }
 
-  /** AuthSwitchRequest. */
+  /** Handles AuthSwitchRequest. */
   async #onSwitch(packet: Buffer): Promise<void> {
     if (packet.length === 1)
       throw this.#refusal(
@@ -272,7 +281,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       this.#unspoken = this.#refusal(
         `its account is of the plugin "${UNSPOKEN}", by which Node.js cannot sign: give the account parsec, caching_sha2_password or mysql_native_password`,
       );
-      return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES)); // an account of two plugins goes on with the other
+      // an account with two plugins continues with the other one
+      return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES));
     }
     this.#unspoken = undefined;
     const plugin = this.#options.plugins.find((each) => each === name);
@@ -301,11 +311,11 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
     if (this.#options.serverPublicKey === undefined) {
       this.#checkRetrieval();
-      this.#answer(Buffer.of(ASK_KEY_SHA256)); // the key comes as AuthMoreData
+      this.#answer(Buffer.of(ASK_KEY_SHA256)); // AuthMoreData brings the key
     } else await this.#encrypted(password, undefined);
   }
 
-  /** AuthMoreData. */
+  /** Handles AuthMoreData. */
   async #onMore(data: Buffer): Promise<void> {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -316,7 +326,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'parsec':
         return this.#onParsec(data, password);
       default:
-        throw new ProtocolViolation(`more data of ${this.#plugin}, which has none`);
+        throw new ProtocolViolation(`more data for ${this.#plugin}, which expects none`);
     }
   }
 
@@ -330,7 +340,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   async #onParsec(data: Buffer, password: string): Promise<void> {
-    if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('a nonce of parsec that is none');
+    if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('an invalid parsec nonce');
     const { answer, publicKey } = await parsecAnswer(
       password,
       readParsecSalt(data),
@@ -341,7 +351,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#answer(answer);
   }
 
-  /** Whether the password may go through as it is, as far as the server is concerned: TLS, or a unix socket. */
+  /** Whether the server accepts a clear-text password here: over TLS or a unix socket. */
   #isPrivate(): boolean {
     return this.#link!.tls !== undefined || isUnixHost(this.#host.host);
   }
@@ -355,7 +365,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         !this.#isUnproved);
     if (!isSafe)
       throw this.#refusal(
-        `it asks for the password itself (${this.#plugin}), which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine`,
+        `it asks for the password itself (${this.#plugin}), which is sent only over TLS with a verified certificate (sslmode=verify-full), or on this machine`,
       );
     return Buffer.from(`${password}\0`);
   }
@@ -363,28 +373,29 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #checkRetrieval(): void {
     if (this.#options.allowsKeyRetrieval || isLocalHost(this.#host.host)) return;
     throw this.#refusal(
-      `it asks for the password encrypted by a key of its own (${this.#plugin}), and whoever is in between could send another: use TLS (sslmode=verify-full), or name its key by server_public_key=…`,
+      `it asks for the password encrypted with a key that it sends (${this.#plugin}), which an attacker in between could replace: use TLS (sslmode=verify-full), or name its key by server_public_key=…`,
     );
   }
 
-  /** By the key that was named, else by the one that was sent. */
+  /** Encrypts with the configured key, or else with the key that the server sent. */
   async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
     const { serverPublicKey } = this.#options;
     if (sent !== undefined && serverPublicKey !== undefined)
-      throw new ProtocolViolation('a key that was not asked for');
+      throw new ProtocolViolation('a key that was not requested');
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
-      this.#answer(encryptedPassword(password, this.#nonce, key!)); // one of both is there
+      this.#answer(encryptedPassword(password, this.#nonce, key!)); // one of the two is set
     } catch (error) {
       if (error instanceof RangeError) throw this.#refusal(error.message);
       throw error;
     }
   }
 
-  /** The end of a log-in at a server whose certificate nobody has signed. */
+  /** Verifies the proof of a server with a self-signed certificate. */
   #checkProof(info: Buffer): void {
-    const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', ''); // there is TLS, or nothing would be to prove
+    // a proof is required only over TLS
+    const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');
     const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')
       throw this.#refusal(
@@ -396,7 +407,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     const proof = Buffer.from(received.subarray(1).toString('latin1').toLowerCase());
     if (received[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected))
       throw this.#refusal(
-        'its certificate is signed by itself, and it does not prove that it is its own: somebody may be in between',
+        'its certificate is signed by itself, and it does not prove that it is its own: an attacker may be in between',
       );
   }
 
@@ -439,7 +450,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 }
 
-/** The text of an OK, with its length before it or to its end. */
+/** The text of an OK packet, with a length or up to its end. */
 function infoOf(info: Buffer): Buffer {
   return info.length > 0 && info[0] === info.length - 1 ? info.subarray(1) : info;
 }

@@ -1,12 +1,13 @@
 /**
- * One statement for many rows of values: sent while they are made, without waiting for answers.
+ * Runs one statement for many rows of values. Requests are sent while rows are produced, without waiting for
+ * replies.
  *
- *   insert ... values (?, ?)      hundreds of rows by one statement, whose text has as many groups of placeholders
- *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, where their values are of the same types
+ *   insert ... values (?, ?)    hundreds of rows per statement, whose text repeats the placeholders
+ *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, with values of equal types
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *
- * By shared/bench/db 10,000 rows take a fifth of the time in the first way. All of them or none is the matter of the
- * transaction that is open.
+ * In shared/bench/db, the first way needs a fifth of the time for 10,000 rows. The open transaction makes all
+ * rows atomic.
  */
 import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
@@ -19,57 +20,57 @@ import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { KnownStatement, MySqlRunner } from './runner.ts';
 
-/** Statements that MariaDB runs in bulk: of one table, and without rows of their own. Others it refuses (1295). */
+/** Statements that MariaDB runs in bulk: on one table, without a result. It refuses others (1295). */
 const BULK =
   /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
 const NOT_BULK = /\breturning\b|\bselect\b/i;
-/** So much of a bulk is sent at once. */
+/** Bytes of a bulk that are sent at once. */
 const BULK_BYTES = 256 * 1024;
 const SENDS_TYPES = 0x80;
 const IS_VALUE = 0;
 const IS_NULL = 1;
-/** Values and rows of one statement that inserts several: more gain nothing. */
+/** Limits for the values and rows of one multi-row insert. More bring no gain. */
 const MAX_VALUES = 16_000;
 const MAX_ROWS = 500;
-/** Fewer are not worth a statement of their own. */
+/** Fewer rows do not pay off a separate statement. */
 const FEW_ROWS = 16;
-/** Statements for values of different kinds that are there at once. */
+/** Limit of prepared statements for different kinds of values. */
 const MAX_KINDS = 8;
-/** An insert whose last part is a group of placeholders. */
+/** An insert that ends with a group of placeholders. */
 const ROW_INSERT = /^(\s*(?:insert|replace)\b.*\bvalues?\s*)(\((?:\s*\?\s*,)*\s*\?\s*\))\s*;?\s*$/is;
 
-/** Values that are to be run, and how they are counted where one is refused. */
+/** The values to run, and how an error counts them. */
 interface Many {
   readonly runner: MySqlRunner;
   readonly sql: string;
   readonly limit: Limit | undefined;
-  /** For values of each kind that has come so far; one, where the server takes all kinds. */
+  /** Statements by kinds of values; a single one where the server accepts all kinds. */
   readonly statements: KnownStatement[];
-  /** Of one request. */
+  /** Number of values in one request. */
   readonly placeholders: number;
-  /** Of one row, as the caller counts them. */
+  /** Number of values in one row, as the caller counts. */
   readonly perRow: number;
   readonly source: Iterator<Params>;
-  /** What is to be written next, and the number of its first row. */
+  /** The pending values, and the number of their first row. */
   next: IteratorResult<Params, unknown>;
   row: number;
 }
 
-/** How a statement is counted and kept that stands for several rows. */
+/** How a multi-row statement is counted and cached. */
 interface Several {
   readonly perRow: number;
   readonly firstRow: number;
   readonly isKept: boolean;
 }
 
-/** An insert whose placeholders are all in one group at its end. */
+/** Returns an insert whose placeholders all belong to one group at its end. */
 interface RowInsert {
   readonly head: string;
   readonly group: string;
   readonly perRow: number;
 }
 
-/** Runs it for all rows: the rows affected. */
+/** Runs the statement for all rows. Returns the number of affected rows. */
 export async function runMany(
   runner: MySqlRunner,
   sql: string,
@@ -98,15 +99,20 @@ export async function insertRows(
     : runEach(runner, head + group, rows, limit);
 }
 
-/** Where the server is not strict, a NULL for a column that has none is an error in one row, and 0 in several: there none are put together. */
+/**
+ * Without strict mode, NULL for a NOT NULL column is an error in a single-row insert, but 0 in a multi-row
+ * insert. Rows are not combined then.
+ */
 function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   const match = ROW_INSERT.exec(sql);
   if (match === null || placeholders === 0) return undefined;
-  const [, head, group] = match as unknown as readonly [string, string, string]; // it has both
-  return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined; // all of them are in there, so none of it is in quotes
+  // the pattern has both groups
+  const [, head, group] = match as unknown as readonly [string, string, string];
+  // this group has all placeholders, so none of it is quoted
+  return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
-/** Whole pieces by a statement that is kept; of what is left much by one that is not, and little row by row. */
+/** Full batches use a cached statement. A large rest uses an uncached one, and a small rest goes row by row. */
 async function insertSeveral(
   runner: MySqlRunner,
   sql: string,
@@ -155,7 +161,7 @@ async function insertSeveral(
   }
 }
 
-/** As many rows as there are, up to `most`. */
+/** Returns the next rows, up to `most`. */
 function taken(source: Iterator<Params>, most: number): Params[] {
   const rows: Params[] = [];
   while (rows.length < most) {
@@ -166,13 +172,13 @@ function taken(source: Iterator<Params>, most: number): Params[] {
   return rows;
 }
 
-/** The values of several rows as those of one statement. @throws SvcError for a row that has more or fewer than it must */
+/** Joins the values of several rows for one statement. @throws SvcError for a row with a wrong number of values */
 function joined(rows: readonly Params[], perRow: number, before: number): Params {
   const values: Parameter[] = [];
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index]!;
     if (row.length !== perRow) refuseCount(perRow, row.length, before + index + 1);
-    for (let column = 0; column < perRow; column++) values.push(row[column]!); // undefined is refused where it is written
+    for (let column = 0; column < perRow; column++) values.push(row[column]!); // the writer refuses undefined
   }
   return values;
 }
@@ -216,7 +222,7 @@ async function runEach(
   }
 }
 
-/** Batch after batch, one for each kind of values that has not come before. Undefined for what cannot be prepared. */
+/** Returns batches of rows, one per new kind of values. Undefined when the statement cannot be prepared. */
 async function runAll(
   many: Many,
   limit: Limit | undefined,
@@ -235,11 +241,12 @@ async function runAll(
       const statement = await runner.prepared(sql, params, limit, several?.isKept);
       if (statement.id === undefined) return undefined;
       for (let index = statements.length - 1; index >= 0; index--) {
-        if (!runner.statements.isClosing(statements[index]!)) continue; // there are as many
-        statements.splice(index, 1); // a small cache has let it go for this one
+        if (!runner.statements.isClosing(statements[index]!)) continue; // the row has as many
+        statements.splice(index, 1); // a small cache has evicted it for this one
         firsts.splice(index, 1);
       }
-      if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!); // there are as many
+      // the row has as many
+      if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!);
       firsts.push(params);
       affected += await inBatch(conversation, sql, statement, limit, (batch) =>
         canBulk ? writeBulks(many, batch) : writeAll(many, batch),
@@ -252,7 +259,8 @@ async function runAll(
   } finally {
     statements.forEach((statement, index) => {
       runner.release(sql, firsts[index]!, statement); // one for each
-      if (isStale) runner.forget(sql, firsts[index]!); // the rows are not there once more: the next call prepares it anew
+      // the rows cannot be read twice, so only the next call prepares the statement again
+      if (isStale) runner.forget(sql, firsts[index]!);
     });
   }
 }
@@ -272,7 +280,7 @@ function affectedRows(exchange: Exchange): number {
   return exchange.affectedRows;
 }
 
-/** Requests that are answered one after the other, and waited for together. */
+/** Requests that are answered in order and awaited together. */
 class Batch {
   readonly #conversation: MySqlConversation;
   readonly #sql: string;
@@ -281,7 +289,7 @@ class Batch {
   #exchange: Exchange | undefined;
   #finished: Promise<Exchange> | undefined;
 
-  /** `statement`: of the first request; where there are others, the server describes what each gives. */
+  /** `statement` is the first request's. With several statements, the server describes the result of each. */
   constructor(
     conversation: MySqlConversation,
     sql: string,
@@ -294,12 +302,12 @@ class Batch {
     this.#limit = limit;
   }
 
-  /** Whether there is no use in writing more. */
+  /** Whether writing more is useless. */
   get hasFailed(): boolean {
     return this.#exchange?.error !== undefined || this.#conversation.isEnded;
   }
 
-  /** A request was written, which is answered from this number on. Waits while there is no room for more. */
+  /** Records a written request whose reply begins at this sequence number. Waits while too many are pending. */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
       this.#exchange = this.#conversation.add(
@@ -313,16 +321,16 @@ class Batch {
         }),
       );
       this.#finished = this.#conversation.finish(this.#exchange, this.#limit);
-      this.#finished.catch(() => undefined); // looked at by end()
+      this.#finished.catch(() => undefined); // end() handles the error
     } else this.#exchange.add(sequence);
     return this.#conversation.room();
   }
 
-  /** Waits for all answers: the rows affected. */
+  /** Waits for all replies. Returns the number of affected rows. */
   async end(): Promise<number> {
     if (this.#exchange === undefined) return 0;
     this.#conversation.close(this.#exchange);
-    return (await this.#finished!).affectedRows; // it was made with the exchange
+    return (await this.#finished!).affectedRows; // created together with the exchange
   }
 }
 
@@ -337,27 +345,28 @@ async function inBatch(
   try {
     await write(batch);
   } catch (error) {
-    await batch.end().catch(() => undefined); // that of the value, or of whoever made it, came first
+    await batch.end().catch(() => undefined); // the error of the value or of its source came first
     throw error;
   }
   return batch.end();
 }
 
-/** A request for each row, up to one whose values are of kinds for which there is no statement yet. */
+/** Sends a request per row, up to a row with kinds of values that have no statement yet. */
 async function writeAll(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, perRow, source } = many;
   const { writer } = runner.conversation;
   const rowsAtOnce = perRow === 0 ? 1 : placeholders / perRow;
   runner.writeClosing();
   for (; many.next.done !== true && !batch.hasFailed; many.next = source.next(), many.row += rowsAtOnce) {
-    runner.check(sql, limit); // KILL QUERY comes to nothing between two statements, and those here are short
+    // KILL QUERY between two statements has no effect, and these statements are short
+    runner.check(sql, limit);
     const params = many.next.value;
     if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);
     const statement = statements.find(({ kinds }) => kinds === undefined || fits(kinds, params));
     if (statement === undefined) return;
     const before = writer.length;
     try {
-      runner.beginExecute(statement.id!, 0); // it has one: see runAll()
+      runner.beginExecute(statement.id!, 0); // runAll() has set it
       if (statement.kinds !== undefined) pin(statement.kinds, params, perRow);
       if (placeholders > 0) writeParams(writer, params, statement.kinds, { row: many.row, perRow });
     } catch (error) {
@@ -370,7 +379,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
   }
 }
 
-/** Rows together, as long as they fit and their values are of the types of those before. */
+/** Combines rows while they fit and their values have equal types. */
 async function writeBulks(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, source } = many;
   const { writer } = runner.conversation;
@@ -379,7 +388,7 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   while (many.next.done !== true && !batch.hasFailed) {
     runner.check(sql, limit);
     const before = writer.length;
-    const bulk = new Bulk(runner, statements[0]!.id!, placeholders); // MariaDB takes all kinds
+    const bulk = new Bulk(runner, statements[0]!.id!, placeholders); // MariaDB accepts all kinds
     try {
       for (
         let rows = 0;
@@ -399,7 +408,7 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   }
 }
 
-/** One COM_STMT_BULK_EXECUTE. */
+/** Writes one COM_STMT_BULK_EXECUTE. */
 class Bulk {
   readonly #runner: MySqlRunner;
   readonly #types: (number | undefined)[];
@@ -415,7 +424,11 @@ class Bulk {
     this.#typesAt = writer.reserve(2 * columns);
   }
 
-  /** Adds a row, unless it has other types, or is too much: then it is for the next one. @throws SvcError for what cannot be sent */
+  /**
+   * Adds a row. Returns false when it has other types or exceeds the limit: it belongs to the next batch
+   * then.
+   * @throws SvcError for a value that cannot be sent
+   */
   add(params: Params, row: number, isFirst: boolean): boolean {
     const { writer } = this.#runner.conversation;
     const types = this.#types;
@@ -441,11 +454,11 @@ class Bulk {
     return false;
   }
 
-  /** The number that the answer has. */
+  /** Returns the sequence number of the reply. */
   end(): number {
     const { writer } = this.#runner.conversation;
     for (let index = 0; index < this.#types.length; index++) {
-      // forEach() would leave out what is not set
+      // forEach() would skip empty slots
       const known = this.#types[index] ?? TYPE.varString;
       writer.set(this.#typesAt + 2 * index, known & 0xff);
       writer.set(this.#typesAt + 2 * index + 1, known > 0xff ? 0x80 : 0);

@@ -1,40 +1,40 @@
 /**
- * The protocol of MySQL and MariaDB: what is in the server's packets. Every length is checked against the end of the packet before
- * it is used, and before memory is taken for it.
+ * The protocol of MySQL and MariaDB: decodes the server's packets. Every length is checked against the end of
+ * the packet before it is used or memory is allocated.
  */
 import { CAPABILITY } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { FieldReader } from '../wire/bytes.ts';
 
-/** Handshake V10: what the server says first. */
+/** Handshake V10, the server's first packet. */
 export interface Greeting {
-  /** As it says it, without the `5.5.5-` that MariaDB before 11 puts before. */
+  /** The server's version, without the prefix `5.5.5-` of MariaDB before 11. */
   readonly version: string;
   readonly isMariaDb: boolean;
   readonly connectionId: number;
-  /** 20 bytes that no other connection has. */
+  /** 20 random bytes of this connection. */
   readonly nonce: Buffer;
   readonly capabilities: number;
-  /** Those of MariaDB, else 0. */
+  /** MariaDB capability flags; 0 on MySQL. */
   readonly extended: number;
-  /** By what it wants to be convinced; empty where it does not say. */
+  /** The authentication plugin; empty where the server names none. */
   readonly plugin: string;
 }
 
-/** That all is well. */
+/** The OK packet. */
 interface Ok {
   readonly affectedRows: number;
-  /** 0 when there is none. Beyond 2^53 - 1 bigint. */
+  /** 0 without one; a bigint above 2^53 - 1. */
   readonly lastInsertId: number | bigint;
   readonly status: number;
   readonly warnings: number;
   readonly info: Buffer;
 }
 
-/** What the server refuses. */
+/** The error packet. */
 export interface ErrorFields {
   readonly errno: number;
-  /** Empty before anybody has logged in. */
+  /** Empty before the login. */
   readonly sqlstate: string;
   readonly message: string;
 }
@@ -42,28 +42,28 @@ export interface ErrorFields {
 /** A column of a result. */
 export interface WireColumn {
   readonly name: string;
-  /** The table itself, not its alias; empty for what is of none. */
+  /** The table itself instead of its alias; empty for a computed column. */
   readonly table: string;
   readonly type: number;
   readonly flags: number;
-  /** 63 for bytes. */
+  /** 63 for binary data. */
   readonly charset: number;
-  /** In bytes, as declared. */
+  /** Declared length in bytes. */
   readonly length: number;
-  /** Digits behind the point; of times, those of the second. 31 or 39 where it varies. */
+  /** Decimal digits; for times, of the seconds. 31 or 39 means a variable number. */
   readonly decimals: number;
-  /** What MariaDB adds: `uuid`, `inet6`, `json`, ...; else empty. */
+  /** MariaDB's extended type: `uuid`, `inet6`, `json`, ...; else empty. */
   readonly extended: string;
 }
 
-/** Bytes are no text in any character set. */
+/** Character set number of binary data. */
 export const BINARY_CHARSET = 63;
 const TWO_32 = 2 ** 32;
 const PROTOCOL_10 = 10;
 const NONCE_BYTES = 20;
 const FIXED_FIELDS = 0x0c;
 
-/** Reads one field after the other. */
+/** Reads the fields of one packet in order. */
 export class Fields extends FieldReader {
   uint16(): number {
     return this.source.readUInt16LE(this.take(2));
@@ -81,14 +81,14 @@ export class Fields extends FieldReader {
     return this.bytes(this.left);
   }
 
-  /** A length, as it stands before what has it. Never that of NULL. */
+  /** Reads a length prefix. NULL is not allowed. */
   length(): number {
     const value = this.integer();
-    if (typeof value === 'bigint') throw new ProtocolViolation('a length beyond all bounds');
+    if (typeof value === 'bigint') throw new ProtocolViolation('a length above 2^53');
     return value;
   }
 
-  /** An integer of any width. */
+  /** Reads an integer of any width. */
   integer(): number | bigint {
     const first = this.byte();
     if (first < 0xfb) return first;
@@ -108,7 +108,7 @@ export class Fields extends FieldReader {
     return this.bytes(this.length()).toString();
   }
 
-  /** Bytes up to a NUL, or to the end. */
+  /** Reads bytes up to a NUL, or to the end. */
   textNul(): string {
     const found = this.source.subarray(this.at, this.end).indexOf(0);
     const text = this.bytes(found === -1 ? this.left : found).toString();
@@ -123,12 +123,12 @@ export class Fields extends FieldReader {
   }
 }
 
-/** Handshake V10. @throws ProtocolViolation for what is none, or is older than MySQL 4.1 */
+/** Parses Handshake V10. @throws ProtocolViolation for an invalid greeting, or one older than MySQL 4.1 */
 export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.byte();
   if (protocol !== PROTOCOL_10)
-    throw new ProtocolViolation(`version ${protocol} of the protocol, where 10 is spoken`);
+    throw new ProtocolViolation(`protocol version ${protocol}, but 10 is required`);
   const announced = fields.textNul();
   const connectionId = fields.uint32();
   const firstPart = fields.bytes(8);
@@ -139,7 +139,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();
   fields.skip(6);
-  const extended = fields.uint32(); // zeros of MySQL
+  const extended = fields.uint32(); // zeros in MySQL
   const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
   const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
   const isMariaDb = /mariadb/i.test(announced) || (capabilities & CAPABILITY.longPassword) === 0;
@@ -154,7 +154,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   };
 }
 
-/** OK, with its first byte; also as the end of rows. */
+/** Parses an OK packet including its first byte. It also ends rows. */
 export function readOk(bytes: Buffer, at: number, end: number): Ok {
   const fields = new Fields(bytes, at + 1, end);
   const affectedRows = fields.length();
@@ -168,7 +168,7 @@ export function readOk(bytes: Buffer, at: number, end: number): Ok {
   };
 }
 
-/** The end of columns or rows, as servers before MySQL 5.7 say it. */
+/** Parses the end of columns or rows in servers before MySQL 5.7. */
 export function readEof(
   bytes: Buffer,
   at: number,
@@ -178,7 +178,7 @@ export function readEof(
   return { warnings: fields.uint16(), status: fields.uint16() };
 }
 
-/** An error, with its first byte. */
+/** Parses an error packet including its first byte. */
 export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
   const fields = new Fields(bytes, at + 1, end);
   const errno = fields.uint16();
@@ -188,15 +188,16 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
     : { errno, sqlstate: '', message: rest.toString() };
 }
 
-/** A column. `isExtended`: MariaDB adds what the type is called. */
+/** Parses a column. `isExtended`: MariaDB adds the name of the type. */
 export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
   const fields = new Fields(bytes, at, end);
-  for (let skipped = 0; skipped < 3; skipped++) fields.skip(fields.length()); // catalog, schema, the table by its alias
+  // catalog, schema, alias of the table
+  for (let skipped = 0; skipped < 3; skipped++) fields.skip(fields.length());
   const table = fields.textLength();
   const name = fields.textLength();
   fields.skip(fields.length());
   const extended = isExtended ? readExtended(fields) : '';
-  if (fields.length() !== FIXED_FIELDS) throw new ProtocolViolation('a column with other fields');
+  if (fields.length() !== FIXED_FIELDS) throw new ProtocolViolation('a column with unknown fields');
   return {
     table,
     name,
@@ -209,7 +210,7 @@ export function readColumn(bytes: Buffer, at: number, end: number, isExtended: b
   };
 }
 
-/** Pairs of a kind, 0 the type and 1 its format, and a name. */
+/** Parses the extended metadata: pairs of a kind (0 the type, 1 its format) and a name. */
 function readExtended(fields: Fields): string {
   const packed = fields.bytes(fields.length());
   const pairs = new Fields(packed, 0, packed.length);
@@ -221,7 +222,7 @@ function readExtended(fields: Fields): string {
   return name;
 }
 
-/** The answer to a statement that was prepared. */
+/** Parses the reply to COM_STMT_PREPARE. */
 export function readPrepared(
   bytes: Buffer,
   at: number,

@@ -1,7 +1,9 @@
 /**
- * Rows of MySQL and MariaDB -> objects or lists, by a plan that is made once for each statement and format.
+ * Decodes rows of MySQL and MariaDB to objects or lists, by a plan that is built once per statement and
+ * format.
  *
- *   binary  0  bitmap of NULLs, from its third bit on  values             text  values with their lengths; 0xfb is NULL
+ *   binary  0  bitmap of NULLs, starting at its third bit  values             text  values with their
+ * lengths; 0xfb is NULL
  */
 import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';
@@ -14,20 +16,20 @@ import type { MySqlValueOptions } from './url.ts';
 const NULL_LENGTH = -1;
 const NULL_MARK = 0xfb;
 
-/** How the rows of a statement are read. */
+/** The decoding plan for the rows of a statement. */
 export class RowPlan implements RowReader {
-  /** Whether rows are those of a statement that was not prepared. */
+  /** Whether rows belong to a statement that was not prepared. */
   readonly isText: boolean;
   readonly columns: readonly WireColumn[];
-  /** The packets that described the columns: the same ones are not read again. */
+  /** The packets that described the columns. Equal packets are not parsed again. */
   readonly described: readonly Buffer[];
   readonly #names: readonly string[];
-  /** The keys of a list. */
+  /** Keys of a row that is a list. */
   readonly #numbers: readonly number[];
   readonly #decoders: readonly Decoder[];
-  /** The bytes of a binary value; 0 where they have their length before them. */
+  /** Length of a binary value in bytes; 0 for a length prefix. */
   readonly #widths: readonly number[];
-  /** A column of this name must not become the prototype. */
+  /** A column named `__proto__` must not change the prototype. */
   readonly #hasProto: boolean;
 
   constructor(
@@ -47,7 +49,7 @@ export class RowPlan implements RowReader {
     this.#hasProto = this.#names.includes('__proto__');
   }
 
-  /** The columns as callers get them. */
+  /** Returns the columns as callers see them. */
   shownColumns(): readonly Column[] {
     return this.columns.map((column) => ({
       name: column.name,
@@ -71,7 +73,7 @@ export class RowPlan implements RowReader {
     return values;
   }
 
-  /** Sets the values of a row by their keys. A list that is made into an object afterwards costs 5 % of a query of 1,000 rows. */
+  /** Sets the values of a row by their keys. Building a list first and converting it costs 5 % of a query of 1,000 rows. */
   #read(
     row: Record<string | number, unknown>,
     keys: readonly (string | number)[],
@@ -82,10 +84,10 @@ export class RowPlan implements RowReader {
     const last = this.isText
       ? this.#text(row, keys, bytes, at, end)
       : this.#binary(row, keys, bytes, at, end);
-    if (last !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+    if (last !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
   }
 
-  /** Returns where the last value ends. */
+  /** Returns the end of the last value. */
   #binary(
     row: Record<string | number, unknown>,
     keys: readonly (string | number)[],
@@ -101,14 +103,14 @@ export class RowPlan implements RowReader {
         row[keys[index]!] = null;
         continue;
       }
-      const width = widths[index]!; // as many as keys, like the decoders
+      const width = widths[index]!; // there is one key and one decoder per column
       let to = from + width;
       if (width === 0) {
         const length = bytes[from]!;
         if (length < NULL_MARK) to = ++from + length;
         else [from, to] = longValue(bytes, from, end);
       }
-      if (to > end) throw new ProtocolViolation('a value that is longer than its row');
+      if (to > end) throw new ProtocolViolation('a value that exceeds its row');
       row[keys[index]!] = decoders[index]!(bytes, from, to);
       from = to;
     }
@@ -124,14 +126,14 @@ export class RowPlan implements RowReader {
   ): number {
     let from = at;
     for (let index = 0; index < keys.length; index++) {
-      if (from >= end) throw new ProtocolViolation('a row that ends too early');
+      if (from >= end) throw new ProtocolViolation('a truncated row');
       if (bytes[from] === NULL_MARK) {
         row[keys[index]!] = null;
         from++;
         continue;
       }
       const [start, to] = longValue(bytes, from, end);
-      if (to > end) throw new ProtocolViolation('a value that is longer than its row');
+      if (to > end) throw new ProtocolViolation('a value that exceeds its row');
       row[keys[index]!] = this.#decoders[index]!(bytes, start, to);
       from = to;
     }
@@ -139,21 +141,21 @@ export class RowPlan implements RowReader {
   }
 }
 
-/** In the bitmap of a binary row, which firstValue() has looked at. */
+/** Reads the NULL bitmap of a binary row, which firstValue() has checked. */
 function isNull(bytes: Buffer, at: number, index: number): boolean {
   return (bytes[at + 1 + ((index + 2) >> 3)]! & (1 << ((index + 2) & 7))) !== 0;
 }
 
-/** Where the values of a binary row begin: behind its bitmap. */
+/** Returns the offset of a binary row's first value, behind its bitmap. */
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
   const from = at + 1 + ((columns + 9) >> 3);
-  if (from > end || bytes[at] !== 0) throw new ProtocolViolation('a row that is none');
+  if (from > end || bytes[at] !== 0) throw new ProtocolViolation('an invalid row');
   return from;
 }
 
-/** Where a value lies that has its length before it, as an integer of one to nine bytes. */
+/** Returns the position of a value with a length prefix, which is an integer of one to nine bytes. */
 function longValue(bytes: Buffer, at: number, end: number): readonly [from: number, to: number] {
-  const first = at < end ? bytes[at]! : NULL_LENGTH; // there is a byte
+  const first = at < end ? bytes[at]! : NULL_LENGTH; // the caller checked that the byte exists
   if (first >= 0 && first < NULL_MARK) return [at + 1, at + 1 + first];
   const width = first === 0xfc ? 2 : first === 0xfd ? 3 : first === 0xfe ? 8 : 0;
   if (width === 0 || width >= end - at) throw new ProtocolViolation('a value without a length');

@@ -1,23 +1,26 @@
 /**
- * Runs statements on a conversation with MySQL or MariaDB: each is prepared, so that values travel beside it and rows in binary.
+ * Runs statements on a conversation with MySQL or MariaDB. Statements are prepared: values travel separately,
+ * and rows are binary.
  *
- *   seen first    COM_STMT_PREPARE, then COM_STMT_EXECUTE             two flights
- *   from then on  COM_STMT_EXECUTE                                     one flight
- *   what cannot be prepared (1295), and scripts: COM_QUERY, as text
+ *   first use      COM_STMT_PREPARE, then COM_STMT_EXECUTE      two round trips
+ *   later uses     COM_STMT_EXECUTE                              one round trip
+ *   unpreparable statements (1295) and scripts: COM_QUERY, as text
  *
- * Whoever comes while a request is not complete yet, since a statement is being prepared or much is written, waits for their turn.
+ * A request waits while another one is incomplete, for example during a preparation or a long write.
+ *
+ * An error about a key that must be unique gets the columns of the key: the message of a violation has the name of the key only, so that the server is asked for them.
  */
-import { DataError, DatabaseError } from '../errors.ts';
+import { DataError, DatabaseError, UniqueViolation } from '../errors.ts';
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming } from '../slow-statements.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
-import { withKeyColumns } from './key-columns.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
 import { refuseCount, parameterIssue, refuseParameter, type Params } from '../values.ts';
+import { writtenTable } from '../dialects.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
@@ -25,7 +28,7 @@ import type { Exchange } from './exchange.ts';
 import type { RowPlan } from './rows.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** What is run, and how. */
+/** A statement and its options. */
 interface Request {
   readonly text: string;
   readonly params: Params;
@@ -33,39 +36,39 @@ interface Request {
   readonly limit: Limit | undefined;
 }
 
-/** A cursor on the server, over the rows of one statement. */
+/** A cursor on the server over the rows of one statement. */
 export interface Cursor {
   readonly id: number;
   readonly sql: string;
-  /** The first exchange: all of the rows, where the server has opened no cursor. */
+  /** The first exchange. It has all rows if the server has opened no cursor. */
   readonly opened: Exchange;
 }
 
 const NO_CURSOR = 0;
 const READ_ONLY_CURSOR = 1;
 
-/** A statement that the server has; it has room for 16,382 of all its connections. */
+/** A prepared statement. The server allows 16,382 for all its connections together. */
 export interface KnownStatement {
-  /** For the server; undefined for one that cannot be prepared, and is run as text. */
+  /** Id on the server; undefined for a statement that cannot be prepared and runs as text. */
   readonly id: number | undefined;
-  /** How its rows were read the last time. */
+  /** The last row plan of the statement. */
   plan: RowPlan | undefined;
-  /** Kinds of the statement's parameters, when the server converts values. */
+  /** Kinds of the statement's parameters, if the server converts values. */
   readonly kinds: Kinds | undefined;
 }
 
-/** See the top of this file. */
+/** Runs the statements of one connection. */
 export class MySqlRunner {
   readonly conversation: MySqlConversation;
   readonly statements: PreparedStatements<KnownStatement, number>;
-  /** `max_allowed_packet` of the server. */
+  /** `max_allowed_packet` of the server in bytes. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  /** Times what is run here; statements of several requests are timed by the connection. */
+  /** Records the time of statements that run here. The connection records multi-request statements. */
   readonly timing: StatementTiming | undefined;
-  /** Whether a statement is for values of one kind: see types.ts. */
+  /** Whether a statement is limited to values of one kind: see types.ts. */
   readonly #pinsTypes: boolean;
-  /** Somebody writes a request that is not complete yet: whoever comes later waits. */
+  /** Resolves when the request that is being written is complete. Later requests wait for it. */
   #writing: Promise<void> | undefined;
 
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
@@ -76,7 +79,7 @@ export class MySqlRunner {
     this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
-  /** Whether values that do not fit are refused. */
+  /** Whether the server refuses values that do not fit. */
   get isStrict(): boolean {
     return this.#options.isStrict && this.#options.parameters['sql_mode'] === undefined;
   }
@@ -88,8 +91,8 @@ export class MySqlRunner {
   }
 
   /**
-   * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
-   * SvcError for what cannot be sent.
+   * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
+   * with an SvcError for a value that cannot be sent.
    */
   run<T>(
     text: string,
@@ -114,26 +117,26 @@ export class MySqlRunner {
     }
   }
 
-  /** The error of a statement, with what the server tells only when it is asked. */
+  /** Returns the error of a statement, with details that the server reports only on request. */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
       this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
     );
   }
 
-  /** How many values a statement needs. @throws SvcError `E_DB_STATEMENT` */
+  /** Returns the number of values that a statement needs. @throws SvcError `E_DB_STATEMENT` */
   placeholdersOf(text: string): number {
     return checkedStatement(text, this.#options.dialect, this.conversation.hasPlainBackslashes).placeholders;
   }
 
-  /** Runs text as it is: one statement without values. */
+  /** Runs SQL text unchanged, as one statement without values. */
   async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
     await this.turn();
     this.check(text, limit);
     return this.conversation.finish(this.#writeQuery(text, wanted), limit);
   }
 
-  /** Several texts in one flight, which belong together: the connection is of no use when one of them fails. */
+  /** Runs several texts in one round trip. The connection becomes unusable when one of them fails. */
   async flight(texts: readonly string[], limit: Limit | undefined): Promise<void> {
     await this.turn();
     this.check(texts[0], limit);
@@ -148,7 +151,7 @@ export class MySqlRunner {
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 
-  /** A command that has nothing beside it. */
+  /** Runs a command without arguments. */
   async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
     await this.turn();
     this.check(name, limit);
@@ -162,7 +165,7 @@ export class MySqlRunner {
     );
   }
 
-  /** Opens a cursor over the rows of a statement of its own, which nobody else runs meanwhile. */
+  /** Opens a cursor over the rows of a separate statement that no other request uses. */
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
     const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
@@ -185,7 +188,7 @@ export class MySqlRunner {
     return { id: id ?? 0, sql: text, opened };
   }
 
-  /** The next rows of a cursor. */
+  /** Fetches the next rows of a cursor. */
   async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
     await this.turn();
     this.check(sql, limit);
@@ -207,7 +210,10 @@ export class MySqlRunner {
     );
   }
 
-  /** A prepared statement for values like these, kept or not: release() it afterwards. Nobody else may write meanwhile. */
+  /**
+   * Returns a prepared statement for values of these kinds, cached or not; call release() afterwards. No
+   * other request may be written meanwhile.
+   */
   async prepared(
     text: string,
     params: Params,
@@ -222,19 +228,19 @@ export class MySqlRunner {
     return prepared;
   }
 
-  /** Closes a statement that was not kept. */
+  /** Closes a statement that is not cached. */
   release(text: string, params: Params, statement: KnownStatement): void {
     if (this.statements.get(text) !== statement && this.statements.get(variant(text, params)) !== statement)
       this.statements.close(statement);
   }
 
-  /** Forgets those of a text, and of values like these, which are no good any more. */
+  /** Forgets invalid statements for a text and kinds of values. */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
-  /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
+  /** Runs `work`, which writes one request in several parts, while other requests wait. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     const done = Promise.withResolvers<void>();
     this.#writing = done.promise;
@@ -246,26 +252,26 @@ export class MySqlRunner {
     }
   }
 
-  /** Waits until nobody is writing; and, where one request is not sent before the last one is answered, until it is. */
+  /** Waits until no request is being written. Where requests cannot be pipelined, also waits for the pending reply. */
   async turn(): Promise<void> {
     while (this.#writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
       await (this.#writing ?? this.conversation.settledAll());
     }
   }
 
-  /** The columns of a result. */
+  /** Returns the columns of a result. */
   columns({ plan }: Exchange): readonly Column[] {
     return plan?.shownColumns() ?? [];
   }
 
-  /** Why nothing can be asked now. @throws ConnectionLost, QueryCanceled, QueryTimeout */
+  /** Throws when no request can be sent. @throws ConnectionLost, QueryCanceled, QueryTimeout */
   check(text: string | undefined, limit: Limit | undefined): void {
     this.conversation.check(text);
     const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
     if (reached !== undefined) throw reached;
   }
 
-  /** Statements that are no longer needed leave with what is written next; they are not answered. */
+  /** Closes unneeded statements together with the next request. The server sends no reply. */
   writeClosing(): void {
     const { writer } = this.conversation;
     for (const id of this.statements.takeClosing()) {
@@ -281,10 +287,13 @@ export class MySqlRunner {
     writer.command(COMMAND.stmtExecute);
     writer.uint32(id);
     writer.byte(flags);
-    writer.uint32(1); // how often: always once
+    writer.uint32(1); // iteration count, always 1
   }
 
-  /** Whether what was just written fits. @throws DataError, and what was written since `before` is undone */
+  /**
+   * Checks the size of the request that was just written.
+   * @throws DataError after removing everything written since `before`
+   */
   checkLength(before: number, text: string): void {
     const { writer } = this.conversation;
     if (writer.payloadLength < this.maxPacketBytes) return;
@@ -293,7 +302,7 @@ export class MySqlRunner {
     throw this.#tooLong('The statement and its values take', length, text);
   }
 
-  /** A statement that the server knows: one write, one promise. */
+  /** Runs a statement that the server has prepared: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
     const startedMs = this.timing?.begin() ?? 0;
@@ -337,7 +346,7 @@ export class MySqlRunner {
     }
   }
 
-  /** Once more where nothing has happened but that a statement was found to be stale. */
+  /** Runs a statement again if it failed only because it was stale. */
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear();
@@ -369,12 +378,13 @@ export class MySqlRunner {
       return exchange;
     } catch (error) {
       this.release(text, params, statement);
-      if (hasLarge(params)) this.forget(text, params); // what was sent of them would be a value of whoever runs it next
+      // the values already sent would become part of the statement's next execution
+      if (hasLarge(params)) this.forget(text, params);
       throw error;
     }
   }
 
-  /** One that is kept, and takes these values. */
+  /** Returns a cached statement that accepts these values. */
   #known(text: string, params: Params): KnownStatement | undefined {
     const known = this.statements.get(text);
     if (known?.kinds === undefined || fits(known.kinds, params)) return known;
@@ -394,14 +404,15 @@ export class MySqlRunner {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId); // the limit came between
+      // the limit was reached meanwhile
+      if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
       throw error;
     }
     if (exchange.parameters !== parameters) {
       this.statements.closeHandles(exchange.statementId);
-      refuseCount(exchange.parameters, parameters); // by the server's own count
+      refuseCount(exchange.parameters, parameters); // as the server counts them
     }
     return {
       id: exchange.statementId,
@@ -410,12 +421,12 @@ export class MySqlRunner {
     };
   }
 
-  /** Writes all of a request, or nothing. */
+  /** Writes a whole request, or nothing. */
   #send({ text, params, wanted }: Request, statement: KnownStatement, flags: number): Exchange {
     const { id, kinds } = statement;
     if (id === undefined) {
       if (params.length > 0)
-        throw new DataError('A statement that cannot be prepared takes no values', {
+        throw new DataError('The statement cannot be prepared, so it must not have values', {
           sqlstate: '0A000',
           errno: 1295,
           sql: text,
@@ -445,7 +456,10 @@ export class MySqlRunner {
     );
   }
 
-  /** Large values, in pieces; they are not answered. Each is looked at before. One that is too long spoils the statement on the server. */
+  /**
+   * Sends large values in chunks. The server sends no reply. Each value is checked first, because a value
+   * that is too long makes the statement unusable on the server.
+   */
   async #sendLarge(id: number, { text, params }: Request): Promise<void> {
     const { writer } = this.conversation;
     this.writeClosing();
@@ -471,12 +485,12 @@ export class MySqlRunner {
 
   #tooLong(what: string, length: number, text: string): DataError {
     return new DataError(
-      `${what} ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`,
+      `${what} ${length} bytes, but the server's limit is ${this.maxPacketBytes} (max_allowed_packet)`,
       { sqlstate: '54000', errno: 1153, sql: text },
     );
   }
 
-  /** `isAlone`: nothing follows that is to be sent together with it. */
+  /** `isAlone`: no request follows that is sent together with it. */
   #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;
@@ -493,7 +507,29 @@ function hasLarge(params: Params): boolean {
   return false;
 }
 
-/** The key of a statement for values of these kinds; no text has a NUL in that place. */
+/** Returns the cache key of a statement for these kinds of values. SQL text has no NUL in this place. */
 function variant(text: string, params: Params): string {
   return `${text}\0${kindsKey(params)}`;
+}
+
+const COLUMNS = `select column_name from information_schema.statistics
+  where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
+
+/** Returns the error of a statement; one of a key that must be unique with the columns of the key, where the server tells them. */
+async function withKeyColumns(
+  error: unknown,
+  ask: (sql: string, params: Params) => Promise<readonly (readonly unknown[])[]>,
+): Promise<unknown> {
+  if (!(error instanceof UniqueViolation) || error.columns.length > 0) return error;
+  const { table, constraint } = error;
+  if (table === undefined || constraint === undefined) return error;
+  try {
+    const schema = writtenTable(error.sql)?.schema ?? null;
+    const rows = await ask(COLUMNS, [schema, table, constraint]);
+    const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string'); // NULL for an expression
+    const { message, errno, sqlstate, sql } = error;
+    return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });
+  } catch {
+    return error; // why the statement failed matters more
+  }
 }

@@ -1,12 +1,12 @@
 /**
- * The types of MySQL and MariaDB: a column's bytes -> a JavaScript value.
+ * The types of MySQL and MariaDB: converts the bytes of a column to a JavaScript value.
  *
  *   TINYINT ... INT, YEAR, FLOAT, DOUBLE -> number · BIGINT -> number, bigint where that is not exact (option int8); unsigned ones too
  *   DECIMAL -> string, no digit lost · TIMESTAMP -> Date, or text (option timestamps), for the session is in UTC · DATE DATETIME TIME -> ISO text: they have no zone
  *   BIT(1) -> boolean, wider ones -> Uint8Array · JSON -> what JSON.parse gives · BINARY BLOB GEOMETRY -> Uint8Array · the rest -> text
  *
- * Rows of prepared statements come in binary, those of others as text; both come to the same value, but for a FLOAT, of which text
- * has six digits.
+ * Rows of prepared statements are binary, others are text. Both give equal values, except for FLOAT, which
+ * has only six digits as text.
  */
 import { BINARY_CHARSET, type WireColumn } from './messages.ts';
 import { TYPE } from './wire.ts';
@@ -17,28 +17,28 @@ import type { Int8 } from '../driver.ts';
 import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { MySqlValueOptions } from './url.ts';
 
-/** A value out of the bytes of a row. */
+/** Decodes a value from the bytes of a row. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
-/** How the values of a column are read. */
+/** The decoder of a column. */
 interface ColumnReader {
   readonly decode: Decoder;
-  /** The bytes of a binary value; 0 where they have their length before them. */
+  /** Length of a binary value in bytes; 0 for a length prefix. */
   readonly width: number;
 }
 
 const UNSIGNED = 0x20;
 const TWO_32 = 2 ** 32;
-/** Up to here a FLOAT has every integer. */
+/** FLOAT represents every integer up to this one. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
-/** Of a DATETIME. */
+/** Offsets in a DATETIME. */
 const MAX_YEAR = 9_999;
-/** A scale beyond this stands for none in particular. */
+/** A larger scale means a variable number of decimals. */
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 
-/** How a column is read. `isText`: its rows are those of a statement that was not prepared. */
+/** Returns the decoder of a column. `isText`: its rows belong to a statement that was not prepared. */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
   const reader = builtInReader(column, options, isText);
   const parse = options.types === undefined ? undefined : ownParse(column, options.types);
@@ -136,7 +136,7 @@ function builtInReader(column: WireColumn, options: MySqlValueOptions, isText: b
   }
 }
 
-/** What a column's type is called. */
+/** Returns the name of a column's type. */
 export function typeName({ type, charset, length, extended, flags }: WireColumn): string {
   if (extended !== '') return extended;
   const unsigned = (flags & UNSIGNED) !== 0 ? ' unsigned' : '';
@@ -189,13 +189,13 @@ const NAMES: Readonly<Record<number, string>> = {
   [TYPE.geometry]: 'geometry',
   [TYPE.vector]: 'vector',
 };
-/** Lengths are told in bytes of utf8mb4, four for each that the column has at most. */
+/** Lengths are in bytes of utf8mb4, which has up to four per character. */
 const SIZES: readonly (readonly [most: number, name: string])[] = [
   [4 * 0xff, 'tiny'],
   [4 * 0xffff, ''],
   [4 * 0xff_ffff, 'medium'],
 ];
-/** They are told to be bytes, and come as text. */
+/** Types that are described as binary, but arrive as text. */
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
 function fixed(
@@ -220,7 +220,7 @@ function json(bytes: Buffer, at: number, end: number): unknown {
 function isSet(bytes: Buffer, at: number, end: number): boolean {
   return end > at && bytes[end - 1] !== 0;
 }
-/** A BIGINT: a number as long as no digit is lost. */
+/** Decodes a BIGINT: a number if it is exact, else a bigint. */
 function wide(bytes: Buffer, at: number): number | bigint {
   const value = bytes.readInt32LE(at + 4) * TWO_32 + bytes.readUInt32LE(at);
   return Number.isSafeInteger(value) ? value : bytes.readBigInt64LE(at);
@@ -250,7 +250,7 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
   string: (text) => text.replace(/^0+(?=\d)/, ''), // ZEROFILL
 };
 
-/** The shortest decimal that is this number of 32 bits. */
+/** Returns the shortest decimal that equals this 32-bit number. */
 function shortest(value: number): number {
   if (Number.isInteger(value) && Math.abs(value) <= EXACT_FLOAT) return value;
   for (let digits = 6; digits < 9; digits++) {
@@ -260,7 +260,7 @@ function shortest(value: number): number {
   return Number(value.toPrecision(9));
 }
 
-// -- times: length 0, 4, 7 or 11 of year:2 month day [hour minute second [microsecond:4]] --
+// -- dates and times: length 0, 4, 7 or 11, then year:2 month day [hour minute second [microsecond:4]] --
 
 function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValueOptions): string | null {
   const text = dateText(bytes, at, end);
@@ -281,7 +281,7 @@ function dateTimeOf(
   return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : bytes.readUInt32LE(at + 7), decimals)}`;
 }
 
-/** Both halves at once: as one text of 19 characters, and not as several that are put together when it is used. */
+/** Formats both halves in one step, as one text of 19 characters. Concatenated parts would be joined at each use. */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
   if (year > MAX_YEAR) throw new ProtocolViolation(`the year ${year}`);
@@ -325,7 +325,7 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/** An instant, since the session is in UTC; of a Date microseconds are cut. */
+/** Decodes an instant, because the session is in UTC. A Date drops the microseconds. */
 function instantOf(
   bytes: Buffer,
   at: number,
@@ -335,7 +335,8 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
-    if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`; // it is no zero date
+    // zero dates were handled before
+    if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`;
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
     return new Date(
@@ -353,7 +354,7 @@ function instantOf(
   return dateTimeOf(bytes, at, end, decimals, options);
 }
 
-/** length 0, 8 or 12: isNegative:1 days:4 hour minute second [microsecond:4]. */
+/** Decodes a time: length 0, 8 or 12, then isNegative:1 days:4 hour minute second [microsecond:4]. */
 function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
@@ -379,7 +380,7 @@ function clockText(bytes: Buffer, at: number): string {
   return `${TWO[bytes[at]!]}:${TWO[bytes[at + 1]!]}:${TWO[bytes[at + 2]!]}`;
 }
 
-/** As many digits as the column has; where that varies, as many as are needed. */
+/** Formats as many decimals as the column has. A variable number has as many as needed. */
 function fraction(micros: number, decimals: number): string {
   if (decimals === 0 && micros === 0) return '';
   const digits = String(micros).padStart(6, '0');
@@ -387,7 +388,7 @@ function fraction(micros: number, decimals: number): string {
   return micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
 }
 
-/** Date.UTC() takes a year below 100 for one of the last century. */
+/** Date.UTC() reads a year below 100 as 19xx. */
 function utc(
   year: number,
   month: number,
@@ -433,11 +434,11 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
 }
 
 /*
- * The types that MySQL from 8.0.22 on gives to a prepared statement's parameters when it is run for the first time: what is bound
- * later is made to fit them, so that `select ?` with 5 and then with 'abc' gives 5 and 0. So a statement is used for values of one
- * kind only, and prepared once more for those of another. NULL is of every kind, and a whole number may stand for any number. So it
- * is with values for columns, too: 0.1 for a TEXT becomes 0000-00-00 where a Date came first. MariaDB, and MySQL before, take each
- * value as it is.
+ * Kinds of parameters. MySQL since 8.0.22 fixes a prepared statement's parameter types at its first
+ * execution, and converts later values to them. `select ?` with 5 and then 'abc' gives 5 and 0. A TEXT column
+ * gets 0000-00-00 for 0.1 if a Date came first. So each statement takes values of one kind, and is prepared
+ * again for another kind. NULL belongs to every kind, and an integer to every number. MariaDB and older MySQL
+ * versions do not convert.
  */
 
 const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;
@@ -445,7 +446,7 @@ const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
 const MAX_UINT64 = 2n ** 64n - 1n;
 
-/** The kinds of a statement's parameters, as far as they are known. */
+/** The known kinds of a statement's parameters. */
 export type Kinds = Uint8Array;
 
 /** Whether values may be bound to a statement of these kinds. */
@@ -459,7 +460,10 @@ export function fits(kinds: Kinds, params: Params): boolean {
   return true;
 }
 
-/** Writes down of which kinds they are. `perRow`: values of one row; where one row has a number that is not whole, all have. */
+/**
+ * Records the kinds of values. `perRow` is the number of values in a row. If one row has a fraction in a
+ * column, all rows send it as one.
+ */
 export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
   for (let index = 0; index < params.length; index++) {
     const kind = kindOf(params[index]);
@@ -469,7 +473,7 @@ export function pin(kinds: Kinds, params: Params, perRow: number = params.length
     for (let column = 0; column < perRow; column++) widen(kinds, params, column, perRow);
 }
 
-/** Whether a number is sent as one that need not be whole. */
+/** Whether a number is sent as one that may have a fraction. */
 export function isFloat(kinds: Kinds | undefined, index: number): boolean {
   return kinds !== undefined && kinds[index] === KIND.float;
 }
@@ -486,7 +490,7 @@ function widen(kinds: Kinds, params: Params, column: number, perRow: number): vo
     for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
 }
 
-/** The kinds of values, for a key of a cache. */
+/** Returns the kinds of values as a cache key. */
 export function kindsKey(params: Params): string {
   return params.map(kindOf).join('');
 }
@@ -509,6 +513,6 @@ function kindOf(value: unknown): number {
           ? KIND.text
           : value instanceof Date
             ? KIND.instant
-            : KIND.bytes; // all else is refused
+            : KIND.bytes; // other values are refused
   }
 }

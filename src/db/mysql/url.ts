@@ -1,5 +1,6 @@
 /**
- * Addresses of MySQL and MariaDB databases, read strictly; TLS and several hosts as for PostgreSQL, in libpq's words.
+ * Parses addresses of MySQL and MariaDB databases strictly. TLS and multiple hosts use libpq's parameter
+ * names, as for PostgreSQL.
  *
  *   mysql://user:password@host:3306/database             mariadb:// for MariaDB
  *   ...@one,two:3307,[::1]/database?target_session_attrs=read-write     tried in this order
@@ -7,17 +8,23 @@
  *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, ...
  *   ...?set.innodb_lock_wait_timeout=5                     variables of every session
  *
- * What is not listed below or in db/wire/server-url.ts is refused.
+ * Parameters that are not listed below or in db/wire/server-url.ts are refused.
  */
-import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
-import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
+import {
+  isUnixHost,
+  type ServerHost,
+  parseServerUrl,
+  type Refuse,
+  type ServerUrl,
+  type UrlRules,
+} from '../wire/server-url.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
-import type { ServerTls } from '../wire/server-options.ts';
+import type { ServerTls } from '../wire/server-url.ts';
 
-/** What an address says. */
+/** A parsed address. */
 export interface MySqlUrl extends ServerUrl {
   readonly dialect: 'mysql' | 'mariadb';
   readonly plugins: readonly AuthPlugin[];
@@ -58,14 +65,15 @@ const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
   ]),
 });
 
-/** Reads what stands behind `mysql:` or `mariadb:`. */
+/** Parses the address. */
 export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse: Refuse): MySqlUrl {
   const url = parseServerUrl(rest, rules(dialect), refuse);
   const { settings, parameters } = url;
   for (const [name, value] of Object.entries(parameters))
-    if (/['"\\\0-\x1f]/.test(value)) refuse(`"set.${name}" has a quote, a backslash or a control character`);
+    if (/['"\\\0-\x1f]/.test(value))
+      refuse(`"set.${name}" contains a quote, a backslash or a control character`);
   if (url.target === 'prefer-standby' || url.target === 'standby' || url.target === 'primary')
-    refuse('"target_session_attrs" is "any", "read-write" or "read-only" here');
+    refuse('\"target_session_attrs\" must be \"any\", \"read-write\" or \"read-only\" for MySQL');
   const is = (key: string, fallback: boolean): boolean =>
     settings.has(key) ? settings.get(key) === '1' : fallback;
   return {
@@ -87,14 +95,14 @@ export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse
   };
 }
 
-/** A unix socket stands in the place of the host, which can only be this machine then. */
+/** Returns the unix socket, which replaces the host. The host may only be this machine then. */
 function hostsOf({ hosts, settings, tls }: ServerUrl, refuse: Refuse): readonly ServerHost[] {
   const path = settings.get('socket');
   if (path === undefined) return hosts;
-  if (!isUnixHost(path)) refuse('"socket" is an absolute path: socket=/run/mysqld/mysqld.sock');
+  if (!isUnixHost(path)) refuse('\"socket\" must be an absolute path: socket=/run/mysqld/mysqld.sock');
   if (hosts.length !== 1 || hosts[0]!.host !== 'localhost')
-    refuse('"socket" is on this machine: leave the host out, or write localhost');
-  if (tls.mode !== 'disable') refuse('a unix socket has no TLS: leave "sslmode" and its kin out');
+    refuse('\"socket\" is on this machine: remove the host, or write localhost');
+  if (tls.mode !== 'disable') refuse('a unix socket has no TLS: remove \"sslmode\" and related parameters');
   return [{ host: path, port: hosts[0]!.port }];
 }
 
@@ -105,11 +113,14 @@ function pluginsOf(text: string | undefined, refuse: Refuse): readonly AuthPlugi
     .map(
       (name) =>
         AUTH_PLUGINS.find((plugin) => plugin === name) ??
-        refuse(`"auth_plugins" is a list of ${AUTH_PLUGINS.join(', ')}`),
+        refuse(`"auth_plugins" must be a list of ${AUTH_PLUGINS.join(', ')}`),
     );
 }
 
-/** Ways to log in that we speak, by the names of the server's plugins. The password in the clear is the last one, and left out unless it is asked for. */
+/**
+ * Supported authentication methods, by the names of the server's plugins. The last one sends the password in
+ * clear text, so it is off by default.
+ */
 const AUTH_PLUGINS = [
   'mysql_native_password',
   'caching_sha2_password',
@@ -117,55 +128,55 @@ const AUTH_PLUGINS = [
   'parsec',
   'mysql_clear_password',
 ] as const;
-/** One of {@link AUTH_PLUGINS}. */
+/** A method of {@link AUTH_PLUGINS}. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 
-/** How values arrive, where that is a matter of taste. */
+/** Options of decoded values. */
 export interface MySqlValueOptions {
   readonly int8: Int8;
-  /** What becomes of 0000-00-00. */
+  /** The value for 0000-00-00. */
   readonly zeroDates: 'null' | 'string';
-  /** Whether TINYINT(1) is a boolean; a number otherwise. */
+  /** Whether TINYINT(1) is a boolean instead of a number. */
   readonly hasBooleans: boolean;
-  /** Whether JSON is parsed; text otherwise. */
+  /** Whether JSON is parsed instead of returned as text. */
   readonly parsesJson: boolean;
   readonly timestamps: Timestamps;
-  /** Types of the program's own, by the names of {@link typeName}. */
+  /** The application's own types, by the names of {@link typeName}. */
   readonly types?: OwnTypes | undefined;
 }
 
-/** What a connection needs, whichever server it goes to. */
+/** Options of a connection that are the same for each server. */
 export interface MySqlConnectionOptions {
   readonly dialect: 'mysql' | 'mariadb';
   readonly user: string;
   readonly password: string | undefined;
-  /** Undefined for none. */
+  /** Undefined for no database. */
   readonly database: string | undefined;
   readonly tls: ServerTls;
   readonly plugins: readonly AuthPlugin[];
-  /** The path of a PEM file: the RSA key of the server, so that nobody else's is believed. */
+  /** Path of a PEM file with the server's RSA key. Other keys are refused. */
   readonly serverPublicKey: string | undefined;
-  /** Believes whatever RSA key the server sends, also over a network: whoever is in between gets the password. */
+  /** Accepts any RSA key that the server sends, also over a network. An attacker in between can read the password then. */
   readonly allowsKeyRetrieval: boolean;
-  /** What the server shows as `program_name`. */
+  /** The `program_name` that the server shows. */
   readonly applicationName: string;
-  /** Variables of the session, set after the log-in. */
+  /** Session variables that are set after the login. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Adds what refuses values that do not fit to the server's `sql_mode`. */
+  /** Adds strict modes to the server's `sql_mode`, so that it refuses values that do not fit. */
   readonly isStrict: boolean;
-  /** Transactions refuse writes unless they say otherwise. */
+  /** Whether transactions are read-only by default. */
   readonly isReadOnly: boolean;
-  /** Whether a command may be sent before the last one is answered: proxies mix that up. */
+  /** Whether a command may be sent before the previous reply. Proxies cannot handle that. */
   readonly pipelines: boolean;
-  /** The server must accept writes: one that says it only reads makes the connection stale. */
+  /** The server must accept writes. A connection whose server reports that it is read-only becomes stale. */
   readonly mustWrite: boolean;
-  /** Prepared statements kept; 0 for none. */
+  /** Number of prepared statements to keep; 0 for none. */
   readonly statementCache: number;
   readonly values: MySqlValueOptions;
   readonly clock: Clock;
   readonly log: Logger | undefined;
-  /** Told in seconds how long each statement has run. */
+  /** Called with the duration of each statement in seconds. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** A statement that takes longer is logged; 0 for none. */
+  /** Statements that take longer are logged; 0 logs none. */
   readonly slowStatementMs: number;
 }

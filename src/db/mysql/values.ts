@@ -1,7 +1,7 @@
 /**
- * JavaScript values -> parameters of MySQL and MariaDB, each with its type beside it:
+ * Encodes JavaScript values as parameters of MySQL and MariaDB. Each value carries its type:
  *
- *   whole number, bigint -> LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number -> DOUBLE · boolean -> TINY
+ *   integer, bigint -> LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number -> DOUBLE · boolean -> TINY
  *   string, json() -> VAR_STRING · Uint8Array -> BLOB · Date -> DATETIME in UTC, to the millisecond
  */
 import { isFloat, type Kinds } from './types.ts';
@@ -11,27 +11,27 @@ import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
 const TWO_32 = 2 ** 32;
-/** DECIMAL has no more. */
+/** Maximum digits of DECIMAL. */
 const MAX_DECIMAL_DIGITS = 65;
 const MAX_YEAR = 9_999;
-/** Values longer than this travel in pieces, before the statement. */
+/** Values that are longer in bytes are sent in chunks before the statement. */
 export const LARGE_BYTES: number = 1024 * 1024;
 
-/** Where values stand that are of many rows. */
+/** Position of values in many rows, for errors. */
 interface Place {
-  /** Of the first of them, counted from 1. */
+  /** Number of the first row, counted from 1. */
   readonly row: number;
   /** Values of each row. */
   readonly perRow: number;
 }
 
-/** A type, and whether it is unsigned, as one number. */
+/** A type and its unsigned flag as one number. */
 type ParameterType = number;
 
 /**
- * Writes values into a COM_STMT_EXECUTE. `withoutLarge`: those that are, by {@link isLarge}, have been sent before.
+ * Writes values into a COM_STMT_EXECUTE. `withoutLarge`: large values, by {@link isLarge}, were sent before.
  *
- * @throws SvcError `E_DB_PARAMETER`; the packet is not complete then
+ * @throws SvcError `E_DB_PARAMETER`; the packet is incomplete then
  */
 export function writeParams(
   writer: PacketWriter,
@@ -41,7 +41,7 @@ export function writeParams(
   withoutLarge: boolean = false,
 ): void {
   const nulls = writer.reserve((params.length + 7) >> 3);
-  writer.byte(1); // types follow
+  writer.byte(1); // flag: types follow
   const types = writer.reserve(2 * params.length);
   for (let index = 0; index < params.length; index++) {
     const value: unknown = params[index];
@@ -69,7 +69,7 @@ function refuse(index: number, problem: string, place: Place | undefined): never
   refuseParameter((index % place.perRow) + 1, problem, place.row + Math.floor(index / place.perRow));
 }
 
-/** Whether a value is sent in pieces. */
+/** Returns whether a value is sent in chunks. */
 export function isLarge(value: unknown): value is string | Json | Bytes {
   if (typeof value === 'string') return value.length > LARGE_BYTES;
   if (typeof value !== 'object' || value === null) return false;
@@ -78,13 +78,14 @@ export function isLarge(value: unknown): value is string | Json | Bytes {
     : (bytesOf(value)?.length ?? 0) > LARGE_BYTES;
 }
 
-/** The bytes of a value that is sent in pieces. */
+/** Returns the bytes of a value that is sent in chunks. */
 export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
   if (typeof value === 'string') return Buffer.from(value);
-  return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!; // a text or bytes
+  // isLarge() is true only for text and bytes
+  return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!;
 }
 
-/** Writes one value that is not null: its type, 0x100 added for unsigned; or why not. */
+/** Writes one value that is not null. Returns its type, plus 0x100 for unsigned, or the reason why it cannot be encoded. */
 export function writeValue(writer: PacketWriter, value: unknown): ParameterType | string {
   switch (typeof value) {
     case 'number':
@@ -97,9 +98,9 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
       writer.byte(value ? 1 : 0);
       return TYPE.tiny;
     case 'object':
-      return writeObject(writer, value!); // null is none of its callers' values
+      return writeObject(writer, value!); // callers handle null
     default:
-      return parameterIssue(value)!; // it has one
+      return parameterIssue(value)!; // JSON text always exists here
   }
 }
 
@@ -120,7 +121,7 @@ function writeFloat(writer: PacketWriter, value: number): ParameterType | string
 }
 
 function writeString(writer: PacketWriter, value: string): ParameterType | string {
-  if (!value.isWellFormed()) return parameterIssue(value)!; // that is one
+  if (!value.isWellFormed()) return parameterIssue(value)!; // a numeric string is always valid here
   writer.textLength(writer.hasTextInstants ? withoutZone(value) : value);
   return TYPE.varString;
 }
@@ -132,7 +133,7 @@ function withoutZone(text: string): string {
     : text;
 }
 
-/** BIGINT UNSIGNED has one bit more than other engines have. */
+/** BIGINT UNSIGNED has one bit more than the integers of other databases. */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
   const isWide = value >= 2n ** 63n;
@@ -158,7 +159,7 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | strin
   }
   if (value instanceof Json) return writeString(writer, value.text);
   const problem = parameterIssue(value);
-  return problem ?? writeDate(writer, value as Date); // nothing else has none
+  return problem ?? writeDate(writer, value as Date); // other values always have a type
 }
 
 function writeDate(writer: PacketWriter, date: Date): ParameterType | string {

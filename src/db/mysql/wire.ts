@@ -1,17 +1,18 @@
 /**
- * The protocol of MySQL and MariaDB: bytes -> packets, and the numbers that both sides speak in. Opens no socket, sets no timer;
- * conversation.ts does.
+ * The protocol of MySQL and MariaDB: splits bytes into packets, and defines the protocol's constants. No
+ * sockets, no timers; conversation.ts has them.
  *
- *   packet = length:3  sequence:1  payload          16,777,215 bytes of payload: the next packet goes on with it, if only with none
+ *   packet = length:3  sequence:1  payload          a payload of 16,777,215 bytes continues in the next
+ * packet, which may be empty
  *
- * All integers begin with their last byte. The sequence begins anew with each command and counts packets of both sides: whoever is
- * told of a packet looks whether it is the next. Packets are handed out as places in the chunk they came in: only what lies in two is copied.
- * Chunks are lent: the socket's buffer is read into again.
+ * Integers are little-endian. The sequence starts at each command and counts the packets of both sides; the
+ * packet handler checks it. Packets are ranges of the chunk they arrived in. Only a packet that spans chunks
+ * is copied. The socket reuses its chunks.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FrameReader } from '../wire/bytes.ts';
 
-/** What either side can do; what both can do is spoken. */
+/** Capability flags. The connection uses those that both sides have. */
 export const CAPABILITY = {
   longPassword: 0x1,
   foundRows: 0x2,
@@ -31,10 +32,10 @@ export const CAPABILITY = {
   deprecateEof: 0x100_0000,
 } as const;
 
-/** What MariaDB can do beyond that: a second word of flags, which it and its clients put where MySQL has nothing. */
+/** Capability flags of MariaDB: a second word, in a place that MySQL leaves empty. */
 export const MARIADB = { stmtBulkOperations: 0x4, extendedMetadata: 0x8, cacheMetadata: 0x10 } as const;
 
-/** What the connection is told to do: the first byte of our packets. */
+/** Commands: the first byte of the client's packets. */
 export const COMMAND = {
   quit: 0x01,
   query: 0x03,
@@ -49,7 +50,7 @@ export const COMMAND = {
   stmtBulkExecute: 0xfa,
 } as const;
 
-/** The state of the session, as each answer that is no error tells it. */
+/** Session status flags, in each reply except an error. */
 export const STATUS = {
   inTransaction: 0x1,
   autocommit: 0x2,
@@ -59,10 +60,10 @@ export const STATUS = {
   noBackslashEscapes: 0x200,
 } as const;
 
-/** The first byte of what the server says. */
+/** First byte of the server's packets. */
 export const REPLY = { ok: 0x00, moreData: 0x01, localInfile: 0xfb, eof: 0xfe, error: 0xff } as const;
 
-/** Column types, and those of parameters. */
+/** Types of columns and parameters. */
 export const TYPE = {
   decimal: 0,
   tiny: 1,
@@ -95,21 +96,24 @@ export const TYPE = {
   geometry: 255,
 } as const;
 
-/** The most that fits into one packet; with exactly so much, another one follows. */
+/** Maximum payload of one packet. A packet of exactly this size is continued. */
 export const MAX_PAYLOAD = 0xff_ffff;
-/** What `max_allowed_packet` can be at most. */
+/** Maximum of `max_allowed_packet`. */
 export const MAX_PACKET_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 4;
 
-/** Told of each payload: where it begins and ends in `bytes`, which are the reader's: copy what is to stay. And its number, of several the first. */
+/**
+ * Handler of a payload: its start and end in `bytes`, and the sequence number of its first packet. The reader
+ * reuses the bytes, so copy values that must stay.
+ */
 export type OnPacket = (bytes: Buffer, at: number, end: number, sequence: number) => void;
 
-/** Cuts a stream of bytes into packets, and puts together one that lies in several. */
+/** Splits a byte stream into packets, and joins continued ones. */
 export class PacketReader extends FrameReader {
-  /** Gets each packet. */
+  /** Handles each packet. */
   onPacket: OnPacket;
-  /** Payloads of a packet that goes on. */
+  /** Payloads of a continued packet. */
   #chunks: Buffer[] = [];
   #chunksLength = 0;
   #sequence = 0;
@@ -124,7 +128,7 @@ export class PacketReader extends FrameReader {
     return super.hasPartial || this.#chunks.length > 0;
   }
 
-  /** The number that comes after that of the last packet. */
+  /** The sequence number after the last packet. */
   get sequence(): number {
     return this.#sequence;
   }
@@ -137,12 +141,12 @@ export class PacketReader extends FrameReader {
   protected totalOf(bytes: Buffer, at: number): number {
     const length = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
     if (this.#chunksLength + length > this.maxBytes)
-      throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which are the most`);
+      throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which is the limit`);
     return HEADER_BYTES + length;
   }
 
   protected onFrame(bytes: Buffer, at: number, end: number): void {
-    const sequence = bytes[at + 3]!; // the caller has looked
+    const sequence = bytes[at + 3]!; // the caller checked it
     const from = at + HEADER_BYTES;
     if (this.#chunks.length > 0 && sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = (sequence + 1) & 0xff;
@@ -162,7 +166,7 @@ export class PacketReader extends FrameReader {
   }
 }
 
-/** What to throw for a packet that is not the next one. */
+/** Returns the error for a packet with a wrong sequence number. */
 export function wrongSequence(found: number, expected: number): ProtocolViolation {
-  return new ProtocolViolation(`packet number ${found}, where ${expected} is the next`);
+  return new ProtocolViolation(`packet number ${found}, but ${expected} is expected`);
 }

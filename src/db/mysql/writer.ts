@@ -1,32 +1,33 @@
 /**
- * The protocol of MySQL and MariaDB: what we say -> bytes, in one buffer that is kept (a new one for each flush costs 30-50 %).
+ * The protocol of MySQL and MariaDB: encodes the client's packets in one reused buffer. A new buffer for each
+ * flush costs 30-50 %.
  *
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *
- * What was written of a packet that cannot be completed is undone by rewind() to where it began.
+ * rewind() removes a partial packet that cannot be completed.
  */
 import { MAX_PAYLOAD } from './wire.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 
 const HEADER_BYTES = 4;
 const FIRST_BYTES = 16 * 1024;
-/** A length up to here is its own first byte. */
+/** Largest length that is encoded as a single byte. */
 const MAX_SHORT_LENGTH = 250;
 const TWO_32 = 2 ** 32;
 
-/** Gathers packets. */
+/** Encodes packets. */
 export class PacketWriter extends ByteWriter {
-  /** Where the packet stands that is being written, and its number. */
+  /** Offset and sequence number of the current packet. */
   #packetAt = 0;
   #sequence = 0;
-  /** Whether text that is an instant in UTC is bound as what the server takes for one. */
+  /** Whether text of an instant in UTC is bound in the server's date format. */
   hasTextInstants = false;
 
   constructor() {
     super(FIRST_BYTES);
   }
 
-  /** How many bytes are the payload of the packet that is being written. */
+  /** Payload bytes of the current packet. */
   get payloadLength(): number {
     return this.at - this.#packetAt - HEADER_BYTES;
   }
@@ -44,7 +45,7 @@ export class PacketWriter extends ByteWriter {
     this.byte(code);
   }
 
-  /** Ends the packet, in as many as it takes. The number that the answer has. */
+  /** Ends the packet and splits it if necessary. Returns the sequence number of the reply. */
   end(): number {
     const length = this.payloadLength;
     const more = Math.floor(length / MAX_PAYLOAD);
@@ -59,17 +60,17 @@ export class PacketWriter extends ByteWriter {
 
   uint16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16LE(value, this.at); // throws beyond 16 bits
+    this.bytes.writeUInt16LE(value, this.at); // throws above 16 bits
     this.at += 2;
   }
 
   uint32(value: number): void {
     this.ensure(4);
-    this.bytes.writeUInt32LE(value, this.at); // throws beyond 32 bits
+    this.bytes.writeUInt32LE(value, this.at); // throws above 32 bits
     this.at += 4;
   }
 
-  /** 64 bits out of two halves, the higher one with or without sign. */
+  /** Writes 64 bits from two halves; the higher half may be signed or unsigned. */
   int64(high: number, low: number): void {
     this.ensure(8);
     const [bytes, at] = [this.bytes, this.at];
@@ -95,13 +96,13 @@ export class PacketWriter extends ByteWriter {
     this.bytes.fill(0, this.at, (this.at += count));
   }
 
-  /** Room for what is known only later, all zeros: where it is. See {@link set}. */
+  /** Reserves zeroed bytes for later values and returns their offset. See {@link set}. */
   reserve(count: number): number {
     this.zeros(count);
     return this.at - count;
   }
 
-  /** Writes a byte where there is room for it. */
+  /** Overwrites a byte. */
   set(at: number, value: number): void {
     this.bytes[at] = value;
   }
@@ -111,7 +112,7 @@ export class PacketWriter extends ByteWriter {
     this.bytes[at]! |= bits;
   }
 
-  /** A length, as it stands before what has it. */
+  /** Writes a length prefix. */
   lengthOf(value: number): void {
     if (value <= MAX_SHORT_LENGTH) this.byte(value);
     else if (value < 0x1_0000) {
@@ -127,13 +128,13 @@ export class PacketWriter extends ByteWriter {
     }
   }
 
-  /** Bytes with their length before them. */
+  /** Writes bytes with a length prefix. */
   bytesLength(value: Uint8Array): void {
     this.lengthOf(value.length);
     this.raw(value);
   }
 
-  /** Text with its length before it. */
+  /** Writes text with a length prefix. */
   textLength(text: string): void {
     const { length } = text;
     if (3 * length > MAX_SHORT_LENGTH) {
@@ -147,7 +148,7 @@ export class PacketWriter extends ByteWriter {
     this.bytes[at] = this.at - at - 1;
   }
 
-  /** Puts a header before each further piece, the last one first. */
+  /** Inserts a header before each further part, starting with the last one. */
   #divide(more: number): void {
     const from = this.#packetAt + HEADER_BYTES;
     const end = this.at;

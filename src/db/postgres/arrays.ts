@@ -2,12 +2,16 @@
  * PostgreSQL's text form of arrays: {1,2,NULL,"a,\"b"}, nested, with bounds in front where they do not begin at 1.
  */
 
-/** Deeper ones the server does not have. */
+/** Maximum nesting; PostgreSQL has no deeper arrays. */
 const MAX_DEPTH = 6;
 
-/** An array of the server, its elements read by `element`; NULL is null. Text that is no array comes back as it is. */
+/**
+ * Parses an array of the server; `element` parses each element, and NULL becomes null. Text that is not an
+ * array is returned unchanged.
+ */
 export function arrayFromText(text: string, element: (text: string) => unknown, delimiter: string): unknown {
-  const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0; // [0:1]={...}: from which number it counts is lost
+  // the lower bounds of [0:1]={...} are dropped
+  const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0;
   const reader = new ArrayReader(text, start, element, delimiter);
   return reader.read() ?? text;
 }
@@ -64,14 +68,17 @@ class ArrayReader {
       const character = this.#text[this.#at];
       if (character !== '"' && character !== '\\') continue;
       value += this.#text.slice(from, this.#at);
-      from = ++this.#at; // what was escaped is taken with the next piece
+      from = ++this.#at; // the escaped character belongs to the next slice
       if (character === '"') return this.#element(value);
     }
     return undefined;
   }
 }
 
-/** A list as the server reads it; `element` gives the text of each, null for NULL. Lists inside are further dimensions. */
+/**
+ * Returns a list in the server's text form. `element` returns the text of each element, or null for NULL.
+ * Nested lists are further dimensions.
+ */
 export function arrayText(
   list: readonly unknown[],
   element: (value: unknown) => string | null,

@@ -3,16 +3,16 @@
  *
  *   Certificate = SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, parameters }, signature }
  *
- * Read from DER: not every Node.js that we run on tells the algorithm.
+ * The algorithm is read from DER, because not every supported Node.js version exposes it.
  */
 import { createHash } from 'node:crypto';
 
 const SEQUENCE = 0x30;
 const OID = 0x06;
-/** [0] EXPLICIT, in RSASSA-PSS-params the hash (RFC 4055 §3.1). */
+/** Tag [0] EXPLICIT: the hash in RSASSA-PSS-params (RFC 4055 §3.1). */
 const CONTEXT_0 = 0xa0;
 
-/** The hash that goes with a signature; MD5 and SHA-1 are replaced by SHA-256. Ed25519 and Ed448 have none. */
+/** Hashes by signature algorithm. MD5 and SHA-1 are replaced by SHA-256. Ed25519 and Ed448 have no hash. */
 const SIGNATURES: Readonly<Record<string, string>> = {
   '1.2.840.113549.1.1.4': 'sha256',
   '1.2.840.113549.1.1.5': 'sha256',
@@ -42,17 +42,17 @@ const HASHES: Readonly<Record<string, string>> = {
 interface Element {
   readonly tag: number;
   readonly body: Uint8Array;
-  /** What comes after it. */
+  /** Offset of the next DER element. */
   readonly rest: Uint8Array;
 }
 
-/** The digest, or undefined when the certificate's signature has no hash, or cannot be read. */
+/** Returns the digest, or undefined when the signature has no hash or the certificate cannot be read. */
 export function serverEndPoint(der: Uint8Array): Uint8Array | undefined {
   const hash = signatureHash(der);
   return hash === undefined ? undefined : createHash(hash).update(der).digest();
 }
 
-/** The hash of a certificate's signature by Node's name; exported for its tests. @internal */
+/** Returns the hash of a certificate's signature by Node's name. Exported for tests. @internal */
 export function signatureHash(der: Uint8Array): string | undefined {
   const certificate = element(der);
   const tbs = certificate?.tag === SEQUENCE ? element(certificate.body) : undefined;
@@ -63,7 +63,7 @@ export function signatureHash(der: Uint8Array): string | undefined {
   return name === RSA_PSS ? pssHash(id.rest) : Object.hasOwn(SIGNATURES, name) ? SIGNATURES[name] : undefined;
 }
 
-/** SHA-1 where none is said (RFC 4055 §3.1), which is replaced by SHA-256. */
+/** Without a named hash the default is SHA-1 (RFC 4055 §3.1), which is replaced by SHA-256. */
 function pssHash(parameters: Uint8Array): string | undefined {
   const sequence = element(parameters);
   const explicit = sequence?.tag === SEQUENCE ? element(sequence.body) : undefined;
@@ -74,14 +74,15 @@ function pssHash(parameters: Uint8Array): string | undefined {
   return Object.hasOwn(HASHES, name) ? HASHES[name] : undefined;
 }
 
-/** Tag, length, value; undefined when they do not fit in. */
+/** Reads tag, length and value. Returns undefined when they exceed the input. */
 function element(bytes: Uint8Array): Element | undefined {
   const [tag, first] = bytes;
   if (tag === undefined || first === undefined) return undefined;
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
   if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
   let length = first < 0x80 ? first : 0;
-  for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!; // as many are there
+  // the length was checked
+  for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!;
   const start = 2 + lengthBytes;
   return start + length > bytes.length
     ? undefined

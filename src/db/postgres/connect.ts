@@ -1,5 +1,5 @@
 /**
- * Connects to one PostgreSQL server: socket, TLS, log-in; and asks it, over a second socket, to give up what the first one does.
+ * Connects to one PostgreSQL server: socket, TLS and login. Cancels a statement over a second socket.
  */
 import { converse } from '../wire/conversation.ts';
 import { PostgresConnection } from './connection.ts';
@@ -12,15 +12,15 @@ import { probeWhenSilent } from '../wire/server-probe.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** How long it may take to reach the server in order to cancel. */
+/** Time limit for the connection that cancels a statement. */
 const CANCEL_MS = 4_000;
 
 /**
- * A connection that is ready for statements. `types`: shared by all connections to one database, so that it is asked once for
- * types that are not built in.
+ * Returns a connection that is ready for statements. All connections to one database share `types`, so the
+ * database is asked only once for types that are not built in.
  *
- * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
- * server's SQLSTATE when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
+ * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout, QueryCanceled;
+ * DatabaseError with the SQLSTATE of a refusal; SvcError `E_DB_CONNECT` for a permanent failure
  */
 export async function connectPostgres(
   host: PostgresHost,
@@ -68,10 +68,13 @@ export async function connectPostgres(
     ({ onMessage }) => login.handOver(onMessage),
   );
   if (options.hasPlainStartup) await setUp(connection!, limit);
-  return connection!; // made with the conversation
+  return connection!; // set together with the conversation
 }
 
-/** Dates are text behind a pooler, and only ISO 8601 says which part is the month. Poolers keep this setting for each client. */
+/**
+ * Behind a pooler dates are text, and only the ISO 8601 style makes day and month unambiguous. Poolers keep
+ * this setting for each client.
+ */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
   try {
@@ -82,7 +85,10 @@ async function setUp(connection: PostgresConnection, limit: Limit): Promise<void
   }
 }
 
-/** CancelRequest (55.2.8): to the same address, encrypted as the connection is. The server answers by closing. */
+/**
+ * Sends a CancelRequest (55.2.8) to the same address, encrypted as the connection is. The server answers by
+ * closing the socket.
+ */
 async function cancel(
   { address }: PostgresSocket,
   { host }: PostgresHost,
@@ -96,7 +102,7 @@ async function cancel(
     timeoutMs: CANCEL_MS,
   };
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
-  incoming.listen(() => undefined); // nothing is to come
+  incoming.listen(() => undefined); // no answer is expected
   const closed = Promise.withResolvers<void>();
   const late = clock.after(CANCEL_MS, () => socket.destroy());
   socket.on('error', () => socket.destroy());
@@ -104,7 +110,7 @@ async function cancel(
   socket.resume();
   const writer = new MessageWriter();
   writer.cancelRequest(processId, key);
-  socket.write(writer.take()); // not end(): the server reads the request, then closes
+  socket.write(writer.take()); // without end(): the server reads the request, then closes
   await closed.promise;
   late[Symbol.dispose]();
 }

@@ -1,5 +1,6 @@
 /**
- * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
+ * One connection to PostgreSQL, lent to one owner at a time: queries, transactions, and the state that a pool
+ * needs.
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
@@ -15,11 +16,11 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** Rows of a stream that are read at once. */
+/** Rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
-/** See {@link PostgresSession}. */
+/** The PostgreSQL connection. See {@link PostgresSession}. */
 export class PostgresConnection implements PostgresSession {
   readonly #conversation: PostgresConversation;
   readonly #runner: PostgresRunner;
@@ -27,12 +28,12 @@ export class PostgresConnection implements PostgresSession {
   #isStale = false;
   #isRetired = false;
   #isReadOnly = false;
-  /** A transaction that we have begun and not ended. */
+  /** Whether the owner has begun a transaction that has not ended. */
   #hasBegun = false;
-  /** What began it, and the requests that had been made by then. */
+  /** The statement that began the transaction, and the number of requests at that time. */
   #beginText = '';
   #askedAtBegin = 0;
-  /** Transactions so far: what was opened in one is gone with it. */
+  /** Counts transactions, so that a stream notices the end of its own. */
   #transactions = 0;
   #portals = 0;
 
@@ -61,7 +62,7 @@ export class PostgresConnection implements PostgresSession {
   get processId(): number {
     return this.#conversation.processId;
   }
-  /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, ... */
+  /** Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`, ... */
   get parameters(): ReadonlyMap<string, string> {
     return this.#conversation.parameters;
   }
@@ -113,7 +114,10 @@ export class PostgresConnection implements PostgresSession {
     return this.#timed(`insert into ${table}`, () => this.#runner.insert(table, columns, rows, limit));
   }
 
-  /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */
+  /**
+   * Streams through a portal, which lives as long as its transaction. Without an open transaction it begins
+   * one, which ends with the stream.
+   */
   async *stream(
     sql: string,
     params: Params,
@@ -151,14 +155,14 @@ export class PostgresConnection implements PostgresSession {
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres'))
       await this.#timed(text, () => this.#runner.simple(text, limit));
-    this.#runner.statements.clear(); // the types may have changed
+    this.#runner.statements.clear(); // the script may have changed types
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     const [text] = beginTexts('postgres', options);
     this.#transactions++;
     this.#runner.forgetOld();
-    await this.#runner.simple(text!, limit); // there is one
+    await this.#runner.simple(text!, limit); // prepareOnce() has set it
     this.#beginText = text!;
     this.#askedAtBegin = this.#conversation.asked;
     this.#isReadOnly = options.isReadOnly;
@@ -204,12 +208,12 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    if (this.isBroken || !this.isInTransaction) return; // all of it has ended
+    if (this.isBroken || !this.isInTransaction) return; // all requests have ended
     await this.#runner.simple(`rollback to savepoint ${name}`, limit);
     await this.#runner.simple(`release savepoint ${name}`, limit);
   }
 
-  /** An empty query: the server answers it, and nothing runs. */
+  /** Sends an empty query: the server answers it without running a statement. */
   async ping(limit: Limit | undefined): Promise<void> {
     try {
       await this.#runner.simple('', limit);
@@ -253,7 +257,7 @@ export class PostgresConnection implements PostgresSession {
     else await this.commit(limit);
   }
 
-  /** Both in one request, so that nothing comes between. */
+  /** both statements in one request, so that no other request comes between them */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.#hasBegun || this.#conversation.asked !== this.#askedAtBegin + 1) return false;
     await this.#runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
@@ -286,4 +290,4 @@ function asItIs(exchange: Exchange): Exchange {
 }
 function result({ affectedRows }: Exchange): ExecuteResult {
   return { affectedRows, lastInsertId: undefined };
-} // `returning` tells it
+} // the `returning` clause guarantees the column

@@ -1,6 +1,6 @@
 /**
- * A conversation with PostgreSQL over a socket that is logged in: what is asked joins a queue in the same step in which its bytes
- * are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
+ * A conversation with PostgreSQL over an authenticated socket. Each request joins a queue when its bytes are
+ * written. Each reply belongs to the first request in the queue. An unexpected message ends the conversation.
  */
 import { ConnectionLost, ProtocolViolation, StatementError } from '../errors.ts';
 import { Conversation, type ConversationDeps } from '../wire/conversation.ts';
@@ -12,7 +12,7 @@ import type { Limit } from '../driver.ts';
 import type { Exchange } from './exchange.ts';
 import type { MessageWriter } from './writer.ts';
 
-/** The parts of a conversation, which the log-in has made. */
+/** Dependencies of a conversation, which the login has created. */
 interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
@@ -20,10 +20,10 @@ interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
 }
 
 const UTF8 = /^(?:utf-?8|unicode)$/i;
-/** Settings of which we are told that are kept. The server has some 15. */
+/** Limit of the reported settings that are kept. A server has about 15. */
 const MAX_PARAMETERS = 200;
 
-/** See the top of this file. */
+/** The requests and replies of one connection, in order. */
 export class PostgresConversation extends Conversation<Exchange, MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
@@ -39,12 +39,15 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.processId = processId;
   }
 
-  /** By the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in one that has failed. */
+  /** Transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
   get status(): 'I' | 'T' | 'E' {
     return this.#status;
   }
 
-  /** Waits for an exchange that was added. When the limit is reached, the server is asked to give up. @throws its error, or the limit's */
+  /**
+   * Waits for the end of an exchange. At the time limit it cancels the statement on the server.
+   * @throws the error of the exchange, or of the limit
+   */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
     const { error } = exchange;
@@ -56,7 +59,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.writer.terminate();
   }
 
-  /** Takes a message of the reader. */
+  /** Handles a message of the server. */
   readonly onMessage = (type: number, bytes: Buffer, at: number, end: number): void => {
     if (this.isEnded) return;
     switch (type) {
@@ -75,7 +78,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onReply(type: number, bytes: Buffer, at: number, end: number): void {
     const { first } = this;
-    if (first === undefined) throw new ProtocolViolation('a reply to nothing');
+    if (first === undefined) throw new ProtocolViolation('a message without a request');
     if (!first.onMessage(type, bytes, at, end)) {
       if (first.unasked !== undefined) this.#onUnasked(first);
       return;
@@ -84,14 +87,15 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.shift(first);
   }
 
-  /** COPY was run as a statement. What follows it in the pipeline would be taken for data. */
+  /** COPY was run as a statement. The server would read the requests behind it as data. */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)
       throw new ProtocolViolation('COPY FROM STDIN among other statements');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
-    if (!exchange.isSimple) this.writer.sync(); // the one that was sent with it was read as part of the copy
+    // the server read the Sync of this request as a part of the copy
+    if (!exchange.isSimple) this.writer.sync();
     this.flushSoon();
   }
 
@@ -103,7 +107,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
             sql: this.first.sql,
           })
         : postgresError(fields, this.first?.sql);
-    if (this.first === undefined && !isFatal(fields)) throw new ProtocolViolation('an error about nothing');
+    if (this.first === undefined && !isFatal(fields))
+      throw new ProtocolViolation('an error without a request');
     this.first?.fail(error);
     this.onRefusal?.(error);
     if (!isFatal(fields)) return;
@@ -119,10 +124,11 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
       throw new ProtocolViolation('too many settings');
     this.parameters.set(name, value);
     if (name === 'client_encoding' && !UTF8.test(value)) {
-      // what we escape for COPY ends elsewhere in encodings like SJIS
+      // escapes for COPY are valid only in encodings where ASCII bytes are never part of a character; SJIS is
+      // not
       this.abandon(
         new ConnectionLost(
-          `The client_encoding of the connection was changed to "${value}", and text is UTF-8 here: use convert_from() and convert_to() for others`,
+          `The client_encoding of the connection was changed to "${value}", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,
           { sqlstate: '08P01' },
         ),
       );

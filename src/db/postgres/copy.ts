@@ -1,6 +1,6 @@
 /**
- * Rows by COPY ... FROM STDIN (55.2.6 of PostgreSQL's manual): text, a line for each row, \N for NULL. Half the work of an INSERT
- * for the server, and no message for each row.
+ * Inserts rows by COPY ... FROM STDIN (55.2.6 of PostgreSQL's manual): text, one line per row, \N for NULL.
+ * It costs the server half as much as INSERT, and needs no message per row.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf } from './values.ts';
@@ -9,26 +9,26 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** What is copied, and where to. */
+/** Target and rows of a copy. */
 interface Copy {
   /** `copy "t" ("a") from stdin` */
   readonly text: string;
-  /** Of the columns. */
+  /** Types of the columns. */
   readonly oids: readonly number[];
   readonly rows: Iterator<Params>;
   readonly limit: Limit | undefined;
 }
 
 const STEPS: readonly Step[] = [STEP.copyIn, STEP.copied, STEP.ready];
-/** Characters that are sent together. */
+/** Number of characters that are sent at once. */
 const CHUNK_CHARACTERS = 64 * 1024;
 const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** Whether COPY does the same as INSERT for a table: not for views, rules and policies. */
+/** Returns whether COPY has the same effect as INSERT on a table. It has not for views, rules and policies. */
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 
-/** Copies all rows or none: the rows copied. Nobody else may write meanwhile. */
+/** Copies all rows or none. Returns the number of rows. No other request may be written meanwhile. */
 export async function copyRows(
   conversation: PostgresConversation,
   types: PostgresTypes,
@@ -42,7 +42,7 @@ export async function copyRows(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, copy.limit);
-  finished.catch(() => undefined); // looked at below
+  finished.catch(() => undefined); // the caller checks the error below
   await answered;
   let failure: { readonly error: unknown } | undefined;
   try {
@@ -56,7 +56,7 @@ export async function copyRows(
     conversation.flushSoon();
   }
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // that of the value, or of whoever made it, came first
+  await finished.catch(() => undefined); // the error of the value or of its source came first
   throw failure.error;
 }
 
@@ -98,7 +98,7 @@ function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, r
         ? '\\N'
         : typeof value !== 'number' && SPECIAL.test(text)
           ? text.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!)
-          : text; // each has one
+          : text; // each column has a type
     line += index === 0 ? escaped : `\t${escaped}`;
   }
   return `${line}\n`;

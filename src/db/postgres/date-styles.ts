@@ -1,11 +1,11 @@
 /**
- * Dates and times in each form that a server writes them in (DateStyle, 8.5.2 of its manual) -> the form of its style ISO. A session may have
- * changed the style, and a pooler between decides what it is at the start.
+ * Converts dates and times of every server style (DateStyle, 8.5.2 of its manual) to the ISO style. A session
+ * may change the style, and a pooler may set another one at the start.
  *
  *   ISO        1997-12-17 07:37:16-08              SQL       12/17/1997 07:37:16 UTC · day first: 17/12/1997
  *   German     17.12.1997 07:37:16 UTC             Postgres  Wed Dec 17 07:37:16 1997 UTC · date alone: 12-17-1997
  *
- * Abbreviations of time zones, other than UTC, name no offset: such text is returned as it is.
+ * Time zone abbreviations other than UTC do not define an offset: such text is returned unchanged.
  */
 
 const NUMERIC = /^(\d\d)([./-])(\d\d)\2(\d{4,})(?: (\d\d:\d\d:\d\d(?:\.\d+)?))?(?: ?((?!BC)\S+))?( BC)?$/;
@@ -15,7 +15,7 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 const UTC = /^(?:UTC|GMT|Z)$/;
 const OFFSET = /^[-+]\d\d(?::?\d\d){0,2}$/;
 
-/** The text in the style ISO. `style` is the DateStyle of the session, for example `SQL, DMY`. */
+/** Returns the text in the ISO style. `style` is the DateStyle of the session, for example `SQL, DMY`. */
 export function isoFromStyle(text: string, style: string | undefined): string {
   if (style === undefined || style.startsWith('ISO')) return text;
   const numeric = NUMERIC.exec(text);
@@ -26,7 +26,7 @@ export function isoFromStyle(text: string, style: string | undefined): string {
     return iso(text, [year!, month, day], time, zone, bc);
   }
   const named = NAMED.exec(text);
-  if (named === null) return text; // infinity, for one
+  if (named === null) return text; // such as infinity
   const [, month, day, dayBefore, monthBehind, time, year, zone, bc] = named;
   const number = MONTHS.indexOf(month ?? monthBehind!) + 1;
   return iso(text, [year!, String(number).padStart(2, '0'), day ?? dayBefore!], time, zone, bc);

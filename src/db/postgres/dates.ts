@@ -1,18 +1,19 @@
 /**
- * PostgreSQL's days and microseconds since 2000-01-01 <-> ISO text and Date, by arithmetic alone: no zone of this process is asked.
+ * Converts PostgreSQL's days and microseconds since 2000-01-01 from and to ISO text and Date. The arithmetic
+ * is independent of the time zone of this process.
  *
  *   date 2024-03-10 · timestamp 2024-03-10T02:30:00.5 · 0044-03-15 BC · infinity, -infinity
  *
- * BC and years of more than four digits are as the server writes them: it takes back what it gave.
+ * Years BC and years of more than four digits keep the server's form, so it accepts them again.
  */
 
 const DAY_MS = 86_400_000;
 const SECOND_MICROS = 1_000_000;
 const DAY_SECONDS = 86_400;
-/** 2000-01-01 in days since 0000-03-01, the first day of an era of 400 years. */
+/** Days from 0000-03-01, the first day of a 400-year era, to 2000-01-01. */
 const EPOCH_IN_ERA_DAYS = 730_425;
 const ERA_DAYS = 146_097;
-/** 2000-01-01 since 1970-01-01. */
+/** Milliseconds from 1970-01-01 to 2000-01-01. */
 const EPOCH_DAYS = 10_957;
 const EPOCH_MS = EPOCH_DAYS * DAY_MS;
 const MAX_DATE_MS = 8.64e15;
@@ -27,26 +28,29 @@ const TIMESTAMP =
 let lastDay = NaN;
 let lastText = '';
 
-/** `YYYY-MM-DD`, or with ` BC` behind it. */
+/** Returns `YYYY-MM-DD`, with ` BC` at the end where needed. */
 function dateText(days: number): string {
-  if (days === lastDay) return lastText; // rows that are read together are often of one day
+  if (days === lastDay) return lastText; // cached, because neighbouring rows often have the same day
   lastDay = days;
   const [year, month, day] = civil(days);
   return (lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`);
 }
 
-/** A binary date: days since 2000-01-01. */
+/** Returns a binary date, which is days since 2000-01-01, as text. */
 export function dateOf(days: number): string {
   if (days === MAX_INT32) return 'infinity';
   return days === MIN_INT32 ? '-infinity' : dateText(days);
 }
 
-/** A binary timestamp, in two halves of 64 bits: no zone, so text. */
+/** Returns a binary timestamp as text. It comes as two 32-bit halves. */
 export function timestampOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), '');
 }
 
-/** A binary timestamptz: an instant, so a Date; microseconds are cut. Text beyond the years that a Date can have. */
+/**
+ * Returns a binary timestamptz as a Date, truncated to milliseconds. Years outside the range of Date are
+ * returned as text.
+ */
 export function instantOf(high: number, low: number): Date | string {
   const micros = high * TWO_32 + low; // exact for 285 years around 2000
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
@@ -57,17 +61,17 @@ export function instantOf(high: number, low: number): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampText(days, inDay, '+00');
 }
 
-/** A binary timestamptz as text in UTC, with six digits always: such texts sort as their instants do. */
+/** Returns a binary timestamptz as text in UTC with six fractional digits, so that texts sort as their instants do. */
 export function utcOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), 'Z', true);
 }
 
-/** What the server writes for a timestamp, as ISO 8601 has it. */
+/** Returns the server's text of a timestamp in ISO 8601. */
 export function timestampFromText(text: string): string {
   return text.replace(' ', 'T');
 }
 
-/** What the server writes for a timestamptz, in whatever zone. */
+/** Parses the server's text of a timestamptz in any zone. */
 export function instantFromText(text: string): Date | string {
   const read = splitText(text);
   if (read === undefined) return text;
@@ -75,7 +79,7 @@ export function instantFromText(text: string): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampFromText(text);
 }
 
-/** As text in UTC, with six digits always. */
+/** Returns the server's text of a timestamptz as text in UTC with six fractional digits. */
 export function utcFromText(text: string): string {
   const read = splitText(text);
   if (read === undefined) return text;
@@ -114,7 +118,7 @@ function splitText(text: string): { readonly seconds: number; readonly micros: n
   };
 }
 
-/** A Date as the binary timestamp and timestamptz have it, in two halves. */
+/** Returns a Date in the binary form of timestamp and timestamptz, in two 32-bit halves. */
 export function microsOf(date: Date): readonly [high: number, low: number] {
   const ms = date.getTime() - EPOCH_MS;
   const micros = ms * 1_000;
@@ -126,12 +130,12 @@ export function microsOf(date: Date): readonly [high: number, low: number] {
   return [high, micros - high * TWO_32];
 }
 
-/** The day of a Date, in UTC. */
+/** Returns the day of a Date in UTC. */
 export function dateTextOf(date: Date): string {
   return dateText(Math.floor(date.getTime() / DAY_MS) - EPOCH_DAYS);
 }
 
-/** A Date as the server reads it, in UTC. */
+/** Returns a Date in the server's text form, in UTC. */
 export function instantText(date: Date): string {
   const days = Math.floor(date.getTime() / DAY_MS);
   return timestampText(days - EPOCH_DAYS, (date.getTime() - days * DAY_MS) * 1_000, 'Z');
@@ -152,7 +156,7 @@ function infinity(high: number, low: number): string | undefined {
   return high === MIN_INT32 && low === 0 ? '-infinity' : undefined;
 }
 
-/** Days, and microseconds in the day; both exact. */
+/** Splits microseconds into days and the microseconds of the day; both are exact. */
 function splitMicros(high: number, low: number): readonly [days: number, inDay: number] {
   const micros = high * TWO_32 + low;
   const perDay = DAY_SECONDS * SECOND_MICROS;
@@ -165,7 +169,10 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
   return [Number((exact - rest) / BigInt(perDay)), Number(rest)];
 }
 
-/** Year (0 is 1 BC), month and day of a day since 2000-01-01. Years are counted from March: then the leap day is the last. */
+/**
+ * Returns year (0 is 1 BC), month and day for days since 2000-01-01. Years start in March, so that the leap
+ * day is the last day.
+ */
 function civil(days: number): readonly [year: number, month: number, day: number] {
   const shifted = days + EPOCH_IN_ERA_DAYS;
   const era = Math.floor(shifted / ERA_DAYS);
@@ -183,7 +190,7 @@ function civil(days: number): readonly [year: number, month: number, day: number
   ];
 }
 
-/** The way back. */
+/** Returns the days since 2000-01-01 of a year, month and day. */
 function daysOf(year: number, month: number, day: number): number {
   const fromMarch = month > 2 ? year : year - 1;
   const era = Math.floor(fromMarch / 400);

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL's SQLSTATEs (its manual, appendix A) -> our errors. Messages say what was wrong, never with which value: details are
- * left out, and what the server quotes from input is cut.
+ * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Messages name the problem without
+ * values: details are left out, and quoted input is removed.
  */
 import {
   CheckViolation,
@@ -29,7 +29,7 @@ import type { ErrorFields } from './messages.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** By the whole state first, then by its class, the first two characters. */
+/** Error classes by the whole state, or by its class, which is the first two characters. */
 const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -67,36 +67,42 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   XX002: Corrupt,
 };
 
-/** Whose messages may quote a value: of data, and of names that were looked up by value, as in `?::regclass` or set_config(?, ...). */
+/**
+ * States with messages that may quote a value: data errors, and failed look-ups by name as in `?::regclass`
+ * or set_config(?, ...).
+ */
 const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 
-/** Encodings are named beside the bytes that they cannot have. */
+/** Errors that name an encoding beside bytes that are invalid in it. */
 const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
 
-/** The result of a named statement has other columns than when it was prepared. */
+/** The result columns of a named statement differ from those at its preparation. */
 const CHANGED = '0A000';
-/** States of named statements whose plan is no longer any good: prepared once more, they may run. */
+/** States of named statements with a stale plan: prepared again, they may run. */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
-/** Where PostgreSQL finds that: functions and features have the same state for what they do not do. */
+/** The server routine that reports a changed result type. Unsupported functions and features have the same state. */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/** Where PL/pgSQL raises errors of any state, with any text. */
+/** The server routine by which PL/pgSQL raises errors of any state and text. */
 const RAISES = 'exec_stmt_raise';
-/** "statement timeout" as servers say it in English, German, French, Spanish, Italian, Portuguese, Swedish, Russian and Polish. */
+/**
+ * "statement timeout" in the servers' languages: English, German, French, Spanish, Italian, Portuguese,
+ * Swedish, Russian and Polish.
+ */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors of a state that a stale plan has, and of somebody else. */
+/** States of a stale plan that other errors have, too. */
 const OTHERS = new WeakSet<DatabaseError>();
 
-/** Internal errors, never translated, about an object of the catalogs that a plan refers to and that was dropped. */
+/** Internal errors, which are never translated, about a dropped catalog object that a plan refers to. */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
-/** Checked errors about one: translated, but for the word. */
+/** Errors of checks for a dropped object. They are translated, except for this word. */
 const DROPPED_OID = /\bOID \d+\b/;
 
-/** What a value of another type is refused with, and a type that fits no column or operator. */
+/** States of a value with the wrong type, and of a type that fits no column or operator. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
-/** The error of a statement, or of a connection when there was none. */
+/** Returns the error of a statement, or of a connection without a statement. */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
   const { sqlstate, position, constraint, table, routine } = fields;
   const Class = isTimeout(fields)
@@ -118,40 +124,46 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
   return error;
 }
 
-/** Whether a statement may run when it is prepared once more. */
+/** Returns whether a statement may succeed when it is prepared again. */
 export function isStalePlan(error: DatabaseError): boolean {
   return (
     error.sqlstate !== undefined && (STALE.has(error.sqlstate) || isOfDropped(error)) && !OTHERS.has(error)
   );
 }
 
-/** Whether the schema has changed under a prepared statement: then statements of other connections are as stale. */
+/** Returns whether the schema changed under a prepared statement. Statements of other connections are stale then, too. */
 export function isOfChangedSchema(error: DatabaseError): boolean {
   return error.sqlstate === CHANGED || isOfDropped(error);
 }
 
-/** Whether an object is gone that a plan refers to by its OID: a type that was replaced, for one. */
+/** Returns whether a plan refers by OID to an object that was dropped, such as a replaced type. */
 function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
   if (sqlstate === 'XX000') return DROPPED_OBJECT.test(message);
   return sqlstate?.startsWith('42') === true && DROPPED_OID.test(message);
 }
 
-/** Whether a named statement may have been refused for the types that its parameters were given when it was prepared: columns may have others by now. */
+/**
+ * Returns whether a named statement may have failed because its parameter types are outdated: columns may
+ * have new types.
+ */
 export function isOfTypes({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);
 }
 
-/** Whether a limit of the server's own has ended the statement: statement_timeout. A cancellation has the same state. */
+/** Returns whether the server's statement_timeout ended the statement. A cancellation has the same state. */
 function isTimeout({ sqlstate, message }: ErrorFields): boolean {
   return sqlstate === '57014' && STATEMENT_TIMEOUT.test(message);
 }
 
-/** Whether the server ends the connection with this. */
+/** Returns whether the server ends the connection with this error. */
 export function isFatal({ severity }: ErrorFields): boolean {
   return severity === 'FATAL' || severity === 'PANIC';
 }
 
-/** `invalid input syntax for type integer: "secret"` without what is quoted; names of columns and constraints stay, and what the statement has itself. */
+/**
+ * Removes quoted values: `invalid input syntax for type integer: "secret"` loses its value. Names of
+ * columns and constraints stay, and so does text of the statement.
+ */
 function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
   const cut = sqlstate.startsWith('22')
     ? message.replace(/(:\s*|\bvalue )(["'])[\s\S]*\2/, '$1$2…$2').replace(/(: )0x[\da-fx ]+/i, '$10x…')
@@ -160,17 +172,18 @@ function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string 
   const known = [named.column, named.table, named.constraint, named.type, named.schema];
   for (const { 0: quoted, 1: text, index } of cut.matchAll(/"([^"]*)"/g)) {
     if (text === '…' || sql.includes(text!) || known.includes(text) || ENCODING.test(text!)) continue;
-    return `${cut.slice(0, index)}"…"${cut.slice(Math.max(cut.lastIndexOf('"') + 1, index + quoted.length))}`; // a value may have quotes, too
+    // the value itself may contain quotes
+    return `${cut.slice(0, index)}"…"${cut.slice(Math.max(cut.lastIndexOf('"') + 1, index + quoted.length))}`;
   }
   return cut;
 }
 
-/** A name in quotes, as messages have them in the server's languages. */
+/** A quoted name, in the quotation marks of the server's languages. */
 const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
 
 /**
- * The column that is NULL; of a key those in `Key (a, b)=(1, 2) already exists.`, if they are plain names. A row that is still referenced
- * (two tables in the message beside the constraint) has a key of the other table there.
+ * Returns the column that is NULL, or the columns of a key in `Key (a, b)=(1, 2) already exists.` if they are
+ * plain names. For a row that is still referenced, the key belongs to the other table, so it is left out.
  */
 function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];

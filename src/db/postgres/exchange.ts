@@ -1,9 +1,12 @@
 /**
- * One request to PostgreSQL and what must come back for it, message by message, up to the ReadyForQuery of its Sync.
+ * One request to PostgreSQL and its expected replies, message by message, up to the ReadyForQuery of its
+ * Sync.
  *
- *   Parse Describe Bind Execute Sync  ->  1  t  T|n  2  D*  C|I|s  Z           an error is answered at any step, then Z
+ *   Parse Describe Bind Execute Sync  ->  1  t  T|n  2  D*  C|I|s  Z           an error may come at any step,
+ * then Z
  *
- * A message that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more.
+ * An unexpected message is a protocol violation. It ends the connection, because later replies could be
+ * matched to the wrong request.
  */
 import { SERVER } from './messages.ts';
 import * as read from './messages.ts';
@@ -13,7 +16,7 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
-/** What comes next. */
+/** The reply that is expected next. */
 export const STEP = {
   parse: 0,
   parameters: 1,
@@ -26,40 +29,40 @@ export const STEP = {
   copied: 8,
   ready: 9,
 } as const;
-/** One of {@link STEP}. */
+/** A value of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
-/** How an exchange is set up. */
+/** Options of an exchange. */
 interface ExchangeDeps {
-  /** As it was sent, for errors. */
+  /** The SQL text as it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
   readonly types: PostgresTypes;
-  /** How rows are read that are not described first. */
+  /** The row plan for rows without a description. */
   readonly plan?: RowPlan | undefined;
 }
 
-/** See the top of this file. */
+/** One request and its replies. */
 export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
   #at = 0;
-  /** Pairs of Bind and Execute that were written after the steps, and those that were answered. */
+  /** Number of further Bind and Execute pairs that were written, and of those that were answered. */
   pairsWritten = 0;
   #pairsRead = 0;
   #isInPair = false;
   parameterOids: readonly number[] | undefined;
   tag = '';
-  /** More rows are there than were asked for. */
+  /** Whether the portal has more rows than were requested. */
   isSuspended = false;
-  /** Statements that were closed or prepared are known to be. */
+  /** Called when the server confirms that statements were closed or prepared. */
   isParsed = false;
-  /** The server waits for what is to be copied. */
+  /** Called when the server waits for data to copy. */
   isCopying = false;
-  /** A request that the exchange did not ask for, to be answered at once. */
+  /** Called for an unrequested CopyInResponse, which needs an immediate reply. */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 
   constructor({ sql, wanted, steps, types, plan }: ExchangeDeps) {
@@ -68,19 +71,19 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.#types = types;
   }
 
-  /** Whether the server ends it without a Sync. */
+  /** Whether the server ends the exchange without a Sync. */
   get isSimple(): boolean {
     return this.#steps[0] === STEP.simple;
   }
 
-  /** The server said no: only ReadyForQuery is to come. */
+  /** The server reported an error: only ReadyForQuery may follow. */
   override fail(error: DatabaseError): void {
     this.#at = this.#steps.length;
     this.#isInPair = false;
     super.fail(error);
   }
 
-  /** Takes a message. True when it was the last one. @throws ProtocolViolation */
+  /** Handles a message. Returns true when it was the last one. @throws ProtocolViolation */
   onMessage(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (
       this.#at < this.#steps.length ? this.#steps[this.#at] : this.#isInPair ? STEP.execute : STEP.ready
@@ -153,7 +156,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#advance();
   }
 
-  /** Any statement, or several: what they give is looked at no further. */
+  /** Handles replies to a script of any statements. Their results are ignored. */
   #onSimple(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (type) {
       case SERVER.readyForQuery:
@@ -185,7 +188,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (count !== undefined) this.affectedRows += Number(count);
     if (this.unasked !== 'copy-out' || this.wanted === 'none') return this.#advance();
     this.fail(
-      new StatementError('COPY … TO STDOUT gives no rows: use stream() with a select', {
+      new StatementError('COPY … TO STDOUT returns no rows: use stream() with a select', {
         sqlstate: '0A000',
         sql: this.sql,
       }),
@@ -193,7 +196,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return false;
   }
 
-  /** Somebody ran COPY as a statement: it must be refused, or drained, or the connection would wait for ever. */
+  /** COPY was run as a statement. It must be refused or drained, or the connection would wait forever. */
   #isCopy(type: number): boolean {
     if (type === SERVER.copyIn) this.unasked = 'copy-in';
     else if (type === SERVER.copyOut) this.unasked = 'copy-out';
@@ -217,7 +220,5 @@ export class Exchange extends ServerExchange<RowPlan> {
 }
 
 function unexpected(type: number): ProtocolViolation {
-  return new ProtocolViolation(
-    `a message of type ${JSON.stringify(String.fromCharCode(type))} that was not to come`,
-  );
+  return new ProtocolViolation(`unexpected message of type ${JSON.stringify(String.fromCharCode(type))}`);
 }

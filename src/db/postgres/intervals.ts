@@ -1,11 +1,11 @@
 /**
- * Intervals in each form that a server writes them in (IntervalStyle, 8.5.5 of its manual) -> ISO 8601 as its style `iso_8601` has them.
- * A pooler between decides which form that is.
+ * Converts intervals of every server style (IntervalStyle, 8.5.5 of its manual) to ISO 8601, the style
+ * `iso_8601`. A pooler may set another style.
  *
  *   P1Y2M3DT4H5M6.5S · 1 year 2 mons 3 days 04:05:06.5 · @ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs ago · +1-2 +3 +4:05:06.5
  */
 
-/** By the first letters of its name: the place of a unit among years, months, days, hours, minutes, seconds. */
+/** Index of each unit among years, months, days, hours, minutes, seconds, by the first letters of its name. */
 const UNITS: readonly (readonly [pattern: RegExp, place: number])[] = [
   [/^y/, 0],
   [/^mon/, 1],
@@ -19,7 +19,7 @@ const FIRST_OF_TIME = 3;
 const CLOCK = /^([-+]?)(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?$/;
 const YEARS_AND_MONTHS = /^([-+]?)(\d+)-(\d+)$/;
 
-/** The interval in ISO 8601; text that is none of these forms is returned as it is. */
+/** Returns the interval in ISO 8601. Text in an unknown form is returned unchanged. */
 export function intervalFromText(text: string): string {
   if (text.startsWith('P')) return text;
   const isVerbose = text.startsWith('@');
@@ -32,7 +32,7 @@ export function intervalFromText(text: string): string {
   return parts === undefined ? text : written(isAgo ? parts.map(negated) : parts);
 }
 
-/** Numbers with a unit behind each, and a clock at the end. */
+/** Parses numbers with a unit behind each, and an optional clock at the end. */
 function byUnits(words: readonly string[]): string[] | undefined {
   const parts = ['0', '0', '0', '0', '0', '0'];
   for (let index = 0; index < words.length; index++) {
@@ -48,7 +48,7 @@ function byUnits(words: readonly string[]): string[] | undefined {
   return parts;
 }
 
-/** The SQL standard's `years-months days clock`. A sign that stands alone, before the first part, is that of all parts. */
+/** Parses the SQL standard's `years-months days clock`. A separate sign at the start applies to all parts. */
 function byPlaces(words: readonly string[]): string[] | undefined {
   const parts = ['0', '0', '0', '0', '0', '0'];
   const signs = words.filter((word) => /^[-+]/.test(word)).length;
@@ -65,7 +65,7 @@ function byPlaces(words: readonly string[]): string[] | undefined {
 }
 
 function addClock(parts: string[], word: string, common: string): void {
-  const [, own, hours, minutes, seconds = '0'] = CLOCK.exec(word)!; // the caller has looked
+  const [, own, hours, minutes, seconds = '0'] = CLOCK.exec(word)!; // the caller checked the match
   const sign = own === '' ? common : own!;
   parts.splice(FIRST_OF_TIME, 3, `${sign}${hours!}`, `${sign}${minutes!}`, `${sign}${seconds}`);
 }

@@ -1,8 +1,9 @@
 /**
- * LISTEN and NOTIFY: a connection of their own, that is asked twice a minute whether it still answers, and made anew when not.
+ * LISTEN and NOTIFY on a separate connection. It is checked twice a minute and replaced when it does not
+ * answer.
  *
- *   listen(channel, fn) -> LISTEN "channel"            the first of a channel
- *   connection lost -> back-off -> LISTEN all again -> onReconnect of each: what came in between is lost, so look again
+ *   listen(channel, fn) -> LISTEN "channel"            for the first listener of a channel
+ *   connection lost -> back-off -> LISTEN again for all channels -> onReconnect of each, because notifications may be lost
  */
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';
@@ -16,7 +17,7 @@ import type { PostgresSession } from './url.ts';
 const KEEPALIVE_MS = 30_000;
 const ANSWER_MS = 10_000;
 
-/** What a listener is made from. */
+/** Dependencies of a listener. */
 interface ListenerDeps {
   readonly connect: Connect<PostgresSession>;
   readonly connectTimeoutMs: number;
@@ -30,13 +31,13 @@ interface Subscription {
   readonly onReconnect: (() => unknown) | undefined;
 }
 
-/** The notifications of one database. */
+/** Delivers the notifications of one database. */
 export class PostgresListener {
   readonly #deps: ListenerDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
   readonly #abort = new AbortController();
   #session: PostgresSession | undefined;
-  /** What is done to the connection is done one after the other. */
+  /** Runs changes of the connection in sequence. */
   #work: Promise<unknown> = Promise.resolve();
   #keepalive: Disposable | undefined;
   #isReconnecting = false;
@@ -45,13 +46,13 @@ export class PostgresListener {
     this.#deps = deps;
   }
 
-  /** Resolves when the server has heard of it. Dispose of it to hear no more. */
+  /** Listens to a channel. Resolves when the server has confirmed it. Disposing the result stops it. */
   async listen(
     channel: string,
     notified: Notified,
     { onReconnect }: ListenOptions,
   ): Promise<AsyncDisposable> {
-    quotedName('postgres', channel); // refused before anything is sent
+    quotedName('postgres', channel); // throws before anything is sent
     const subscription: Subscription = { channel, notified, onReconnect };
     await this.#inTurn(() => this.#add(subscription));
     let isOver = false;
@@ -64,7 +65,7 @@ export class PostgresListener {
     };
   }
 
-  /** Hears no more of anything. */
+  /** Ends all listeners. */
   async close(): Promise<void> {
     this.#abort.abort(new ConnectionLost('The database is closed'));
     this.#channels.clear();
@@ -85,7 +86,7 @@ export class PostgresListener {
     }
   }
 
-  /** The last one of a channel, and the last channel, leave nothing open. */
+  /** Removes a listener. The last listener of a channel ends its LISTEN, and the last channel closes the connection. */
   async #remove(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
     const known = this.#channels.get(channel);
@@ -96,7 +97,7 @@ export class PostgresListener {
       await guarded(
         () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
         () => undefined,
-      ); // a lost one listens to nothing
+      ); // the connection is lost, so its listeners are gone
   }
 
   async #connected(): Promise<PostgresSession> {
@@ -112,10 +113,13 @@ export class PostgresListener {
     return session;
   }
 
-  /** An answer and the end of the connection may come in one breath. @throws ConnectionLost */
+  /**
+   * Runs a step on the connection. A reply and the end of the connection may arrive in the same chunk.
+   * @throws ConnectionLost
+   */
   #assertCurrent(session: PostgresSession): void {
     if (this.#session !== session)
-      throw new ConnectionLost('The connection ended as soon as it listened', { sqlstate: '08006' });
+      throw new ConnectionLost('The connection ended as soon as LISTEN was confirmed', { sqlstate: '08006' });
   }
 
   #notify(channel: string, payload: string, processId: number): void {
@@ -179,7 +183,10 @@ export class PostgresListener {
         },
         (error: unknown) => {
           session.destroy();
-          this.#lost(session, error instanceof Error ? error : new ConnectionLost('It did not answer'));
+          this.#lost(
+            session,
+            error instanceof Error ? error : new ConnectionLost('The connection did not answer a ping'),
+          );
         },
       );
     });
@@ -203,7 +210,7 @@ export class PostgresListener {
   }
 }
 
-/** What the program does with a notification is its own affair: it stops neither us nor others. */
+/** Calls a listener. An exception of the listener does not affect the connection or other listeners. */
 async function guarded(work: () => unknown, failed: (error: unknown) => void): Promise<void> {
   try {
     await work();

@@ -1,10 +1,11 @@
 /**
- * The start-up of a PostgreSQL connection and its log-in (55.2.1, 55.3 of its manual).
+ * Start-up and login of a PostgreSQL connection (55.2.1, 55.3 of its manual).
  *
- *   StartupMessage -> [NegotiateProtocolVersion] -> what is asked for -> AuthenticationOk -> settings, key -> ReadyForQuery
+ *   StartupMessage -> [NegotiateProtocolVersion] -> authentication -> AuthenticationOk -> settings, key ->
+ * ReadyForQuery
  *
- * A password is shown to a server in the clear only through TLS whose certificate was checked, or where nobody can listen. With
- * SCRAM, an AuthenticationOk that comes before the server has proved itself ends the connection.
+ * A clear-text password is sent only over TLS with a verified certificate, or to this machine. With SCRAM, an
+ * AuthenticationOk before the server's proof ends the connection.
  */
 import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
@@ -15,19 +16,19 @@ import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramIssue, md5Password, type ChannelBinding } from './scram.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
-import { isLocalHost } from '../wire/server-options.ts';
+import { foreignServer } from '../wire/server-probe.ts';
+import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** What a log-in gives. */
+/** The result of a login. */
 export interface LoggedIn {
   readonly parameters: Map<string, string>;
   readonly processId: number;
   readonly key: Buffer;
 }
 
-/** Settings that our reading of values depends on. Poolers refuse all but the encoding. */
+/** Settings that the decoding of values requires. Poolers refuse all of them except the encoding. */
 const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   application_name: 'svc',
   client_encoding: 'UTF8',
@@ -36,13 +37,13 @@ const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 };
 const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
-/** The message by which PgBouncer refuses a start-up parameter. */
+/** The message with which PgBouncer refuses a start-up parameter. */
 const UNSUPPORTED = /unsupported startup parameter(?: in options)?: "?([\w.]+)/;
 const PROTOCOL_VIOLATION = '08P01';
-/** A server says some twenty things. */
+/** Limit of messages during login. A server sends about twenty. */
 const MAX_MESSAGES = 500;
 
-/** Shared by all connections of this process: pools to one account log in for the price of one. */
+/** SCRAM keys, shared by all connections of this process. Each account derives its keys once. */
 const keys = new ScramKeyring();
 
 interface Message {
@@ -50,7 +51,7 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** One log-in. Its reader and its writer go on in the conversation. */
+/** One login. The conversation takes over its reader and writer. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
@@ -68,19 +69,20 @@ export class PostgresLogin extends ServerLogin<Message> {
     this.#link = link;
     this.#host = host;
     this.#options = options;
-    this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0; // as libpq: poolers and proxies have refused 3.2
+    // libpq's default: some poolers and proxies refuse 3.2
+    this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0;
     this.reader = new MessageReader((type, bytes, at, end) =>
       this.receive({ type, body: Buffer.from(bytes.subarray(at, end)) }),
     );
   }
 
-  /** Gives the conversation the messages to come, and those that have come already. */
+  /** Passes the messages that have arrived, and all later ones, to the conversation. */
   handOver(onMessage: OnMessage): void {
     this.reader.onMessage = onMessage;
     for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);
   }
 
-  /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes */
+  /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for a permanent failure */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
     this.writer.startUp(this.#version, {
@@ -119,9 +121,9 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'sasl':
         return this.#scram(asked.mechanisms);
       case 'unsupported':
-        throw this.#refusal(`it asks for a log-in by ${asked.what}, which we do not speak`);
+        throw this.#refusal(`it asks for a login by ${asked.what}, which is not supported`);
       default:
-        throw new ProtocolViolation('a message of an exchange that has not begun');
+        throw new ProtocolViolation('a message of an authentication that has not begun');
     }
   }
 
@@ -155,12 +157,16 @@ export class PostgresLogin extends ServerLogin<Message> {
     const final = await first.answer(await this.#data('sasl-continue'));
     this.writer.saslResponse(final.message);
     this.#send();
-    final.verify(await this.#data('sasl-final')); // throws: nobody gets past it who has not proved to know the password
+    // throws unless the server has proved that it knows the password
+    final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
-    if (asked.kind !== 'ok') throw new ProtocolViolation('more of an exchange that is over');
+    if (asked.kind !== 'ok') throw new ProtocolViolation('another message of a finished authentication');
   }
 
-  /** RFC 5802 §6: bound where both can; where the server cannot, it is told that we could. */
+  /**
+   * Channel binding is used when both sides support it. Otherwise the server learns that the client supports
+   * it (RFC 5802 §6).
+   */
   #binding(mechanisms: readonly string[]): ChannelBinding {
     const { tls } = this.#link;
     if (tls === undefined || this.#options.tls.channelBinding === 'disable') return { kind: 'none' };
@@ -172,7 +178,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       : { kind: 'unused' };
   }
 
-  /** The password, where one may be used for this. */
+  /** Returns the password, if the method may use one here. */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;
     if (!isScram && tls.channelBinding === 'require')
@@ -183,7 +189,7 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   async #expectOk(): Promise<void> {
-    if ((await this.#asked()).kind !== 'ok') throw new ProtocolViolation('one more question for a password');
+    if ((await this.#asked()).kind !== 'ok') throw new ProtocolViolation('a second request for a password');
   }
 
   async #data(kind: 'sasl-continue' | 'sasl-final'): Promise<string> {
@@ -191,10 +197,10 @@ export class PostgresLogin extends ServerLogin<Message> {
     if (asked.kind !== kind)
       throw new ScramIssue(
         asked.kind === 'ok'
-          ? 'it says that all is well without having proved that it knows the password'
-          : 'its messages come in a wrong order',
+          ? 'it reports success without proving that it knows the password'
+          : 'its messages come in the wrong order',
       );
-    return (asked as { data: string }).data; // of that kind
+    return (asked as { data: string }).data; // asked.kind is checked above
   }
 
   async #asked(): Promise<read.Authentication> {
@@ -202,14 +208,14 @@ export class PostgresLogin extends ServerLogin<Message> {
       const { type, body } = this.#arrived() ?? (await this.#next());
       if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
       if (type !== SERVER.negotiateVersion)
-        throw new ProtocolViolation('a message that does not belong to a log-in');
+        throw new ProtocolViolation('a message that does not belong to a login');
       const { version, unknown } = read.readNegotiation(body, 0, body.length);
       if (version > this.#version || version < PROTOCOL_3_0 || unknown.length > 0)
-        throw new ProtocolViolation('an answer to a version that was not asked for');
+        throw new ProtocolViolation('a reply to a version that was not requested');
     }
   }
 
-  /** What comes after AuthenticationOk. */
+  /** Handles the messages after AuthenticationOk. */
   async #settle(): Promise<void> {
     for (;;) {
       const { type, body } = this.#arrived() ?? (await this.#next());
@@ -222,15 +228,18 @@ export class PostgresLogin extends ServerLogin<Message> {
           break;
         case SERVER.readyForQuery:
           if (read.readStatus(body, 0, body.length) !== 'I')
-            throw new ProtocolViolation('a transaction that nobody has begun');
+            throw new ProtocolViolation('a transaction that was not begun');
           return;
         default:
-          throw new ProtocolViolation('a message that does not belong to a log-in');
+          throw new ProtocolViolation('a message that does not belong to a login');
       }
     }
   }
 
-  /** The next message that matters. Those that have come already are not waited for: some twenty come together. */
+  /**
+   * Returns the next relevant message. Buffered messages are returned without waiting, because about twenty
+   * arrive together.
+   */
   async #next(): Promise<Message> {
     for (;;) {
       const message = this.#arrived();
@@ -248,7 +257,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     return undefined;
   }
 
-  /** Recognises a server of another kind, which would be tried again for as long as callers wait. */
+  /** Detects a server of another kind. Without this check the connection would be retried until the callers time out. */
   override onBytes(chunk: Buffer): void {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
     this.#isFirst = false;

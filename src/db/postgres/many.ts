@@ -1,5 +1,6 @@
 /**
- * One statement for many rows: a Bind and an Execute for each, and one Sync, which makes them all one. Sent while they are made.
+ * Runs one statement for many rows. Each row has a Bind and an Execute, and one Sync makes them atomic.
+ * Messages are sent while later ones are built.
  */
 import { Exchange, STEP } from './exchange.ts';
 import { checkCount, writeParams } from './values.ts';
@@ -8,13 +9,13 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** What is run, and for which rows. */
+/** The statement, and its rows. */
 export interface Many {
   readonly text: string;
-  /** Of the statement that is prepared; empty when none is. */
+  /** Name of the prepared statement; empty without one. */
   readonly name: string;
   readonly placeholders: number;
-  /** Of the values; undefined where they were not described: then all are text. */
+  /** Types of the values. Undefined when the statement was not described: all values are text then. */
   readonly oids: readonly number[] | undefined;
   readonly first: Params;
   readonly source: Iterator<Params>;
@@ -22,10 +23,13 @@ export interface Many {
 }
 
 const TEXT_FORMATS = new Uint8Array(0);
-/** Not the name of any portal. */
+/** A name that no portal has. */
 const NO_PORTAL = 'svc_undo';
 
-/** Runs it for all rows or for none: the rows affected. Nobody else may write meanwhile. */
+/**
+ * Runs the statement for all rows or none. Returns the number of affected rows. No other request may be
+ * written meanwhile.
+ */
 export async function writeMany(
   conversation: PostgresConversation,
   types: PostgresTypes,
@@ -42,18 +46,19 @@ export async function writeMany(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, many.limit);
-  finished.catch(() => undefined); // looked at below
+  finished.catch(() => undefined); // the caller checks the error below
   let failure: { readonly error: unknown } | undefined;
   try {
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    if (wasIdle) writer.execute(NO_PORTAL, 0); // the error undoes what came before the Sync; in a transaction its owner does that
+    // the error undoes everything before the Sync; in a transaction its owner rolls back
+    if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();
   conversation.flushSoon();
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // that of the value, or of whoever made it, came first
+  await finished.catch(() => undefined); // the error of the value or of its source came first
   throw failure.error;
 }
 

@@ -1,9 +1,10 @@
 /**
- * PostgreSQL protocol 3: the server's messages (chapter 55.7 of its manual). Opens no socket, sets no timer; conversation.ts does.
+ * PostgreSQL protocol 3: decodes the server's messages (chapter 55.7 of its manual). No sockets, no timers;
+ * conversation.ts has them.
  *
- *   message = type:1  length:4 (counts itself, not the type)  body
+ *   message = type:1  length:4 (includes itself, not the type)  body
  *
- * Every count and length in a body is checked against its end before it is used, and before memory is taken for it.
+ * Every count and length is checked against the end of the message before it is used or memory is allocated.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FieldReader, FrameReader } from '../wire/bytes.ts';
@@ -35,13 +36,13 @@ export const SERVER = {
   rowDescription: 0x54,
 } as const;
 
-/** The longest message that a server can send. */
+/** Maximum length of a message. */
 export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
 
-/** What has the server's authentication message. */
+/** Request codes of the authentication message. */
 export type Authentication =
   | { readonly kind: 'ok' | 'cleartext' }
   | { readonly kind: 'md5'; readonly salt: Buffer }
@@ -49,28 +50,28 @@ export type Authentication =
   | { readonly kind: 'sasl-continue' | 'sasl-final'; readonly data: string }
   | { readonly kind: 'unsupported'; readonly what: string };
 
-/** A column of a result, as RowDescription has it. */
+/** A column of a result, from RowDescription. */
 export interface WireColumn {
   readonly name: string;
-  /** Of the table it comes from, else 0. */
+  /** Number of the column in its table, else 0. */
   readonly tableOid: number;
   readonly typeOid: number;
-  /** What the type was declared with, as a length; -1 without. */
+  /** The type modifier, such as a length; -1 without one. */
   readonly typeModifier: number;
 }
 
-/** The fields of ErrorResponse and NoticeResponse (55.8) that we know, by their letters. */
+/** Fields of ErrorResponse and NoticeResponse (55.8), by their letters. */
 export interface ErrorFields {
-  /** Not translated: ERROR, FATAL, PANIC, WARNING, NOTICE, ... */
+  /** Severity, never translated: ERROR, FATAL, PANIC, WARNING, NOTICE, ... */
   readonly severity: string;
   readonly sqlstate: string;
   readonly message: string;
-  /** May hold values: never shown. */
+  /** Detail. It may contain values, so it is never shown. */
   readonly detail: string | undefined;
   readonly hint: string | undefined;
-  /** Where in a function it happened, and in which statement: may hold values, too. */
+  /** Call context: function and statement. It may contain values, too. */
   readonly where: string | undefined;
-  /** In characters of the statement, from 1. */
+  /** Position in characters of the statement, from 1. */
   readonly position: number | undefined;
   readonly schema: string | undefined;
   readonly table: string | undefined;
@@ -87,16 +88,19 @@ const UNSUPPORTED: Readonly<Record<number, string>> = {
   8: 'GSSAPI',
   9: 'SSPI',
 };
-/** A key of protocol 3.2 may have so many bytes. */
+/** Maximum length of a key in protocol 3.2. */
 const MAX_KEY_BYTES = 256;
 const SALT_BYTES = 4;
 
-/** Where a message is: its type, and where its body begins and ends in `bytes`, which are the reader's: copy what is to stay. */
+/**
+ * Handler of a message: its type, and the start and end of its body in `bytes`. The reader reuses the bytes,
+ * so copy values that must stay.
+ */
 export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;
 
-/** Cuts a stream of bytes into messages. */
+/** Splits a byte stream into messages. */
 export class MessageReader extends FrameReader {
-  /** Gets each message. */
+  /** Handles each message. */
   onMessage: OnMessage;
 
   constructor(onMessage: OnMessage) {
@@ -107,9 +111,9 @@ export class MessageReader extends FrameReader {
   protected totalOf(bytes: Buffer, at: number): number {
     const length = bytes.readInt32BE(at + 1);
     if (length < LENGTH_BYTES)
-      throw new ProtocolViolation(`a message of ${length} bytes, which is less than its length takes`);
+      throw new ProtocolViolation(`a message length of ${length}, which is below the minimum`);
     if (length > this.maxBytes)
-      throw new ProtocolViolation(`a message of ${length} bytes, where ${this.maxBytes} are the most`);
+      throw new ProtocolViolation(`a message of ${length} bytes; the limit is ${this.maxBytes}`);
     return length + 1;
   }
 
@@ -118,7 +122,7 @@ export class MessageReader extends FrameReader {
   }
 }
 
-/** Reads a body from its begin to its end. */
+/** Reads the fields of one body. */
 export class BodyReader extends FieldReader {
   int16(): number {
     return this.source.readInt16BE(this.take(2));
@@ -133,35 +137,35 @@ export class BodyReader extends FieldReader {
     return this.source.readUInt32BE(this.take(4));
   }
 
-  /** Text up to a NUL. */
+  /** Reads text up to a NUL. */
   text(): string {
     const end = this.source.indexOf(0, this.at);
-    if (end === -1 || end >= this.end) throw new ProtocolViolation('text without an end');
+    if (end === -1 || end >= this.end) throw new ProtocolViolation('text without a NUL at its end');
     const text = this.source.toString('utf8', this.at, end);
     this.at = end + 1;
     return text;
   }
 
-  /** A copy. */
+  /** Reads bytes as a copy. */
   copy(count: number): Buffer {
     const at = this.take(count);
     return Buffer.from(this.source.subarray(at, at + count));
   }
 
-  /** A count of things that take at least so many bytes each. */
+  /** Reads a count of items, each of which has a minimum size in bytes. */
   count(leastBytes: number): number {
     const count = this.uint16();
-    if (count * leastBytes > this.left) throw new ProtocolViolation('a count of more than the message holds');
+    if (count * leastBytes > this.left) throw new ProtocolViolation('a count that exceeds the message');
     return count;
   }
 
-  /** @throws ProtocolViolation when something is left */
+  /** @throws ProtocolViolation when unread bytes remain */
   done(): void {
-    if (this.left !== 0) throw new ProtocolViolation(`${this.left} bytes too many in a message`);
+    if (this.left !== 0) throw new ProtocolViolation(`${this.left} extra bytes at the end of a message`);
   }
 }
 
-/** `R`: what is asked for. */
+/** Parses `R`: the requested authentication. */
 export function readAuthentication(bytes: Buffer, at: number, end: number): Authentication {
   const body = new BodyReader(bytes, at, end);
   const code = body.int32();
@@ -183,7 +187,7 @@ export function readAuthentication(bytes: Buffer, at: number, end: number): Auth
   }
 }
 
-/** `K`: what a CancelRequest must show. */
+/** Parses `K`: process id and key for a CancelRequest. */
 export function readBackendKey(
   bytes: Buffer,
   at: number,
@@ -191,11 +195,12 @@ export function readBackendKey(
 ): { readonly processId: number; readonly key: Buffer } {
   const body = new BodyReader(bytes, at, end);
   const processId = body.int32();
-  if (body.left < 4 || body.left > MAX_KEY_BYTES) throw new ProtocolViolation(`a key of ${body.left} bytes`);
+  if (body.left < 4 || body.left > MAX_KEY_BYTES)
+    throw new ProtocolViolation(`an invalid key length of ${body.left} bytes`);
   return { processId, key: body.copy(body.left) };
 }
 
-/** `v`: the newest minor version the server has, and what parameters it does not know. */
+/** Parses `v`: the newest minor version of the server, and the parameters it does not know. */
 export function readNegotiation(
   bytes: Buffer,
   at: number,
@@ -204,11 +209,11 @@ export function readNegotiation(
   const body = new BodyReader(bytes, at, end);
   const version = body.int32();
   const count = body.uint32();
-  if (count > body.left) throw new ProtocolViolation('a count of more than the message holds');
+  if (count > body.left) throw new ProtocolViolation('a count that exceeds the message');
   return finished(body, { version, unknown: Array.from({ length: count }, () => body.text()) });
 }
 
-/** `S`: a setting and its value. */
+/** Parses `S`: a setting and its value. */
 export function readParameterStatus(
   bytes: Buffer,
   at: number,
@@ -218,15 +223,15 @@ export function readParameterStatus(
   return finished(body, [body.text(), body.text()] as const);
 }
 
-/** `Z`: `I` idle, `T` in a transaction, `E` in one that has failed. */
+/** Parses `Z`: `I` idle, `T` in a transaction, `E` in a failed one. */
 export function readStatus(bytes: Buffer, at: number, end: number): 'I' | 'T' | 'E' {
   const status = end - at === 1 ? String.fromCharCode(bytes[at]!) : '';
   if (status !== 'I' && status !== 'T' && status !== 'E')
-    throw new ProtocolViolation('a transaction status that there is not');
+    throw new ProtocolViolation('an unknown transaction status');
   return status;
 }
 
-/** `E` and `N`. A field that is there twice counts once. */
+/** Parses `E` and `N`. The last of repeated fields counts. */
 export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFields {
   const body = new BodyReader(bytes, at, end);
   const fields = new Map<number, string>();
@@ -250,7 +255,7 @@ export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFi
   };
 }
 
-/** `T`. Formats are left out: we say ourselves which are to come. */
+/** Parses `T`. Column formats are ignored, because the client chooses them. */
 export function readRowDescription(bytes: Buffer, at: number, end: number): WireColumn[] {
   const body = new BodyReader(bytes, at, end);
   const count = body.count(19);
@@ -259,7 +264,7 @@ export function readRowDescription(bytes: Buffer, at: number, end: number): Wire
   return finished(body, columns);
 }
 
-/** `t`: the types of the parameters. */
+/** Parses `t`: the types of the parameters. */
 export function readParameterDescription(bytes: Buffer, at: number, end: number): number[] {
   const body = new BodyReader(bytes, at, end);
   const oids = new Array<number>(body.count(4));
@@ -267,13 +272,13 @@ export function readParameterDescription(bytes: Buffer, at: number, end: number)
   return finished(body, oids);
 }
 
-/** `C`: what was done: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
+/** Parses `C`, the command tag: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
 export function readCommandTag(bytes: Buffer, at: number, end: number): string {
-  if (bytes.indexOf(0, at) !== end - 1) throw new ProtocolViolation('text without an end');
+  if (bytes.indexOf(0, at) !== end - 1) throw new ProtocolViolation('text without a NUL at its end');
   return bytes.toString('latin1', at, end - 1);
 }
 
-/** `A`: of whom, on which channel, what. */
+/** Parses `A`: process id of the sender, channel and payload. */
 export function readNotification(
   bytes: Buffer,
   at: number,
@@ -286,11 +291,11 @@ export function readNotification(
 function readColumn(body: BodyReader): WireColumn {
   const name = body.text();
   const tableOid = body.uint32();
-  body.int16(); // the number of the column in its table
+  body.int16(); // number of the column in its table
   const typeOid = body.uint32();
-  body.int16(); // the size of the type
+  body.int16(); // size of the type
   const typeModifier = body.int32();
-  body.int16(); // the format
+  body.int16(); // format
   return { name, tableOid, typeOid, typeModifier };
 }
 

@@ -1,5 +1,6 @@
 /**
- * PostgreSQL: a pool of connections, each to the first server of the address that fits, and a connection that listens.
+ * The PostgreSQL driver: a pool of connections, each to the first suitable server of the address, and a
+ * connection for LISTEN.
  */
 import { SvcError } from '../../base/errors.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
@@ -13,16 +14,18 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 const KIND =
   "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
 
-/** See {@link Driver}. */
+/** The PostgreSQL driver. See {@link Driver}. */
 export class PostgresDriver extends ServerDriver<PostgresSession> {
   readonly #listener: PostgresListener;
 
   constructor(deps: ServerDriverDeps<PostgresConnectionOptions>) {
     const { session, clock, log } = deps;
-    const types = new PostgresTypes(session.int8, session.timestamps, session.types); // the database is asked once for those that are not built in
+    // shared, so that the database is asked once for types that are not built in
+    const types = new PostgresTypes(session.int8, session.timestamps, session.types);
     super(deps, {
       connect: (host, limit) => connectPostgres(host, session, limit, types),
-      kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind, // as KIND puts it together
+      // the driver's own connect() created it
+      kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind,
     });
     const { connect } = this;
     this.#listener = new PostgresListener({
@@ -43,7 +46,10 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
   }
 }
 
-/** A pooler lends whatever session is free for each transaction, so that LISTEN is heard by somebody else, or nobody: it is refused. */
+/**
+ * Behind a pooler each transaction gets any free session. A notification would reach another client or none,
+ * so LISTEN is refused.
+ */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {
     if ((await session.scalar('select pg_catalog.pg_backend_pid()', [], limit)) === session.processId)
@@ -54,6 +60,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    'a pooler is between, which lends sessions for a transaction each, and LISTEN needs one of its own: open a second database at the address of the server itself',
+    "a pooler assigns a session per transaction, but LISTEN needs its own session: open a second database at the server's own address",
   ]);
 }

@@ -1,5 +1,5 @@
 /**
- * DataRow -> objects or lists, by a plan that is made once for each statement and format.
+ * Decodes DataRow messages to objects or lists, by a plan that is built once per statement and format.
  */
 import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { utf8 } from '../wire/bytes.ts';
@@ -12,21 +12,21 @@ import type { Row, SqlValue } from '../driver.ts';
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
 
-/** How the rows of a statement are read. */
+/** The decoding plan for the rows of a statement. */
 export class RowPlan implements RowReader {
   readonly columns: readonly WireColumn[];
   readonly names: readonly string[];
-  /** An Int16 for each column, for Bind to ask for; empty for text in all. */
+  /** Column formats for Bind, an Int16 each; empty when all columns are text. */
   readonly formats: Uint8Array;
-  /** Columns of types that are not known yet, by their numbers: they are read as text, to be read again. */
+  /** Indexes of columns with unknown types. They are read as text, and decoded later. */
   readonly unknown: readonly number[];
   readonly #decoders: readonly Decoder[];
-  /** The bytes a binary value must have; 0 where they may be any. */
+  /** Length in bytes that a binary value must have; 0 for any length. */
   readonly #widths: readonly number[];
-  /** A column of this name must not become the prototype. */
+  /** A column named `__proto__` must not change the prototype. */
   readonly #hasProto: boolean;
 
-  /** For rows that come as text, or in binary where that is better. */
+  /** Returns the plan for rows in text, or in binary where that is faster. */
   constructor(columns: readonly WireColumn[], types: PostgresTypes, isText: boolean) {
     const found = columns.map(({ typeOid }) => types.get(typeOid));
     const isBinary = found.map((type) => !isText && type?.decodeBinary !== undefined);
@@ -39,7 +39,8 @@ export class RowPlan implements RowReader {
     this.#decoders = found.map(
       (type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8,
     );
-    this.#widths = found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0)); // a binary one was found
+    // a binary column was found
+    this.#widths = found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0));
     this.#hasProto = this.names.includes('__proto__');
   }
 
@@ -55,7 +56,7 @@ export class RowPlan implements RowReader {
       if (this.#hasProto) setColumn(row, names[index]!, value);
       else row[names[index]!] = value;
     }
-    if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+    if (from !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
     return row;
   }
 
@@ -68,26 +69,27 @@ export class RowPlan implements RowReader {
       values[index] = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
       if (length !== NULL_LENGTH) from += length;
     }
-    if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+    if (from !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
     return values;
   }
 
-  /** Where the first value is. */
+  /** Offset of the first value in the body. */
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
-      throw new ProtocolViolation('a row of other columns than were described');
+      throw new ProtocolViolation('a row whose columns differ from its description');
     return at + 2;
   }
 
   #decode(index: number, bytes: Buffer, at: number, length: number): SqlValue {
-    const width = this.#widths[index]!; // there is one for each name, like the decoders
+    const width = this.#widths[index]!; // there is one name and one decoder per column
     if (width !== 0 && width !== length)
-      throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
-    return this.#decoders[index]!(bytes, at, at + length) as SqlValue; // whatever its type makes
+      throw new ProtocolViolation(`a value of ${length} bytes for a type of ${width} bytes`);
+    // an own type's decoder may return any value
+    return this.#decoders[index]!(bytes, at, at + length) as SqlValue;
   }
 }
 
-/** Reads once more the values of columns whose types were unknown when the rows came. */
+/** Decodes again the columns whose types were unknown when the rows arrived. */
 export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (Row | unknown[])[]): void {
   for (const index of plan.unknown) {
     const read = types.get(plan.columns[index]!.typeOid)?.fromText;
@@ -95,12 +97,17 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue; // whatever its type makes; of two columns of one name the last was kept, and is read last
+      // an own type's decoder may return any value; of two columns with one name the last wins, and is
+      // decoded last
+      if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue;
     }
   }
 }
 
-/** Asks for types that are not built in. Of columns the server tells the base of a domain; of parameters, and of what is in an array, it does not. */
+/**
+ * Query for types that are not built in. The server reports the base type of a domain for columns, but not
+ * for parameters and array elements.
+ */
 export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
   from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;
 
@@ -124,13 +131,13 @@ export function foundType([
 }
 
 function lengthAt(bytes: Buffer, at: number, end: number): number {
-  if (end - at < 4) throw new ProtocolViolation('a row that ends too early');
+  if (end - at < 4) throw new ProtocolViolation('a truncated row');
   const length = bytes.readInt32BE(at);
   if (length < NULL_LENGTH || length > end - at - 4)
-    throw new ProtocolViolation('a value that is longer than its row');
+    throw new ProtocolViolation('a value that exceeds its row');
   return length;
 }
 
-/** Asks which tables and types columns are of. */
+/** Query for the tables and types of columns. */
 export const FIND_COLUMNS = `select r.relname, pg_catalog.format_type(c.type_oid, c.modifier) from unnest($1::oid[], $2::oid[], $3::int4[]) with ordinality as c (rel, type_oid, modifier, n)
   left join pg_catalog.pg_class r on r.oid = c.rel order by c.n`;

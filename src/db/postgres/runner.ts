@@ -1,12 +1,14 @@
 /**
- * Runs statements on a conversation with PostgreSQL: which of them is prepared, in which form values and rows travel.
+ * Runs statements on a conversation with PostgreSQL. It decides when a statement is prepared, and in which
+ * format values and rows travel.
  *
- *   seen first    Parse Describe Bind Execute, unnamed, all as text           one flight
- *   seen again    the same with a name, and what it wants and gives is kept   one flight
- *   from then on  Bind Execute, binary where that is better
- *   values that need to know their type (lists, objects, bytes): described first, in a flight of its own
+ *   first use      Parse Describe Bind Execute, unnamed, all as text                  one round trip
+ *   second use     the same with a name; its parameters and columns are remembered   one round trip
+ *   later uses     Bind Execute, binary where that is faster                         one round trip
+ *   values whose encoding depends on the type (lists, objects, bytes): one more round trip describes the statement first
  *
- * Without a cache everything is unnamed text: whoever pools connections between us and the server may change them under us.
+ * Without a cache every statement is unnamed and text, because a pooler may change the session between two of
+ * them.
  */
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from '../errors.ts';
@@ -34,56 +36,56 @@ const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
 const SIMPLE: readonly Step[] = [STEP.simple];
 
-/** So few rows are inserted without asking what else could be done. */
+/** Up to so many rows are inserted without checking for COPY. */
 const FEW_ROWS = 64;
 
-/** What is run, and how. */
+/** A statement and its options. */
 interface Request {
   readonly text: string;
   readonly params: Params;
   readonly wanted: RowsWanted;
   readonly limit: Limit | undefined;
-  /** Where rows are read piece by piece: the name of the portal, and how many at once. */
+  /** For a stream: the name of the portal, and the rows per fetch. */
   readonly portal: string;
   readonly maxRows: number;
 }
 
-/** What a statement wants and gives. */
+/** The parameter types and columns of a statement. */
 interface Description {
   readonly oids: readonly number[];
   readonly plan: RowPlan | undefined;
 }
 
-/** A statement that was seen. */
+/** A statement that was used before. */
 interface KnownStatement {
-  /** For the server; empty while it has none there. */
+  /** Name on the server; empty until it is prepared. */
   name: string;
-  /** The types of its parameters, once they are known of the named statement. */
+  /** Parameter types of the named statement, once they are known. */
   oids: readonly number[] | undefined;
-  /** Column formats of rows in binary; undefined for a statement without rows. */
+  /** Binary column formats; undefined for a statement without rows. */
   plan: RowPlan | undefined;
-  /** Whether `oids` and `plan` hold. */
+  /** Whether `oids` and `plan` are valid. */
   isDescribed: boolean;
-  /** With the names of their tables and types, once they were asked for. */
+  /** Columns with the names of their tables and types, once they were requested. */
   columns: readonly Column[] | undefined;
 }
 
-/** See the top of this file. */
+/** Runs the statements of one connection. */
 export class PostgresRunner {
   readonly conversation: PostgresConversation;
   readonly statements: PreparedStatements<KnownStatement, string>;
-  /** Names of statements begin so: unlike those of any other connection, for the sake of poolers that mix them. */
+  /** Prefix of statement names. It is unique per connection, because poolers may mix connections. */
   readonly #prefix = `svc_${randomUUID().slice(0, 6)}_`;
   #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
-  /** Times what is run here; statements of several requests are timed by the connection. */
+  /** Records the time of statements that run here. The connection records multi-request statements. */
   readonly timing: StatementTiming | undefined;
-  /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
+  /** Schema changes that were known when the kept statements were prepared: see {@link PostgresTypes.changes}. */
   #changes: number;
-  /** Begins the transaction that is open anew, where nothing has run in it but what has just failed; false where something has. */
+  /** Restarts the open transaction if only the failed statement ran in it. Returns false otherwise. */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
-  /** Somebody writes a request that is not complete yet: whoever comes later waits. */
+  /** Resolves when the request that is being written is complete. Later requests wait for it. */
   #writing: Promise<void> | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
@@ -100,8 +102,8 @@ export class PostgresRunner {
   }
 
   /**
-   * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
-   * SvcError for what cannot be sent.
+   * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
+   * with an SvcError for a value that cannot be sent.
    */
   run<T>(
     sql: string,
@@ -126,7 +128,7 @@ export class PostgresRunner {
     }
   }
 
-  /** Runs text as it is: one statement without values. */
+  /** Runs SQL text unchanged, as one statement without values. */
   async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
     if (this.#writing !== undefined) await this.turn();
     this.#check(text, limit);
@@ -136,7 +138,7 @@ export class PostgresRunner {
     return this.conversation.finish(exchange, limit);
   }
 
-  /** The next piece of a portal. */
+  /** Fetches the next rows of a portal. */
   async more(portal: string, first: Exchange, maxRows: number, limit: Limit | undefined): Promise<Exchange> {
     if (this.#writing !== undefined) await this.turn();
     this.#check(first.sql, limit);
@@ -156,7 +158,7 @@ export class PostgresRunner {
     return exchange;
   }
 
-  /** Ends a portal that was not read to its end. */
+  /** Closes a portal before its end. */
   async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
     if (this.#writing !== undefined) await this.turn();
     const { writer } = this.conversation;
@@ -172,7 +174,7 @@ export class PostgresRunner {
     await this.conversation.finish(exchange, limit);
   }
 
-  /** One statement for many rows, with one Sync: all of them or none, whether a transaction is open or not. */
+  /** Runs one statement for many rows with one Sync: all or none take effect, in a transaction or outside one. */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
     if (this.#writing !== undefined) await this.turn();
@@ -190,7 +192,8 @@ export class PostgresRunner {
     } catch (error) {
       if (!(error instanceof DatabaseError && (isOfTypes(error) || isStalePlan(error)))) throw error;
       const isStale = isStalePlan(error) && this.statements.peek(text)?.isDescribed === true;
-      this.statements.delete(text); // the rows are not there once more: the next call prepares it anew
+      // the rows cannot be read twice, so only the next call prepares the statement again
+      this.statements.delete(text);
       throw isStale ? this.#changed(error) : error;
     } finally {
       source.return?.();
@@ -198,8 +201,8 @@ export class PostgresRunner {
   }
 
   /**
-   * Inserts rows of values, all of them or none: many by COPY, where that does what INSERT does. `table` and `columns` are quoted
-   * already.
+   * Inserts rows of values, all or none. Many rows use COPY where it has the same effect as INSERT. `table`
+   * and `columns` are already quoted.
    */
   async insert(
     table: string,
@@ -222,7 +225,7 @@ export class PostgresRunner {
         (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
       )
         return await this.many(text, all, limit);
-      const { oids } = await this.#described(text, limit); // INSERT says by it what it would refuse
+      const { oids } = await this.#described(text, limit); // INSERT reports the error for it
       await this.turn();
       this.#check(text, limit);
       return await this.exclusively(() =>
@@ -238,7 +241,7 @@ export class PostgresRunner {
     }
   }
 
-  /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
+  /** Runs `work`, which writes one request in several parts, while other requests wait. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     const done = Promise.withResolvers<void>();
     this.#writing = done.promise;
@@ -250,19 +253,19 @@ export class PostgresRunner {
     }
   }
 
-  /** Forgets what may be stale, as another connection has found: inside of a transaction it would end it. */
+  /** Forgets prepared statements that another connection found stale. In a transaction a stale statement would end it. */
   forgetOld(): void {
     if (this.#changes === this.types.changes) return;
     this.#changes = this.types.changes;
     this.statements.clear();
   }
 
-  /** Waits until nobody is writing. */
+  /** Waits until no request is being written. */
   async turn(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
   }
 
-  /** The columns of a result, by the names of their tables and types. */
+  /** Adds the names of tables and types to the columns of a result. */
   async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
     if (plan === undefined) return [];
     const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
@@ -288,7 +291,7 @@ export class PostgresRunner {
     return columns;
   }
 
-  /** Nothing is under way, and no transaction is open. */
+  /** Whether no request is pending and no transaction is open. */
   get #isIdle(): boolean {
     return this.conversation.status === 'I' && this.conversation.isQuiet;
   }
@@ -302,7 +305,7 @@ export class PostgresRunner {
     if (reached !== undefined) throw reached;
   }
 
-  /** A statement that the server knows: one write, one promise. */
+  /** Runs a statement that the server has prepared: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.#check(request.text, undefined);
     const wasIdle = this.#isIdle;
@@ -352,7 +355,7 @@ export class PostgresRunner {
     }
   }
 
-  /** Once more where nothing has happened but that a plan was found to be stale, or the types of its parameters. */
+  /** Runs a statement again if it failed only because of a stale plan or outdated parameter types. */
   async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
     const { text, limit } = request;
     const oids = this.statements.peek(text)?.oids ?? [];
@@ -369,26 +372,30 @@ export class PostgresRunner {
     throw failure;
   }
 
-  /** What a stale plan ends a transaction with: when that is run again, it is prepared behind the change. */
+  /** Handles a stale plan that ended a transaction: a retry of the transaction prepares its statements again. */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++; // else the others know already, or it concerns this session alone
+    // otherwise the other connections know it, or the change concerns only this session
+    if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
-    this.statements.clear(); // other statements may be stale for the same reason
+    this.statements.clear(); // other statements may be stale for this reason, too
     return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
-  /** Whether a statement that is prepared now wants other values than it did: `alter table ... alter id type bigint` is by whoever migrates, while we run. */
+  /**
+   * Returns whether a statement has new parameter types after another preparation, for example after `alter
+   * table ... alter id type bigint` by another client.
+   */
   async #hasOtherTypes(text: string, before: readonly number[], limit: Limit | undefined): Promise<boolean> {
     try {
       const { oids } = await this.#described(text, limit);
       return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
     } catch {
-      return false; // what it was refused with first says more
+      return false; // the first error is more informative
     }
   }
 
-  /** The statement of a text that was seen before. One that is seen for the first time is remembered: most that are made of pieces never come again. */
+  /** Returns the statement of a known text. A new text is only remembered, because most generated texts never recur. */
   #seen(text: string): KnownStatement | undefined {
     const known = this.statements.get(text);
     if (known === undefined)
@@ -420,7 +427,8 @@ export class PostgresRunner {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      if (!wasNamed && !exchange.isParsed) known!.name = ''; // it is there, or it would count as named
+      // without a name on the server it would not be found
+      if (!wasNamed && !exchange.isParsed) known!.name = '';
       throw error;
     }
     if (exchange.parameterOids !== undefined)
@@ -431,7 +439,7 @@ export class PostgresRunner {
     return exchange;
   }
 
-  /** Writes all of a request, or nothing. */
+  /** Writes a whole request, or nothing. */
   #send(
     { text, params, wanted, portal, maxRows }: Request,
     known: KnownStatement | undefined,
@@ -470,10 +478,11 @@ export class PostgresRunner {
     return exchange;
   }
 
-  /** What a statement wants and gives. A text that is kept has a name afterwards. */
+  /** Describes a statement. A text that is kept gets a name. */
   async #described(text: string, limit: Limit | undefined): Promise<Description> {
     const known = this.#seen(text) ?? this.statements.peek(text);
-    if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan }; // it is described
+    // ParameterDescription has set it
+    if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
     const { writer } = this.conversation;
     writer.parse(name, text);
@@ -482,9 +491,11 @@ export class PostgresRunner {
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
-    await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery; nothing has run yet
+    // the error came before ReadyForQuery, so nothing has run yet
+    await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    if (known.name !== '') this.statements.closeHandles(known.name); // another caller was faster
+    // another caller has described it meanwhile
+    if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);
   }
@@ -500,7 +511,7 @@ export class PostgresRunner {
     return { oids: known.oids, plan: known.plan };
   }
 
-  /** Asks for the types that nobody knows. */
+  /** Asks the database for unknown types. */
   async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...(plan?.columns.map(({ typeOid }) => typeOid) ?? [])].filter(
@@ -510,7 +521,8 @@ export class PostgresRunner {
     const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(
       foundType,
     );
-    const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
+    // the type was dropped meanwhile: it is text, and not requested again
+    const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid));
     this.types.learn([
       ...found,
       ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 })),
@@ -523,7 +535,7 @@ export class PostgresRunner {
   }
 }
 
-/** Of rows that were wanted as lists. */
+/** Rows that were requested as lists. */
 function asLists({ rows }: Exchange): unknown[][] {
   return rows as unknown[][];
 }

@@ -1,10 +1,11 @@
 /**
- * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), the client's side, without I/O; and md5 for old accounts.
+ * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677): the client side, without I/O. Also md5 for old
+ * accounts.
  *
- *   begin() -> client-first -> server-first -> client-final -> server-final -> the server is proved, and only then
+ *   begin() -> client-first -> server-first -> client-final -> server-final -> the server is authenticated
  *
- * Each step gives the object that knows the next one. `ScramDone` can be had from nothing but a signature that was verified,
- * so that whoever asks for one cannot be told "ok" by a server which never knew the password.
+ * Each step returns the object for the next step. A `ScramDone` exists only after the server's signature was
+ * verified, so a server without the password can never be accepted.
  */
 import {
   createHash,
@@ -21,38 +22,41 @@ import { preparedPassword } from './saslprep.ts';
 
 const derive = promisify(pbkdf2);
 
-/** Fewer make it too cheap to try passwords (RFC 7677 §4). */
+/** Minimum iterations: fewer make guessing passwords too cheap (RFC 7677 §4). */
 const MIN_ITERATIONS = 4_096;
-/** More would let a server that nobody has proved yet take our processor, some 5 s of it. */
+/** Maximum iterations: more would let an unauthenticated server use about 5 s of CPU time. */
 const MAX_ITERATIONS = 10_000_000;
 
 const NONCE_BYTES = 18;
 const KEY_BYTES = 32;
-/** Passwords whose keys are kept: one for each account and server. */
+/** Passwords with cached keys: one for each account and server. */
 const MAX_KEPT = 64;
 
-/** Why a server is not believed. Never shows what was exchanged. */
+/** Reason why a server's message is refused. Never contains the exchanged data. */
 export class ScramIssue extends Error {
   override readonly name = 'ScramIssue';
 }
 
-/** What binds the exchange to the TLS connection (RFC 5802 §6). */
+/** Channel binding of the exchange to the TLS connection (RFC 5802 §6). */
 export type ChannelBinding =
-  /** No TLS. */
+  /** Without TLS. */
   | { readonly kind: 'none' }
-  /** We could, but the server did not offer it: if it did, and somebody removed that, the server sees it by this. */
+  /**
+   * The client supports channel binding, but the server did not offer it. A server that did offer it detects
+   * the manipulation.
+   */
   | { readonly kind: 'unused' }
-  /** The digest of the server's certificate, as RFC 5929 §4.1 has it. */
+  /** The digest of the server's certificate (RFC 5929 §4.1). */
   | { readonly kind: 'tls-server-end-point'; readonly digest: Uint8Array };
 
-/** The exchange succeeded: the server knows the password too. */
+/** Proof that the exchange succeeded: the server knows the password. */
 interface ScramDone {
   readonly kind: 'verified';
 }
 
 const DONE: ScramDone = Object.freeze({ kind: 'verified' });
 
-/** What is waited for after the first message. */
+/** The state after the first message. */
 export class ScramFirst {
   readonly message: string;
   readonly mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-256-PLUS';
@@ -62,7 +66,7 @@ export class ScramFirst {
   readonly #bare: string;
   readonly #keys: ScramKeyring;
 
-  /** `nonce`: printable ASCII without a comma; only tests say which. */
+  /** `nonce`: printable ASCII without a comma. Only tests set it. */
   constructor(
     password: string,
     binding: ChannelBinding,
@@ -78,19 +82,19 @@ export class ScramFirst {
       binding.kind === 'tls-server-end-point' ? binding.digest : new Uint8Array(0),
     ]);
     this.#nonce = nonce;
-    this.#bare = `n=${user},r=${nonce}`; // PostgreSQL takes the name of the start-up message
+    this.#bare = `n=${user},r=${nonce}`; // PostgreSQL ignores this name and uses the start-up message's
     this.#keys = keys;
     this.message = header + this.#bare;
   }
 
-  /** Answers server-first. @throws ScramIssue */
+  /** Returns the reply to server-first. @throws ScramIssue */
   async answer(serverFirst: string): Promise<ScramFinal> {
     const { nonce, salt, iterations } = readServerFirst(serverFirst, this.#nonce);
     const { clientKey, storedKey, serverKey } = await this.#keys.get(this.#password, salt, iterations);
     const withoutProof = `c=${this.#gs2.toString('base64')},r=${nonce}`;
     const authMessage = `${this.#bare},${serverFirst},${withoutProof}`;
     const signature = hmac(storedKey, authMessage);
-    const proof = clientKey.map((byte, index) => byte ^ signature[index]!); // both have 32
+    const proof = clientKey.map((byte, index) => byte ^ signature[index]!); // both buffers have 32 bytes
     return new ScramFinal(
       `${withoutProof},p=${Buffer.from(proof).toString('base64')}`,
       hmac(serverKey, authMessage),
@@ -98,7 +102,7 @@ export class ScramFirst {
   }
 }
 
-/** What is waited for after the proof. */
+/** The state after the client's proof. */
 class ScramFinal {
   readonly message: string;
   readonly #expected: Buffer;
@@ -108,7 +112,7 @@ class ScramFinal {
     this.#expected = expected;
   }
 
-  /** Checks server-final. @throws ScramIssue */
+  /** Verifies server-final. @throws ScramIssue */
   verify(serverFinal: string): ScramDone {
     const [, kind, value = ''] = /^([ve])=([^,]*)(?:,|$)/.exec(serverFinal) ?? [];
     if (kind === 'e') throw new ScramIssue('the server ended the exchange with an error');
@@ -120,7 +124,10 @@ class ScramFinal {
   }
 }
 
-/** What a log-in needs of a password (RFC 5802 §3). As good as the password where it was salted so: never shown. */
+/**
+ * Keys that a login derives from a password (RFC 5802 §3). They replace the password for this salt, so they
+ * are never shown.
+ */
 export interface ScramKeys {
   readonly clientKey: Uint8Array;
   readonly storedKey: KeyObject;
@@ -128,8 +135,8 @@ export interface ScramKeys {
 }
 
 /**
- * The keys of passwords, each derived once: all connections of a pool log in for the price of one. Shared by whoever has the account.
- * Node keeps a KeyObject out of what is printed, and takes a fourth of the time for an HMAC with one.
+ * Caches the derived keys of passwords, so all connections of an account derive them once. A KeyObject is
+ * never printed by Node.js, and makes an HMAC four times as fast.
  */
 export class ScramKeyring {
   readonly #kept = new Map<string, Promise<ScramKeys>>();
@@ -159,7 +166,7 @@ async function deriveKeys(password: string, salt: Buffer, iterations: number): P
   };
 }
 
-/** AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), all of it in bytes. */
+/** Returns the reply to AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), on bytes. */
 export function md5Password(user: string, password: string, salt: Uint8Array): string {
   const inner = createHash('md5').update(password).update(user).digest('hex');
   return `md5${createHash('md5').update(inner).update(salt).digest('hex')}`;
@@ -195,7 +202,7 @@ function readServerFirst(
   return { nonce, salt, iterations };
 }
 
-/** Strictly: Node skips what it does not know. */
+/** Decodes base64 strictly, because Node.js ignores invalid characters. */
 function fromBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return bytes.length > 0 && bytes.toString('base64') === text ? bytes : undefined;

@@ -1,17 +1,17 @@
 /**
- * A socket to PostgreSQL, encrypted as was asked for (55.2.10 of its manual).
+ * Opens a socket to PostgreSQL, with the requested encryption (55.2.10 of its manual).
  *
  *   TCP or unix socket - disable ---------------------------------------> plain
  *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; N: refused, but with `prefer`
  *                      \ direct: TLS at once, ALPN "postgresql"        -> encrypted
  *
- * After SSLRequest exactly one byte may be there: more was put in by somebody before TLS (CVE-2021-23222), and is not read.
+ * The answer to SSLRequest must be exactly one byte. Further bytes were injected before TLS (CVE-2021-23222),
+ * so they are refused.
  */
 import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
-import { probeWhenSilent } from '../wire/server-probe.ts';
-import { isUnixHost } from '../wire/server-options.ts';
+import { foreignServer, probeWhenSilent } from '../wire/server-probe.ts';
+import { isUnixHost } from '../wire/server-url.ts';
 import {
   Opening,
   shownEndpoint,
@@ -31,15 +31,16 @@ const YES = 0x53;
 const NO = 0x4e;
 const ERROR = 0x45;
 
-/** `host:port`, or the path of the socket. */
+/** `host:port`, or the path of the unix socket. */
 export function shownHost(at: PostgresHost): string {
   return shownEndpoint(endpointOf(at));
 }
 
 /**
- * Connects. `name` is the host that a certificate must be for, where `at` is its address already.
+ * Connects. `name` is the host name that the certificate must match when `at` is an IP address.
  *
- * @throws ConnectionLost when nobody answers; SvcError `E_DB_CONNECT` for what no other attempt changes; what the limit says
+ * @throws ConnectionLost when the server does not answer; SvcError `E_DB_CONNECT` for a permanent failure;
+ * the limit's error
  */
 export async function openSocket(
   at: PostgresHost,
@@ -77,7 +78,7 @@ export async function openSocket(
   }
 }
 
-/** Whether the server agrees. @throws when it does not and must */
+/** Returns whether the server agrees to TLS. @throws when it refuses required TLS */
 async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolean): Promise<boolean> {
   const writer = new MessageWriter();
   writer.sslRequest();
@@ -87,23 +88,25 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   if (foreign !== undefined) throw foreignRefusal(at, foreign);
   if (answer.length !== 1)
     throw opening.refusal(
-      'it sent more than its answer before encryption, as somebody does who is in between',
+      'it sent data before encryption, which indicates an attacker between client and server',
     );
   if (answer[0] === YES) return true;
   if (answer[0] === ERROR)
-    throw opening.refusal('it does not know of TLS (its answer is not shown: nobody has proved whose it is)');
-  if (answer[0] !== NO) throw opening.refusal('its answer is not that of a PostgreSQL server');
+    throw opening.refusal(
+      'it does not support TLS (its message is not shown, because the server is not authenticated)',
+    );
+  if (answer[0] !== NO) throw opening.refusal("its reply is not a PostgreSQL server's");
   if (!mayBePlain) throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
   opening.socket.resume();
   return false;
 }
 
-/** A server of another kind. */
+/** Returns the error for a server of another kind. */
 export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_CONNECT'> {
   return new SvcError('E_DB_CONNECT', [shownHost(at), `it is ${kind}, not a PostgreSQL server`]);
 }
 
-/** Where a server is. */
+/** Returns the address of a server as text. */
 export function endpointOf(at: PostgresHost): Endpoint {
   return { at, path: isUnixHost(at.host) ? `${at.host}/.s.PGSQL.${at.port}` : undefined };
 }

@@ -1,12 +1,12 @@
 /**
- * PostgreSQL's types: a column's bytes -> a JavaScript value.
+ * PostgreSQL's types: converts the bytes of a column to a JavaScript value.
  *
  *   bool -> boolean · int2 int4 oid float4 float8 -> number · int8 -> number, bigint where that is not exact (option int8)
  *   numeric, money -> string, no digit lost · timestamptz -> Date, or text (option timestamps) · date timestamp time interval -> ISO text: they have no zone
  *   json jsonb -> what JSON.parse gives · bytea -> Uint8Array · arrays of all of these, nested, NULL is null · the rest -> text
  *
- * Each type is read from text; some of fixed width from binary as well, which is faster and comes to the same value.
- * A `uuid` is a slice of text, and float4 comes in its shortest form: both are better off as text.
+ * Each type is decoded from text. Some fixed-width types are also decoded from binary, which is faster and
+ * gives the same value. For uuid and float4, text is faster.
  */
 import { arrayFromText } from './arrays.ts';
 import {
@@ -24,23 +24,23 @@ import { latin1, utf8 } from '../wire/bytes.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 
-/** A value out of the bytes of a message. */
+/** Decodes a value from the bytes of a message. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
-/** How the values of a type are read. */
+/** The decoder of a type. */
 export interface PostgresType {
   readonly name: string;
-  /** Of a domain that of its base. */
+  /** The oid; for a domain, the oid of its base type. */
   readonly oid: number;
   readonly fromText: (text: string) => unknown;
   readonly decodeText: Decoder;
-  /** Undefined for types that come as text. */
+  /** The binary decoder. Undefined for types that come as text. */
   readonly decodeBinary: Decoder | undefined;
-  /** Of an array: the type of its elements. */
+  /** For an array: the type of its elements. */
   readonly element: PostgresType | undefined;
-  /** Between the elements of an array of it. */
+  /** The delimiter between elements in an array of this type. */
   readonly delimiter: string;
-  /** Of a type of the program's own: makes text of a list or an object. */
+  /** For an application's own type: encodes a list or an object as text. */
   readonly encode?: ((value: unknown) => unknown) | undefined;
 }
 
@@ -48,16 +48,16 @@ export interface PostgresType {
 export interface FoundType {
   readonly oid: number;
   readonly name: string;
-  /** Of an array that PostgreSQL writes as one: the oid of its elements, else 0. */
+  /** For an array in array syntax: the oid of its elements, else 0. */
   readonly elementOid: number;
-  /** Of an array: the type of its elements. */
+  /** For an array: the type of its elements. */
   readonly elementName?: string | undefined;
   readonly delimiter: string;
-  /** Of a domain: what it is made from, else 0. */
+  /** For a domain: the oid of its base type, else 0. */
   readonly baseOid: number;
 }
 
-/** The types that parameters are encoded for. */
+/** Type oids that parameters are encoded for. */
 export const OID = {
   bool: 16,
   bytea: 17,
@@ -75,11 +75,11 @@ export const OID = {
   jsonb: 3802,
 } as const;
 
-/** Types of a database that are remembered beyond those built in: then they are asked for again. */
+/** Limit of remembered types that are not built in. Beyond it the cache is emptied. */
 const MAX_FOUND = 10_000;
 const TWO_32 = 2 ** 32;
 
-/** name, oid, oid of its array; types that are text for us. */
+/** name, oid, array oid; types that are returned as text */
 const TEXTS: readonly (readonly [string, number, number])[] = [
   ['char', 18, 1002],
   ['name', 19, 1003],
@@ -130,18 +130,18 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
   ['refcursor', 1790, 2201],
 ];
 
-/** The types of one database, as its connections have met them. Share one among the connections to a database. */
+/** The known types of one database. All its connections share one instance. */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
   readonly #own: OwnTypes | undefined;
   readonly #builtIn: number;
   readonly #int8: Int8;
   readonly #timestamps: Timestamps;
-  /** The types of all connections, where these are of one. */
+  /** The shared types of all connections, when this instance belongs to one connection. */
   readonly #shared: PostgresTypes | undefined;
   #changes = 0;
 
-  /** `session`: for one connection, whose dates are in its own DateStyle; see {@link forSession}. */
+  /** `session` is set for the types of one connection with its own DateStyle; see {@link forSession}. */
   constructor(
     int8: Int8,
     timestamps: Timestamps = 'date',
@@ -159,12 +159,12 @@ export class PostgresTypes {
     this.#builtIn = this.#known.size;
   }
 
-  /** These types for one connection: text of dates and times is read by the DateStyle that its session has then. */
+  /** Returns these types for one connection. Its dates and times are parsed with the current DateStyle of its session. */
   forSession(dateStyle: () => string | undefined): PostgresTypes {
     return new PostgresTypes(this.#int8, this.#timestamps, this.#own, { shared: this, dateStyle });
   }
 
-  /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
+  /** Counts detected schema changes. A higher count marks statements of other connections as possibly stale. */
   get changes(): number {
     return this.#shared?.changes ?? this.#changes;
   }
@@ -173,7 +173,7 @@ export class PostgresTypes {
     else this.#shared.changes = count;
   }
 
-  /** Undefined when the database must be asked first. */
+  /** Returns the type; undefined when the database must be asked first. */
   get(oid: number): PostgresType | undefined {
     return this.#known.get(oid) ?? this.#shared?.get(oid);
   }
@@ -183,14 +183,15 @@ export class PostgresTypes {
     if (arrayOid !== 0) this.#known.set(arrayOid, arrayOf(arrayOid, `${type.name}[]`, type));
   }
 
-  /** Remembers what the database said about types. */
+  /** Stores types that the database has described. */
   learn(found: readonly FoundType[]): void {
     if (this.#shared !== undefined) return this.#shared.learn(found);
     if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
     for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
       this.#known.set(
         oid,
-        this.#known.get(baseOid) ?? this.#owned(textual(name, oid, asIs, undefined, utf8, delimiter)), // a domain is read and written as its base
+        // a domain is decoded and encoded as its base type
+        this.#known.get(baseOid) ?? this.#owned(textual(name, oid, asIs, undefined, utf8, delimiter)),
       );
     }
     for (const { oid, name, elementOid, elementName = '' } of found.filter((type) => type.elementOid !== 0)) {
@@ -199,7 +200,7 @@ export class PostgresTypes {
     }
   }
 
-  /** The type as the program reads and writes it. */
+  /** Returns the application's own type of this name, which replaces the built-in decoder. */
   #owned(type: PostgresType): PostgresType {
     const own = this.#own?.get(type.name);
     if (own === undefined) return type;
@@ -259,7 +260,7 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
   ];
 }
 
-/** Dates and times whose text depends on the DateStyle of a session; intervals are read in each form. */
+/** Types whose text depends on the DateStyle of the session. Intervals are parsed in every style. */
 function dateTypes(
   timestamps: Timestamps,
   dateStyle: () => string | undefined,
@@ -293,7 +294,7 @@ function dateTypes(
   ];
 }
 
-/** How many bytes the binary form of a type has; what has others is no such value. */
+/** Binary length of fixed-width types in bytes. A value of another length is invalid. */
 const WIDTHS: Readonly<Record<number, number>> = {
   [OID.bool]: 1,
   [OID.int2]: 2,
@@ -306,7 +307,7 @@ const WIDTHS: Readonly<Record<number, number>> = {
   [OID.timestamptz]: 8,
 };
 
-/** The width a binary value of this type must have; undefined where it has none. */
+/** Returns the length that a binary value of this type must have; undefined for any length. */
 export function widthOf(oid: number): number | undefined {
   return WIDTHS[oid];
 }
@@ -355,7 +356,7 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
   string: asIs,
 };
 
-/** `\x` and hexadecimal digits; or, from a server whose `bytea_output` is `escape`, characters with \ooo and \\. */
+/** Parses `\x` and hexadecimal digits, or with the server's `bytea_output` `escape`, characters with \ooo and \\. */
 function byteaFromText(text: string): Uint8Array {
   if (text.startsWith('\\x')) return new Uint8Array(Buffer.from(text.slice(2), 'hex'));
   return new Uint8Array(

@@ -1,5 +1,5 @@
 /**
- * Addresses of PostgreSQL databases, in libpq's words, read strictly.
+ * Parses addresses of PostgreSQL databases strictly, with libpq's parameter names.
  *
  *   postgres://user:password@host:5432/database          postgresql:// means the same
  *   ...@one,two:5433,[::1]/database?target_session_attrs=read-write     tried in this order
@@ -7,8 +7,8 @@
  *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, sslnegotiation, ...
  *   ...?set.search_path=app&set.statement_timeout=5s       run-time parameters of every session; also options=-c%20...
  *
- * What is not listed below or in db/wire/server-url.ts is refused. Nothing is read from PGHOST, PGPASSWORD and their kin, nor from
- * ~/.pgpass: an address says all there is, so that the same program does the same everywhere.
+ * Unknown parameters are refused; the known ones are listed below and in db/wire/server-url.ts. PGHOST,
+ * PGPASSWORD, similar variables and ~/.pgpass are ignored, so that an address means the same everywhere.
  */
 import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -16,14 +16,14 @@ import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
-import type { ServerHost, ServerTls } from '../wire/server-options.ts';
+import type { ServerHost, ServerTls } from '../wire/server-url.ts';
 
-/** What an address says. */
+/** A parsed address. */
 export interface PostgresUrl extends ServerUrl {
   readonly dialect: 'postgres';
   readonly database: string;
   readonly tls: PostgresTls;
-  /** Run-time parameters, `application_name` and `options` among them. */
+  /** Run-time parameters, including `application_name` and `options`. */
   readonly parameters: Readonly<Record<string, string>>;
   readonly hasPlainStartup: boolean;
   readonly protocol: '3.0' | '3.2';
@@ -54,7 +54,7 @@ const RULES: UrlRules = {
   ]),
 };
 
-/** Reads what stands behind `postgres:`. */
+/** Parses the address. */
 export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
   const url = parseServerUrl(rest, RULES, refuse);
   const { settings, user } = url;
@@ -74,60 +74,67 @@ export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
 
 function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
   const negotiation =
-    (settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined) ?? 'postgres'; // parseServerUrl() has checked both
+    // parseServerUrl() has checked both
+    (settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined) ?? 'postgres';
   const channelBinding =
     (settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined) ?? 'prefer';
   if (negotiation === 'direct' && tls.mode === 'prefer')
-    refuse('"sslnegotiation=direct" begins with TLS: write sslmode=require, or better verify-full');
+    refuse('\"sslnegotiation=direct\" requires TLS: write sslmode=require, or better verify-full');
   if (channelBinding === 'require' && tls.mode === 'disable')
-    refuse('"channel_binding=require" binds to TLS, which "sslmode=disable" leaves out');
+    refuse('\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns it off');
   return { ...tls, negotiation, channelBinding };
 }
 
-/** One server. The host may be the directory of a unix socket, as `/run/postgresql`; its file is named by the port: `.s.PGSQL.5432`. */
+/**
+ * One server. The host may be the directory of a unix socket, such as `/run/postgresql`. The port names its
+ * file: `.s.PGSQL.5432`.
+ */
 export type PostgresHost = ServerHost;
 
-/** How connections are encrypted. */
+/** TLS options of connections. */
 export interface PostgresTls extends ServerTls {
   /** `direct`: TLS from the first byte (PostgreSQL 17 and newer). */
   readonly negotiation: 'postgres' | 'direct';
-  /** `require`: only SCRAM-SHA-256-PLUS will do. `prefer`: with TLS, where the server has it. */
+  /** `require`: only SCRAM-SHA-256-PLUS is accepted. `prefer`: it is used over TLS if the server has it. */
   readonly channelBinding: 'disable' | 'prefer' | 'require';
 }
 
-/** What a connection needs, whichever server it goes to. */
+/** Options of a connection that are the same for each server. */
 export interface PostgresConnectionOptions {
   readonly user: string;
   readonly password: string | undefined;
   readonly database: string;
   readonly tls: PostgresTls;
-  /** Run-time parameters of the session beyond ours, as `application_name`, `search_path`, `statement_timeout`, `options`. */
+  /**
+   * Further run-time parameters of the session, such as `application_name`, `search_path`,
+   * `statement_timeout`, `options`.
+   */
   readonly parameters: Readonly<Record<string, string>>;
-  /** For poolers, which refuse what they do not know: sends user, database, client_encoding and `parameters` only. */
+  /** For poolers, which refuse unknown parameters: sends only user, database, client_encoding and `parameters`. */
   readonly hasPlainStartup: boolean;
-  /** The newest version of the protocol that is asked for; a server that has an older one says so, and that is spoken. Default 3.0. */
+  /** Newest protocol version to request. A server with an older one reports it, and that version is used. Default 3.0. */
   readonly protocol?: '3.0' | '3.2' | undefined;
-  /** The server must accept writes: one that answers 25006 outside a read-only transaction makes the connection stale. */
+  /** The server must accept writes. A connection that receives 25006 outside a read-only transaction is stale. */
   readonly mustWrite: boolean;
-  /** The server must be a primary, whether it takes writes or not: one that becomes a standby makes the connection stale. */
+  /** The server must be a primary, writable or not. A connection whose server becomes a standby is stale. */
   readonly mustBePrimary?: boolean | undefined;
-  /** Prepared statements kept; 0 for poolers in transaction mode. */
+  /** Number of prepared statements to keep; 0 for poolers in transaction mode. */
   readonly statementCache: number;
   readonly int8: Int8;
   readonly timestamps?: Timestamps | undefined;
   readonly types?: OwnTypes | undefined;
   readonly clock: Clock;
   readonly log: Logger | undefined;
-  /** Told in seconds how long each statement has run. */
+  /** Called with the duration of each statement in seconds. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** A statement that takes longer is logged; 0 for none. */
+  /** Statements that take longer are logged; 0 logs none. */
   readonly slowStatementMs: number;
 }
 
-/** A connection to PostgreSQL, as connection.ts makes them and postgres.ts uses them. */
+/** The interface of a PostgreSQL connection: connection.ts implements it, postgres.ts uses it. */
 export interface PostgresSession extends PooledConnection {
-  /** Of the server's process, as it was told at log-in: that of a pooler is none of the server's. */
+  /** Process id of the server session from the login. A pooler reports an id of its own. */
   readonly processId: number;
-  /** Told of each NOTIFY on a channel that was listened to on this connection, its own included. */
+  /** Called for each NOTIFY on a channel of this connection, including its own notifications. */
   onNotification: ((channel: string, payload: string, processId: number) => void) | undefined;
 }

@@ -1,10 +1,11 @@
 /**
- * JavaScript values -> parameters of PostgreSQL, each by the type that the server wants for it.
+ * Encodes JavaScript values as PostgreSQL parameters, by the parameter's type on the server.
  *
- *   the type is known   numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
- *   it is not           text, of which the server makes what it needs; what would need the type is told apart by needsTypes()
+ *   type known     numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
+ *   type unknown   text, which the server converts; needsTypes() finds values that need the type
  *
- * Whatever does not fit its type goes as text, for the server to judge: its answer is the same on every use of a statement.
+ * A value that does not fit its type is sent as text. The server then reports the same error on every use of
+ * a statement.
  */
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -13,14 +14,14 @@ import { Json, bytesOf, parameterIssue, refuseCount, refuseParameter, type Param
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
-/** The type of a parameter that was not described. */
+/** Type oid of a parameter that was not described. */
 const UNDESCRIBED = 0;
-/** Types that are not built in begin there; domains are among them. */
+/** First oid of types that are not built in, including domains. */
 const FIRST_OWN_OID = 16_384;
-/** Of lists in lists. */
+/** Maximum nesting of lists. */
 const MAX_LEVELS = 6;
 
-/** Whether a value can only be encoded by somebody who knows the type it is for. */
+/** Returns whether a value can be encoded only with its parameter type. */
 export function needsTypes(params: Params): boolean {
   for (const value of params as readonly unknown[]) {
     if (
@@ -39,9 +40,9 @@ export function needsTypes(params: Params): boolean {
 }
 
 /**
- * Writes values into a Bind that has begun. `oids`: the types by the server's description; undefined without one.
+ * Writes values into an open Bind. `oids` are the described types; undefined without a description.
  *
- * @throws SvcError `E_DB_PARAMETER`; the Bind is not complete then
+ * @throws SvcError `E_DB_PARAMETER`; the Bind is incomplete then
  */
 export function writeParams(
   writer: MessageWriter,
@@ -51,7 +52,8 @@ export function writeParams(
   row?: number,
 ): void {
   for (let index = 0; index < params.length; index++) {
-    const oid = oids === undefined ? UNDESCRIBED : oids[index]!; // as many as parameters: checkCount()
+    // checkCount() ensures one value per parameter
+    const oid = oids === undefined ? UNDESCRIBED : oids[index]!;
     const problem = writeParam(
       writer,
       params[index],
@@ -63,7 +65,7 @@ export function writeParams(
   }
 }
 
-/** The text of a value for a column of this type, null for NULL. @throws SvcError `E_DB_PARAMETER` */
+/** Returns the text of a value for a column of this type, or null for NULL. @throws SvcError `E_DB_PARAMETER` */
 export function textOf(
   value: unknown,
   index: number,
@@ -94,7 +96,7 @@ export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }
 
-/** Writes one value, or says why not. */
+/** Writes one value, or returns why it cannot. */
 function writeParam(
   writer: MessageWriter,
   value: unknown,
@@ -181,7 +183,7 @@ function writeObject(
   return text === undefined ? parameterIssue(value) : writeString(writer, text);
 }
 
-/** The text that a type of the program's own makes of a list or an object; undefined for other types. */
+/** Returns the text that an application's own type encodes for a list or an object; undefined for other types. */
 function ownText(
   value: object,
   oid: number,
@@ -200,11 +202,11 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
     const text = encode(value);
     return typeof text === 'string' && text.isWellFormed() ? text : undefined;
   } catch {
-    return undefined; // its message may quote the value
+    return undefined; // the error message may quote the value
   }
 }
 
-/** A list or an object: JSON where that is wanted, a list of values where such are. Undefined where neither is. */
+/** Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other types. */
 function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
   if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
   const type = types.get(oid);
@@ -217,7 +219,8 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value)); // for JSON too: there only json() can mean it, on the first use as on the others
+  // in JSON columns too, only json() marks text as JSON, on the first use as on later ones
+  writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
 
@@ -239,7 +242,7 @@ function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-/** The last word of a line that has written a value: it came in binary. */
+/** Returned after a value was written in binary. */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
   return undefined;
@@ -254,17 +257,17 @@ function hexText(value: Uint8Array): string {
   return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
 }
 
-/** Undefined for what JSON cannot say. */
+/** Returns JSON text, or undefined for a value that JSON cannot represent. */
 function jsonText(value: object): string | undefined {
   if (value instanceof Promise) return undefined;
   try {
     return JSON.stringify(value);
   } catch {
-    return undefined; // a circle, a bigint: said without its parts
+    return undefined; // a cycle or a bigint; the error does not show the value
   }
 }
 
-/** Undefined when an element is no value. */
+/** Returns the array text, or undefined when an element cannot be encoded. */
 function listText(list: readonly unknown[], type: PostgresType | undefined): string | undefined {
   let isGood = true;
   if (isTooDeep(list)) return undefined;
@@ -281,17 +284,20 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
   return isGood ? text : undefined;
 }
 
-/** An element as text, so that a list is not taken for a further dimension. What is not encoded is refused later. */
+/**
+ * Returns an element as text, so that a list is not read as a further dimension. An element that cannot be
+ * encoded is refused later.
+ */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);
 }
 
-/** Deeper than the server's six levels, or without an end. */
+/** Returns whether lists are nested deeper than the server's six levels, or endlessly. */
 function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
   return level > MAX_LEVELS || list.some((value) => Array.isArray(value) && isTooDeep(value, level + 1));
 }
 
-/** Null for NULL, undefined for what is no value. */
+/** Returns null for NULL, and undefined for a value that cannot be encoded. */
 function elementText(value: unknown, oid: number): string | null | undefined {
   if (value === null) return null;
   if (typeof value === 'object') {

@@ -1,14 +1,16 @@
 /**
- * PostgreSQL protocol 3: what we say -> bytes, in one buffer that is kept (a new one for each flush costs 30-50 %).
+ * PostgreSQL protocol 3: encodes the client's messages in one reused buffer. A new buffer for each flush
+ * costs 30-50 %.
  *
  *   writer.parse(...); writer.bind...; writer.sync(); socket.write(writer.take())
  *
- * A count or length that its field cannot hold throws before the message is complete: rewind() to where it began.
+ * A count or length that exceeds its field throws before the message is complete. rewind() then removes the
+ * partial message.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 
-/** What we say, by the first byte of the message. */
+/** Message types of the client, by their first byte. */
 const CLIENT = {
   bind: 0x42,
   close: 0x43,
@@ -25,26 +27,26 @@ const CLIENT = {
   terminate: 0x58,
 } as const;
 
-/** The versions we speak; 3.2 has longer keys for cancelling. */
+/** Protocol versions; 3.2 has longer cancellation keys. */
 export const PROTOCOL_3_0 = 196_608;
 export const PROTOCOL_3_2 = 196_610;
 
 const SSL_REQUEST = 80_877_103;
 const CANCEL_REQUEST = 80_877_102;
-/** Values of one statement: an Int16 counts them. */
+/** Maximum values of one statement: an Int16 counts them. */
 const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
-/** Enough for most statements; the buffer grows with longer ones. */
+/** Initial buffer size. Longer messages let it grow. */
 const FIRST_BYTES = 2 * 1024;
 
-/** Which of statement and portal is described or closed. */
+/** The target of Describe and Close: a statement or a portal. */
 type Target = 'statement' | 'portal';
 
-/** Gathers messages. */
+/** Encodes messages. */
 export class MessageWriter extends ByteWriter {
-  /** Where the length of the message stands that is being written. */
+  /** Offset of the length field of the current message. */
   #lengthAt = 0;
-  /** Where the format codes of its values stand. */
+  /** Offset of the format codes of the current Bind. */
   #formatsAt = 0;
 
   constructor() {
@@ -76,7 +78,7 @@ export class MessageWriter extends ByteWriter {
     this.#end();
   }
 
-  /** PasswordMessage: a password in the clear, or its md5. */
+  /** PasswordMessage: a clear-text password, or its md5 reply. */
   password(text: string): void {
     this.#begin(CLIENT.password);
     this.textNul(text);
@@ -106,7 +108,7 @@ export class MessageWriter extends ByteWriter {
     this.#begin(CLIENT.parse);
     this.textNul(statement);
     this.textNul(sql);
-    this.#int16(0); // the server finds the types out
+    this.#int16(0); // no types: the server infers them
     this.#end();
   }
 
@@ -117,10 +119,13 @@ export class MessageWriter extends ByteWriter {
     this.#named(CLIENT.close, target, name);
   }
 
-  /** Begins a Bind; as many values follow by the methods that begin with `value`, then {@link endBind}. All are text, but for {@link binary}. */
+  /**
+   * Begins a Bind. Write the values with the `value…` methods, then call {@link endBind}. Values are text,
+   * except after {@link binary}.
+   */
   beginBind(portal: string, statement: string, values: number): void {
     if (values > MAX_PARAMETERS)
-      throw new ProtocolViolation(`${values} values, where ${MAX_PARAMETERS} are the most`);
+      throw new ProtocolViolation(`${values} values; the limit is ${MAX_PARAMETERS}`);
     this.#begin(CLIENT.bind);
     this.textNul(portal);
     this.textNul(statement);
@@ -131,12 +136,12 @@ export class MessageWriter extends ByteWriter {
     this.#int16(values);
   }
 
-  /** Says that a value, counted from 0, comes in binary. */
+  /** Marks a value, counted from 0, as binary. */
   binary(index: number): void {
     this.bytes[this.#formatsAt + 2 * index + 1] = 1;
   }
 
-  /** `formats`: an Int16 for each column, 0 text, 1 binary; empty for text in all. */
+  /** `formats`: an Int16 for each column, 0 text, 1 binary; empty when all are text. */
   endBind(formats: Uint8Array): void {
     this.#int16(formats.length / 2);
     this.raw(formats);
@@ -183,7 +188,7 @@ export class MessageWriter extends ByteWriter {
     this.at += 8;
   }
 
-  /** 64 bits of two's complement, out of two halves. */
+  /** Writes a 64-bit integer in two's complement, from two halves. */
   valueInt64(high: number, low: number): void {
     this.ensure(12);
     this.bytes.writeInt32BE(8, this.at);
@@ -199,7 +204,7 @@ export class MessageWriter extends ByteWriter {
     this.at += 12;
   }
 
-  /** `maxRows` 0 for all of them. */
+  /** `maxRows` 0 fetches all rows. */
   execute(portal: string, maxRows: number): void {
     this.#begin(CLIENT.execute);
     this.textNul(portal);
@@ -258,19 +263,19 @@ export class MessageWriter extends ByteWriter {
   #end(): void {
     const length = this.at - this.#lengthAt;
     if (length > MAX_INT32)
-      throw new ProtocolViolation(`a message of ${length} bytes, where ${MAX_INT32} are the most`);
+      throw new ProtocolViolation(`a message of ${length} bytes; the limit is ${MAX_INT32}`);
     this.bytes.writeInt32BE(length, this.#lengthAt);
   }
 
   #int16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16BE(value, this.at); // throws beyond 65,535
+    this.bytes.writeUInt16BE(value, this.at); // throws above 65,535
     this.at += 2;
   }
 
   #int32(value: number): void {
     this.ensure(4);
-    this.bytes.writeInt32BE(value, this.at); // throws beyond 31 bits
+    this.bytes.writeInt32BE(value, this.at); // throws above 31 bits
     this.at += 4;
   }
 }

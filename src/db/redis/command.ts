@@ -1,23 +1,26 @@
 /**
- * Commands for Redis: their arguments, and how long they may take.
+ * Commands for Redis: validation of their arguments, and time limits.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
 import { QueryCanceled } from '../errors.ts';
 import type { Limit } from '../driver.ts';
 
-/** How one command is run. */
+/** Options of one command. */
 export interface RedisCommandOptions {
-  /** In place of the client's `commandTimeoutMs`. */
+  /** Time limit in milliseconds, instead of the client's `commandTimeoutMs`. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Whether strings of the reply are bytes. Default false: they are text. */
+  /** Whether strings in the reply are bytes. Default false: they are text. */
   readonly asBytes?: boolean | undefined;
 }
 
 const MAX_ARGUMENTS = 1_000_000;
 
-/** The limit of one command; undefined when it may take as long as it does. @throws QueryCanceled when the signal is aborted already */
+/**
+ * Returns the limit of one command; undefined when it has none.
+ * @throws QueryCanceled when the signal is already aborted
+ */
 export function limitOf(
   options: RedisCommandOptions | undefined,
   usualMs: number,
@@ -31,7 +34,10 @@ export function limitOf(
   return { signal, deadlineMs: timeoutMs === 0 ? Infinity : nowMs + timeoutMs, timeoutMs };
 }
 
-/** The name of a command, in capitals. @throws SvcError `E_REDIS_ARGUMENT` for a command that has none, and for arguments that are none */
+/**
+ * Returns the name of a command in capitals.
+ * @throws SvcError `E_REDIS_ARGUMENT` for a missing name and for invalid arguments
+ */
 export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
   const [name] = parts;
@@ -40,7 +46,10 @@ export function commandName(parts: readonly unknown[]): string {
   return name.toUpperCase();
 }
 
-/** Text must be whole: two keys with half a character each would be one and the same. @throws SvcError `E_REDIS_ARGUMENT` */
+/**
+ * Refuses lone surrogates in text: they all encode to the same bytes, so different keys would become equal.
+ * @throws SvcError `E_REDIS_ARGUMENT`
+ */
 export function checkArguments(parts: readonly unknown[]): void {
   if (parts.length === 0 || parts.length > MAX_ARGUMENTS)
     throw new SvcError('E_REDIS_ARGUMENT', ['a command', `${parts.length} arguments`]);

@@ -1,36 +1,37 @@
 /**
- * Connects to Redis: socket, TLS, log-in; to the first server of the address that is a primary.
+ * Connects to Redis: socket, TLS and login. It uses the first server of the address that is a primary.
  *
- *   HELLO 3 [AUTH user password] SETNAME name       RESP3; a server that knows no HELLO: AUTH, ROLE, and RESP2
+ *   HELLO 3 [AUTH user password] SETNAME name       RESP3; a server without HELLO: AUTH, ROLE, and RESP2
  *   SELECT n
  */
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { RedisConnection, RedisError } from './connection.ts';
 import { askServer } from '../wire/server-probe.ts';
-import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisUrl } from './url.ts';
 
-/** How connections are made. */
+/** Options of connections. */
 export interface RedisConnectDeps {
   readonly address: RedisUrl;
   readonly maxReplyBytes: number;
   readonly maxPending: number;
-  /** What the server lists the connection as. */
+  /** Name of the connection in CLIENT LIST. */
   readonly clientName: string;
   readonly clock: Clock;
 }
 
-/** The server will not have us, now or later: user, password, or what the user may do. */
+/** A permanent refusal by the server: wrong user or password, or missing permissions. */
 export class RedisFault extends DatabaseError {}
 
 /**
- * A connection that is ready for commands.
+ * Returns a connection that is ready for commands.
  *
- * @throws RedisFault; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
+ * @throws RedisFault; ConnectionLost when no server is reachable, or none is a primary; QueryTimeout;
+ * SvcError `E_DB_CONNECT`
  */
 export async function connectRedis(
   options: RedisConnectDeps,
@@ -86,11 +87,12 @@ async function connectHost(
     const found = await logIn(connection, user, password, clientName, limit);
     if (role === 'primary' && found === 'replica')
       throw new ConnectionLost(
-        `The server at ${shown} is a replica, which takes no writes: name the primary, or write role=any`,
+        `The server at ${shown} is a replica, which refuses writes: name the primary, or add role=any`,
         { sqlstate: '08001' },
       );
     if (database !== 0) await select(connection, database, shown, limit);
-    void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined); // older ones do not know it
+    // old servers do not know it
+    void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined);
     return connection;
   } catch (error) {
     connection.destroy();
@@ -106,12 +108,12 @@ async function connectHost(
   }
 }
 
-/** Whether a server has closed the connection, or said nothing: one of PostgreSQL does so. */
+/** Returns whether a server closed the connection or was silent, as a PostgreSQL server does. */
 function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
-/** @throws RedisFault when the server has no such database, or is a node of a cluster, which has database 0 only */
+/** @throws RedisFault when the server does not have this database, or is a cluster node with database 0 only */
 async function select(
   connection: RedisConnection,
   database: number,
@@ -124,14 +126,14 @@ async function select(
     if (!(cause instanceof RedisError) || cause.reply !== 'ERR') throw cause;
     throw new RedisFault(
       /cluster/i.test(cause.message)
-        ? `${shown} is a node of a cluster, which has database 0 only, and clusters are not supported: name a server that is none`
-        : `${shown} has no database ${database}: name one that it has (the setting "databases" of the server, 16 unless it says otherwise)`,
+        ? `${shown} is a node of a cluster, and clusters are not supported: name a server outside a cluster`
+        : `${shown} has no database ${database}: use a number below the server's setting "databases" (16 by default)`,
       { sqlstate: '3D000', cause },
     );
   }
 }
 
-/** Which part the server has, if it says so. */
+/** Returns the role of the server, if it reports one. */
 async function logIn(
   connection: RedisConnection,
   user: string,
@@ -171,13 +173,13 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
   return role === 'master' ? 'primary' : role === 'replica' || role === 'slave' ? 'replica' : undefined;
 }
 
-/** What a user may not ask is not asked. */
+/** Skips a command that the user may not run. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
 }
 
 function passing(error: unknown, shown: string): unknown {
   return error instanceof RedisError
-    ? new ConnectionLost(`${shown} has as many clients as it may`, { sqlstate: '53300', cause: error })
+    ? new ConnectionLost(`${shown} has reached its limit of clients`, { sqlstate: '53300', cause: error })
     : error;
 }

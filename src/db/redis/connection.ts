@@ -1,11 +1,11 @@
 /**
- * One connection to Redis: many callers share it, and each gets its own reply.
+ * One connection to Redis, shared by many callers. Each caller gets its own reply.
  *
- *   a command joins the queue in the same step in which its bytes are written; each reply belongs to the first of the queue
- *   a caller who gives up leaves his place in the queue, and nobody else gets what was meant for him (CVE-2023-28858)
- *   what is written in one turn of the loop is sent together
+ *   a command joins the queue when its bytes are written; each reply belongs to the first command in the queue
+ *   an abandoned command keeps its place in the queue, so that its reply never reaches another caller (CVE-2023-28858)
+ *   commands of one turn of the event loop are sent together
  *
- * Whatever does not fit ends the connection: all who wait are told, and nothing is sent again.
+ * An unexpected reply ends the connection: all pending commands reject, and none is sent again.
  */
 import {
   ConnectionLost,
@@ -17,7 +17,7 @@ import {
 } from '../errors.ts';
 import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
-import { foreignServer } from '../wire/foreign-server.ts';
+import { foreignServer } from '../wire/server-probe.ts';
 import {
   ReplyTooLarge,
   RespError,
@@ -30,24 +30,24 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** What a caller gets: bytes as text, unless he asks for bytes. */
+/** Callback of a reply. Strings are text, or bytes on request. */
 export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
-/** What a connection is made from. */
+/** Dependencies of a connection. */
 interface RedisConnectionDeps {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly maxReplyBytes: number;
-  /** Commands under way at most, those that were given up among them. */
+  /** Limit of pending commands, including abandoned ones. */
   readonly maxPending: number;
 }
 
-/** Commands that wait to be sent take no more. */
+/** Limit of buffered commands in bytes. */
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
-/** A server that has said nothing for so long, while commands are given up, is gone. */
+/** Milliseconds without data after which a connection with abandoned commands is lost. */
 const SILENT_MS = 5_000;
-/** How long those who wait have, when the connection is closed. */
+/** Milliseconds that pending commands have when the connection is closed. */
 const CLOSE_MS = 1_000;
 
 interface Waiter {
@@ -60,7 +60,7 @@ interface Waiter {
   next: Waiter | undefined;
 }
 
-/** See above. */
+/** One connection to Redis. */
 export class RedisConnection {
   readonly #socket: Socket;
   readonly #clock: Clock;
@@ -75,9 +75,12 @@ export class RedisConnection {
   #isFlushing = false;
   #ended: Error | undefined;
   #quiet: (() => void) | undefined;
-  /** Told once, when it ends other than by us. */
+  /** Called once when the connection ends by itself. */
   onLost: ((error: Error) => void) | undefined;
-  /** Told of what answers nothing that was asked: true takes it, false leaves it to whoever waits. Without it pushes are dropped. */
+  /**
+   * Called for messages that are not a reply. True consumes the message; false passes it to the first pending
+   * command. Without it pushes are dropped.
+   */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
   constructor({ socket, clock, maxReplyBytes, maxPending }: RedisConnectionDeps) {
@@ -100,22 +103,25 @@ export class RedisConnection {
   get isEnded(): boolean {
     return this.#ended !== undefined;
   }
-  /** Commands whose reply has not come, whether somebody still wants it or not. */
+  /** Number of commands without a reply, including abandoned ones. */
   get pending(): number {
     return this.#pending;
   }
 
   /**
-   * Sends a command and waits for its reply. Its arguments have been checked.
+   * Sends a command and waits for its reply. Its arguments are already validated.
    *
-   * @throws RedisError and its kin; ConnectionLost, which says not whether it has run; PoolTimeout when too many are under way;
-   * QueryTimeout, QueryCanceled by the limit: the command may still run
+   * @throws RedisError and its subclasses; ConnectionLost, after which the command may have run; PoolTimeout
+   * when too many are pending; QueryTimeout, QueryCanceled by the limit: the command may still run
    */
   send(parts: readonly RespArgument[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
     return this.#refusal(1) ?? this.#enqueue(parts, limit, isBytes);
   }
 
-  /** Sends all of them, with nothing between, or none: the reply of the last. Of the others it is said which was refused, where that ends them all. */
+  /**
+   * Sends all commands without others between them, or none. Returns the reply of the last one. If another
+   * one is refused, an error names it.
+   */
   async sendAll(
     commands: readonly (readonly RespArgument[])[],
     limit?: Limit,
@@ -129,11 +135,12 @@ export class RedisConnection {
         refused ??= error;
       });
     try {
-      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // there is one
+      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // the list is not empty
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      if (!(refused instanceof RedisError)) throw refused; // not the command, but the server as it is: a replica, one that loads
+      // the state of the server refused it, not the command: a replica, or one that is loading
+      if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
     }
@@ -150,7 +157,7 @@ export class RedisConnection {
     )
       return undefined;
     return Promise.reject(
-      new PoolTimeout(`Redis: ${this.#pending} commands wait for their replies, and no more may`, {
+      new PoolTimeout(`Redis: ${this.#pending} commands wait for their replies, which is the limit`, {
         sqlstate: '53300',
       }),
     );
@@ -177,13 +184,15 @@ export class RedisConnection {
     return promise;
   }
 
-  /** Ends it at once; all who wait are told. */
-  destroy(error: Error = new ConnectionLost('The connection was closed by us', { sqlstate: '08006' })): void {
+  /** Ends the connection at once. All pending commands reject. */
+  destroy(
+    error: Error = new ConnectionLost('The client closed the connection', { sqlstate: '08006' }),
+  ): void {
     this.#end(error);
     this.#socket.destroy();
   }
 
-  /** Waits for the replies of what is under way, a second at most, and closes. */
+  /** Waits up to a second for pending commands, then closes. */
   async close(): Promise<void> {
     const late = this.#clock.after(CLOSE_MS, () => {
       this.destroy();
@@ -194,14 +203,14 @@ export class RedisConnection {
       });
     if (this.#ended === undefined) {
       this.#flush();
-      this.#end(new ConnectionLost('The connection was closed by us', { sqlstate: '08003' }));
+      this.#end(new ConnectionLost('The client closed the connection', { sqlstate: '08003' }));
       this.#socket.end();
     }
     await this.#closed.promise;
     late[Symbol.dispose]();
   }
 
-  /** A limit that is reached costs the caller his reply, and the reply its reader: the place in the queue stays. */
+  /** Rejects a command at its limit. Its place in the queue stays, so that its late reply is dropped. */
   #watch(waiter: Waiter, limit: Limit): void {
     const { resolve, reject } = waiter;
     const watched = watchLimit(limit, this.#clock, (error) => {
@@ -210,7 +219,7 @@ export class RedisConnection {
       const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.#first?.sentMs ?? Infinity);
       if (quietMs >= SILENT_MS)
         this.#violated(
-          new ConnectionLost(`The server has said nothing for ${Math.round(quietMs)} ms`, {
+          new ConnectionLost(`The server sent no data for ${Math.round(quietMs)} ms`, {
             sqlstate: '08006',
             cause: error,
           }),
@@ -255,7 +264,7 @@ export class RedisConnection {
       if (error instanceof ReplyTooLarge)
         return this.#violated(
           new ConnectionLost(
-            'A reply is larger than maxReplyBytes, and the connection was closed: read it in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
+            'A reply is larger than maxReplyBytes, so the connection was closed: read it in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
             { sqlstate: '54000', cause: error },
           ),
         );
@@ -270,11 +279,11 @@ export class RedisConnection {
     if (this.#ended !== undefined) return;
     if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
     const waiter = this.#first;
-    if (waiter === undefined) throw new ProtocolViolation('a reply to nothing');
+    if (waiter === undefined) throw new ProtocolViolation('a reply without a command');
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    waiter.next = undefined; // what is finished must not keep those that came after it
+    waiter.next = undefined; // finished commands must not keep later ones alive
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));
     if (this.#pending === 0) this.#quiet?.();
@@ -305,20 +314,21 @@ export class RedisConnection {
   }
 }
 
-/** As callers get it: text, or bytes of their own. */
+/** Converts a reply for callers: text, or copied bytes. */
 function plain(value: RespValue, waiter: Waiter): RedisValue {
   if (typeof value !== 'object' || value === null) return value;
-  if (Buffer.isBuffer(value)) return waiter.isBytes ? new Uint8Array(value) : value.toString(); // a copy: what it lies in is larger
+  // a copy, because the chunk behind it is larger
+  if (Buffer.isBuffer(value)) return waiter.isBytes ? new Uint8Array(value) : value.toString();
   if (value instanceof RespError) return redisError(value, waiter.name);
   if (Array.isArray(value)) return value.map((each) => plain(each, waiter));
   return new Map([...value].map(([key, each]) => [plain(key, waiter), plain(each, waiter)]));
 }
 
 /*
- * What Redis refuses -> our errors, by the first word of what it says. What it quotes of a command is cut: it may be a value.
+ * Maps Redis errors by their first word. Quoted parts of a command are removed, because they may be values.
  */
 
-/** Something that Redis refuses. `reply` is the first word of its answer: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, ... */
+/** An error reply of Redis. `reply` is its first word: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, ... */
 export class RedisError extends DatabaseError {
   readonly reply: string;
 
@@ -328,10 +338,10 @@ export class RedisError extends DatabaseError {
   }
 }
 
-/** Of a server that serves nobody for now, as while it loads its data. */
+/** Error of a temporarily unavailable server, for example while it loads its data. */
 const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN']);
 
-/** How servers before Redis 7 say what a command of a script was refused with. */
+/** Prefix with which servers before Redis 7 report a refused command of a script. */
 const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
 
 const REPLICA =
@@ -339,7 +349,7 @@ const REPLICA =
 const CLUSTER =
   'another node of a cluster has the key, and clusters are not supported: name a server that is no node of one, or a proxy that speaks for the cluster';
 
-/** The error of a command. `name` is its first word, which is no value. */
+/** Returns the error of a command. `name` is the first word of the command, which is never a value. */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
   const kind = IN_SCRIPT.exec(message)?.[1] ?? first;
   const text = `${name}: ${message.replace(/(['"`])[\s\S]*\1/g, '$1…$1').slice(0, 300)}`;

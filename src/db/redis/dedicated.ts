@@ -1,11 +1,12 @@
 /**
- * A connection to Redis for one caller: for commands that wait, such as BLPOP, and for those that belong together, such as WATCH,
+ * A connection to Redis for one caller: for blocking commands such as BLPOP, and for sequences such as WATCH,
  * MULTI and EXEC.
  *
  *   await using queue = await redis.dedicated();
  *   const item = await queue.command(['BLPOP', 'jobs', 0], { signal });
  *
- * A command that is given up ends the connection. Redis would otherwise still take an item from the list, and give it to no caller.
+ * Abandoning a command ends the connection. Otherwise Redis would remove an item from the list and deliver it
+ * to no caller.
  */
 import { ConnectionLost, QueryCanceled, QueryTimeout, atCaller } from '../errors.ts';
 import { commandName, limitOf } from './command.ts';
@@ -15,7 +16,7 @@ import type { RedisCommandOptions } from './command.ts';
 import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
-/** They make replies of the connection mean something else. Redis.subscribe() and the address are there for that. */
+/** Commands that change the meaning of later replies. Redis.subscribe() and the address replace them. */
 const REFUSED: ReadonlySet<string> = new Set([
   'SUBSCRIBE',
   'PSUBSCRIBE',
@@ -28,7 +29,7 @@ const REFUSED: ReadonlySet<string> = new Set([
   'QUIT',
 ]);
 
-/** A connection of its own, from {@link Redis.dedicated}. */
+/** A separate connection, from {@link Redis.dedicated}. */
 export class DedicatedRedis implements AsyncDisposable {
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
@@ -42,11 +43,11 @@ export class DedicatedRedis implements AsyncDisposable {
   }
 
   /**
-   * Runs a command: its name, then its arguments. It may take as long as it does, unless `timeoutMs` or `signal` says otherwise: then the
-   * connection ends.
+   * Runs a command: its name, then its arguments. It has no time limit, unless `timeoutMs` or `signal` sets
+   * one. Reaching the limit ends the connection.
    *
-   * @throws RedisError for what the server refuses; ReadOnly of a replica; ConnectionLost; QueryTimeout, QueryCanceled; SvcError
-   * `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`
+   * @throws RedisError for a refused command; ReadOnly of a replica; ConnectionLost; QueryTimeout,
+   * QueryCanceled; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`
    */
   async command(parts: readonly RespArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     const name = commandName(parts);
@@ -65,16 +66,16 @@ export class DedicatedRedis implements AsyncDisposable {
     }
   }
 
-  /** Waits a second for commands under way, and closes. */
+  /** Waits up to a second for pending commands, then closes. */
   async close(): Promise<void> {
     this.#onClose();
     await this.#connection.close();
   }
 
-  /** Ends the connection at once. Commands under way are a ConnectionLost. */
+  /** Ends the connection at once. Pending commands reject with ConnectionLost. */
   destroy(): void {
     this.#onClose();
-    this.#connection.destroy(new ConnectionLost('A command was given up', { sqlstate: '08006' }));
+    this.#connection.destroy(new ConnectionLost('A command was abandoned', { sqlstate: '08006' }));
   }
 
   [Symbol.asyncDispose](): Promise<void> {

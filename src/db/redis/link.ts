@@ -1,10 +1,11 @@
 /**
- * A connection to Redis that is made anew when it is lost: at once, then after pauses that double, up to a second.
+ * A connection to Redis that reconnects after a loss: at once, then after pauses that double, up to a second.
  *
- *   start -> connecting -> connected - lost --> connecting -> ...        one attempt at a time, for all who want it
- *                \ refused: the server will not have us, which is asked again twice a minute
+ *   start -> connecting -> connected - lost --> connecting -> ...        one attempt at a time, shared by all callers
+ *                \ refused: a permanent refusal, retried twice a minute
  *
- * A connection that ends soon after it was made counts as a failed attempt: nothing is tried in a hot loop.
+ * A connection that ends soon after its start counts as a failed attempt, so that reconnecting never becomes
+ * a hot loop.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from '../wire/backoff.ts';
@@ -14,23 +15,23 @@ import { RedisFault, connectRedis, type RedisConnectDeps } from './connect.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisConnection } from './connection.ts';
 
-/** What befalls a connection to Redis: the words of `svc_redis_events_total`. */
+/** Events of a connection to Redis, as `svc_redis_events_total` counts them. */
 export type RedisEventKind =
   'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
 
-/** What a link is made from. */
+/** Dependencies of a link. */
 interface RedisLinkDeps {
   readonly options: RedisConnectDeps;
-  /** Done with each new connection before anybody gets it. Rejecting ends it. */
+  /** Prepares each new connection before callers get it. A rejection ends the connection. */
   readonly prepare?: ((connection: RedisConnection) => Promise<void>) | undefined;
   readonly onEvent: (kind: RedisEventKind, error?: unknown) => void;
 }
 
-/** One that ends sooner was not worth making. */
+/** Minimum lifetime in milliseconds of a successful connection. */
 const YOUNG_MS = 5_000;
 const REFUSED_PAUSE_MS = 30_000;
 
-/** See above. */
+/** A connection to Redis that reconnects after a loss. */
 export class RedisLink {
   readonly #deps: RedisLinkDeps;
   readonly #abort = new AbortController();
@@ -39,7 +40,7 @@ export class RedisLink {
   #connectedMs = 0;
   #running: Promise<void> | undefined;
   #ready: PromiseWithResolvers<RedisConnection> = withoutWarning();
-  /** Why the last attempt, or the last connection, has failed. */
+  /** The error of the last attempt or connection. */
   #failure: unknown;
   readonly #ending = new Set<Promise<void>>();
 
@@ -47,19 +48,19 @@ export class RedisLink {
     this.#deps = deps;
   }
 
-  /** Undefined while there is none. */
+  /** Undefined while disconnected. */
   get connection(): RedisConnection | undefined {
     return this.#connection;
   }
   get failure(): unknown {
     return this.#failure;
   }
-  /** Attempts that have failed in a row. */
+  /** Number of consecutive failed attempts. */
   get failures(): number {
     return this.#backoff.failures;
   }
 
-  /** Begins to connect, if that has not been begun. */
+  /** Begins to connect, unless an attempt is in progress. */
   start(): void {
     if (this.#connection !== undefined || this.#running !== undefined || this.#abort.signal.aborted) return;
     this.#running = this.#connect().finally(() => {
@@ -67,7 +68,10 @@ export class RedisLink {
     });
   }
 
-  /** Waits for a connection. @throws what the limit says, or why there is none; RedisFault, SvcError at once */
+  /**
+   * Waits for a connection.
+   * @throws the limit's error, or the reason why there is no connection; RedisFault, SvcError at once
+   */
   async connected(limit: Limit): Promise<RedisConnection> {
     this.start();
     if (this.#connection !== undefined) return this.#connection;
@@ -82,7 +86,7 @@ export class RedisLink {
     }
   }
 
-  /** Lets a connection go that is of no use any more, as one to a server that has become a replica, and makes another. */
+  /** Drops an unusable connection, for example to a server that has become a replica, and opens another. */
   evict(connection: RedisConnection, error: unknown): void {
     if (this.#connection !== connection) return;
     this.#deps.onEvent('evicted', error);
@@ -91,7 +95,7 @@ export class RedisLink {
     this.start();
   }
 
-  /** Closes what there is, and makes no more. */
+  /** Closes the connection and stops reconnecting. */
   async close(): Promise<void> {
     const error = new ConnectionLost('The client is closed', { sqlstate: '08003' });
     this.#abort.abort(error);
@@ -133,7 +137,7 @@ export class RedisLink {
       await prepare?.(connection);
       this.#abort.signal.throwIfAborted();
       if (connection.isEnded)
-        throw new ConnectionLost('The connection ended as soon as it was made', { sqlstate: '08006' });
+        throw new ConnectionLost('The connection ended right after it was opened', { sqlstate: '08006' });
       return connection;
     } catch (error) {
       connection.destroy();
@@ -180,12 +184,12 @@ export class RedisLink {
   }
 }
 
-/** Whether no other attempt changes it, unless somebody changes the server or a file. */
+/** Returns whether another attempt would fail, too, until the server or a file is changed. */
 function isFinal(error: unknown): boolean {
   return error instanceof RedisFault || error instanceof SvcError;
 }
 
-/** Whoever waits is told. */
+/** Notifies the waiting callers. */
 function withoutWarning(): PromiseWithResolvers<RedisConnection> {
   const ready = Promise.withResolvers<RedisConnection>();
   ready.promise.catch(() => undefined);

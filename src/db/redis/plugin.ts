@@ -1,12 +1,13 @@
 /**
- * Redis as a part of an application: connected before it serves, asked by `/readyz`, closed after everything else.
+ * Redis as a plugin: connected before the application serves, checked by `/readyz`, closed after other
+ * plugins.
  *
  *   const redis = new RedisPlugin('rediss://app:secret@cache.example/0');
  *   app.register(redis);
  *   app.use(new RateLimitMiddleware({ store: new RedisRateLimitStore(redis.client) }));
  *   app.get('/jobs', { redis: Depends(redis.key) }, ({ redis }) => redis.command(['LLEN', 'jobs']));
  *
- * A second one has a name: `new RedisPlugin(url, { name: 'sessions' })`.
+ * Give a second plugin a name: `new RedisPlugin(url, { name: 'sessions' })`.
  */
 import { SvcError } from '../../base/errors.ts';
 import { stateKey } from '../../http/state.ts';
@@ -16,23 +17,26 @@ import { RedisError } from './connection.ts';
 import type { Host, Plugin, StateKey } from '../../http/contracts.ts';
 import type { Counter, Histogram, Metrics } from '../../observability/metrics.ts';
 
-/** How Redis is used by an application, and what it is called. */
+/** Options and name of an application's Redis client. */
 export interface RedisPluginOptions extends RedisOptions {
-  /** Default `redis`. It names the plugin, its readiness check and its key. */
+  /** Name of the plugin, its readiness check and its key. Default `redis`. */
   readonly name?: string | undefined;
-  /** Whether the application starts while the server is away: caches miss, rate limits follow `onStoreError`, `/readyz` says 503. Default false: it does not start. */
+  /**
+   * Whether the application starts without its server: caches miss, rate limits follow `onStoreError`, and
+   * `/readyz` is 503. Default false: the start fails.
+   */
   readonly startsWithout?: boolean | undefined;
 }
 
-/** The key of the client whose plugin was given no name. */
+/** The key of the client of a plugin without a name. */
 export const redis: StateKey<Redis> = stateKey('redis');
 
-/** See the top of this file. */
+/** Redis as a plugin of an application. */
 export class RedisPlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;
   readonly client: Redis;
-  /** For `Depends()` and `app.state.get()`. */
+  /** Key for `Depends()` and `app.state.get()`. */
   readonly key: StateKey<Redis>;
   readonly #startsWithout: boolean;
   #host: Host | undefined;
@@ -69,17 +73,17 @@ export class RedisPlugin implements Plugin {
       id: `${name}/tls`,
       severity: 'warning',
       phase: 'environment',
-      why: 'Whoever is on the way reads the password, and all that is kept there, and may change it',
-      remedy: 'Write rediss://, and sslrootcert=… if its authority is your own',
+      why: 'Attackers on the network can read the password and all data, and can change the data',
+      remedy: 'Use rediss://, with sslrootcert=… for a private certificate authority',
       run: (view, report) => {
         if (view.env === 'production' && client.isReadable)
-          report(`plugin ${name}`, 'it is spoken to without TLS (redis://)');
+          report(`plugin ${name}`, 'its connection has no TLS (redis://)');
       },
     });
   }
 
   async startup(): Promise<void> {
-    const log = this.#host!.log; // register() comes before
+    const log = this.#host!.log; // register() has set it
     try {
       await this.client.open();
     } catch (error) {
@@ -96,7 +100,7 @@ export class RedisPlugin implements Plugin {
     return this.client.close();
   }
 
-  /** Records must not be evicted. Whoever may not ask is not told. */
+  /** Checks that the server does not evict records. Skipped when the user may not read the setting. */
   async #lookAtEviction(): Promise<void> {
     try {
       const policy = /^maxmemory_policy:(\S+)/m.exec(
@@ -115,18 +119,18 @@ export class RedisPlugin implements Plugin {
 }
 
 /*
- * The clients of Redis of one application in numbers.
+ * Metrics of all Redis clients of one application.
  *
- *   svc_redis_pending, svc_redis_disconnected      gauges, over all its clients
- *   svc_redis_command_seconds{redis}               how long commands took that were answered
- *   svc_redis_events_total{redis, event}           what befell connections, and commands that were not answered: see link.ts
+ *   svc_redis_pending, svc_redis_disconnected      gauges over all clients
+ *   svc_redis_command_seconds{redis}               duration of answered commands
+ *   svc_redis_events_total{redis, event}           connection events and unanswered commands: see link.ts
  */
 
 const COMMAND_BUCKETS = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
 
 const known = new WeakMap<Metrics, RedisMetrics>();
 
-/** What the Redis plugins of an application count together. */
+/** Metrics that the Redis plugins of an application share. */
 class RedisMetrics {
   readonly commands: Histogram;
   readonly events: Counter;
@@ -158,7 +162,10 @@ class RedisMetrics {
     );
   }
 
-  /** Those of an application: declared once, however many clients it has. @throws SvcError `E_METRIC` where a name is taken */
+  /**
+   * Returns the metrics of an application. They are declared once for all its clients.
+   * @throws SvcError `E_METRIC` when a name is taken
+   */
   static of(metrics: Metrics): RedisMetrics {
     let own = known.get(metrics);
     if (own === undefined) known.set(metrics, (own = new RedisMetrics(metrics)));

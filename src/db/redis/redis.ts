@@ -1,12 +1,13 @@
 /**
- * A client of Redis and Valkey: commands of all callers over one connection, each with a deadline; scripts, transactions, channels.
+ * A client of Redis and Valkey. All callers share one connection, and each command has a deadline. It has
+ * scripts, transactions and channels.
  *
  *   const redis = new Redis('rediss://app:secret@cache.example/0');
  *   await redis.open();
  *   await redis.command(['SET', 'key', 'value', 'PX', 60_000]);
  *
- * While there is no connection commands fail at once, unless `offlineQueue` lets them wait. Nothing is sent twice: of a command
- * whose connection broke nobody knows whether it has run.
+ * Without a connection, commands fail at once unless `offlineQueue` lets them wait. No command is sent twice,
+ * because a command whose connection broke may have run.
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -29,33 +30,42 @@ import type { RedisConnectDeps } from './connect.ts';
 import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
-/** What a command is made of: text, bytes, numbers. */
+/** An argument of a command: text, bytes or a number. */
 export type RedisArgument = RespArgument;
 
-/** How a client works. */
+/** Options of a client. */
 export interface RedisOptions {
-  /** How long a command may take, 1 ... 2_147_483_647; 0 for as long as it does. Default 1_000; then QueryTimeout, and the command may still run. */
+  /**
+   * Time limit of a command in milliseconds, 1 ... 2_147_483_647; 0 for none. Default 1_000. At the limit
+   * QueryTimeout is thrown, and the command may still run.
+   */
   readonly commandTimeoutMs?: number | undefined;
-  /** Commands under way at most, those that were given up among them, 1 ... 1_000_000. Default 10_000; one more gets a PoolTimeout at once. */
+  /**
+   * Limit of pending commands, including abandoned ones, 1 ... 1_000_000. Default 10_000. A further command
+   * gets a PoolTimeout at once.
+   */
   readonly maxPending?: number | undefined;
-  /** Commands that wait for a connection while there is none, each up to its own time, 0 ... 1_000_000. Default 0: they fail at once. */
+  /**
+   * Number of commands that may wait for a connection, each up to its time limit, 0 ... 1_000_000. Default 0:
+   * commands without a connection fail at once.
+   */
   readonly offlineQueue?: number | undefined;
-  /** Bytes of one reply at most, 1_024 ... 536_870_912; a server that sends more loses the connection. Default 64 MiB. */
+  /** Maximum size of a reply in bytes, 1_024 ... 536_870_912. A larger reply closes the connection. Default 64 MiB. */
   readonly maxReplyBytes?: number | undefined;
-  /** What CLIENT LIST shows. Default `svc`. */
+  /** Name in CLIENT LIST. Default `svc`. */
   readonly clientName?: string | undefined;
   readonly clock?: Clock | undefined;
   readonly log?: Logger | undefined;
 }
 
-/** Who counts what a client does. @internal */
+/** Receives the measurements of a client. @internal */
 interface RedisObserver {
-  /** Seconds, of each command that was answered. */
+  /** Called with the seconds of each answered command. */
   readonly onCommand?: (seconds: number) => void;
   readonly onEvent?: (kind: RedisEventKind) => void;
 }
 
-/** They change what all others get, or hold up all of them: each needs a connection of its own, as {@link Redis.dedicated} gives. */
+/** Commands that affect all callers of a shared connection. They need a separate one, from {@link Redis.dedicated}. */
 const REFUSED: ReadonlySet<string> = new Set([
   'SUBSCRIBE',
   'PSUBSCRIBE',
@@ -89,7 +99,7 @@ const REFUSED: ReadonlySet<string> = new Set([
   'SHUTDOWN',
 ]);
 
-/** See above. */
+/** A client of Redis and Valkey. */
 export class Redis implements AsyncDisposable {
   readonly #url: string;
   readonly #address: RedisUrl;
@@ -105,7 +115,7 @@ export class Redis implements AsyncDisposable {
   #waiting = 0;
   #isAway = false;
 
-  /** Connects to nothing yet. @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** Creates a client without connecting. @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: RedisOptions = {}) {
     const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log } = readOptions(
       'Redis',
@@ -124,7 +134,7 @@ export class Redis implements AsyncDisposable {
       throw new SvcError('E_OPTION_RANGE', [
         'Redis',
         'clientName',
-        '1 … 64 visible characters of ASCII',
+        '1-64 visible ASCII characters',
         shown(clientName),
       ]);
     this.#url = url;
@@ -140,19 +150,19 @@ export class Redis implements AsyncDisposable {
   get shown(): string {
     return shownUrl(this.#url);
   }
-  /** Whether what is said to the server can be read on the way. */
+  /** Whether attackers on the network can read the connection. */
   get isReadable(): boolean {
     return isReadable(this.#address);
   }
   get isConnected(): boolean {
     return this.#link?.connection !== undefined;
   }
-  /** Commands under way, and those that wait for a connection. */
+  /** Number of pending commands, including those that wait for a connection. */
   get load(): { readonly pending: number; readonly waiting: number } {
     return { pending: this.#link?.connection?.pending ?? 0, waiting: this.#waiting };
   }
 
-  /** Connects, and waits until that is done, as long as one attempt may take. @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT` */
+  /** Connects, and waits for at most the time of one attempt. @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT` */
   async open(): Promise<this> {
     const link = this.#begun();
     try {
@@ -172,7 +182,7 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Begins to connect, and goes on until it succeeds. */
+  /** Begins to connect, and retries until it succeeds. */
   start(): void {
     this.#begun().start();
   }
@@ -180,15 +190,18 @@ export class Redis implements AsyncDisposable {
   /**
    * Runs a command: its name, then its arguments.
    *
-   * @throws RedisError for what the server refuses; ReadOnly of a replica; ConnectionLost; QueryTimeout, QueryCanceled; PoolTimeout;
-   * SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`, `E_REDIS_CLOSED`
+   * @throws RedisError for a refused command; ReadOnly of a replica; ConnectionLost; QueryTimeout,
+   * QueryCanceled; PoolTimeout; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`, `E_REDIS_CLOSED`
    */
   async command(parts: readonly RedisArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     checkCommand(parts);
     return this.#run((connection, limit) => connection.send(parts, limit, options?.asBytes), options);
   }
 
-  /** Runs commands one after the other, with none of anybody else's between: MULTI ... EXEC. What one refuses stands as an Error in its place. */
+  /**
+   * Runs commands as one transaction, MULTI ... EXEC, without other callers' commands between them. A failed
+   * command has an Error as its result.
+   */
   async transaction(
     commands: readonly (readonly RedisArgument[])[],
     options?: RedisCommandOptions,
@@ -199,10 +212,10 @@ export class Redis implements AsyncDisposable {
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
-    return result as readonly RedisValue[]; // without WATCH it is no null
+    return result as readonly RedisValue[]; // only WATCH makes the reply null
   }
 
-  /** Runs a script by its digest, and with its text where the server does not know it. */
+  /** Runs a script by its digest. Sends the text if the server does not know the script. */
   async script(
     script: RedisScript,
     keys: readonly RedisArgument[],
@@ -218,7 +231,8 @@ export class Redis implements AsyncDisposable {
           options?.asBytes,
         );
       } catch (error) {
-        if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error; // it has not run
+        // the script has not run
+        if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error;
         return connection.send(
           ['EVAL', script.text, keys.length, ...keys, ...values],
           limit,
@@ -228,7 +242,10 @@ export class Redis implements AsyncDisposable {
     }, options);
   }
 
-  /** Hears what is published to a channel, until it is disposed of, over a connection of its own. Resolves when the server knows of it. */
+  /**
+   * Subscribes to a channel on a separate connection, until the result is disposed. Resolves when the server
+   * has confirmed it.
+   */
   async subscribe(
     channel: string,
     fn: RedisSubscriberFunction,
@@ -243,8 +260,8 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * A connection for one caller, for commands that wait (BLPOP, XREAD BLOCK) or that belong together (WATCH, MULTI, EXEC). Connects within the
-   * time that the address gives. close() of the client closes it, too.
+   * Opens a connection for one caller: for blocking commands (BLPOP, XREAD BLOCK) and sequences (WATCH,
+   * MULTI, EXEC). The connection timeout of the address applies. close() of the client closes it, too.
    *
    * @throws ConnectionLost, QueryTimeout when no server answers; QueryCanceled; RedisError for a refused login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
    */
@@ -269,12 +286,12 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** As subscribe(), but waits for no connection: there may be none yet. @internal */
+  /** Subscribes without waiting for a connection. @internal */
   subscribeLater(channel: string, fn: RedisSubscriberFunction): Promise<AsyncDisposable> {
     return this.#subscribing().subscribe(channel, fn, {}, true);
   }
 
-  /** Sends to a channel: how many connections have heard it. */
+  /** Publishes to a channel. Returns the number of subscribers that received it. */
   async publish(
     channel: string,
     message: string | Uint8Array,
@@ -288,7 +305,7 @@ export class Redis implements AsyncDisposable {
     await this.command(['PING'], options);
   }
 
-  /** Waits a second for what is under way, and closes. May be called again; open() opens it anew. */
+  /** Waits up to a second for pending commands, then closes. May be called again; open() connects again. */
   async close(): Promise<void> {
     const [link, subscriber] = [this.#link, this.#subscriber];
     this.#link = this.#subscriber = undefined;
@@ -300,13 +317,13 @@ export class Redis implements AsyncDisposable {
     return this.close();
   }
 
-  /** Tells whoever counts, and logs to where the application does. @internal */
+  /** Connects the client to the metrics and the log of an application. @internal */
   observe(observer: RedisObserver, log: Logger): void {
     this.#observers = [...this.#observers, observer];
     this.#log ??= log;
   }
 
-  /** Says that frames for rooms got lost. @internal */
+  /** Reports that frames for rooms were lost. @internal */
   report(kind: RedisEventKind): void {
     for (const { onEvent } of this.#observers) onEvent?.(kind);
   }
@@ -342,14 +359,14 @@ export class Redis implements AsyncDisposable {
       return value;
     } catch (error) {
       if (error instanceof ReadOnly && connection !== undefined && this.#address.role === 'primary')
-        this.#link?.evict(connection, error); // it has become a replica
+        this.#link?.evict(connection, error); // the server has become a replica
       if (error instanceof QueryTimeout) this.report('timeout');
       else if (error instanceof PoolTimeout) this.report('refused');
       throw atCaller(error);
     }
   }
 
-  /** Waits for a connection, if one may. */
+  /** Waits for a connection, if the options allow it. */
   async #waited(limit: Limit | undefined): Promise<RedisConnection> {
     const link = this.#link;
     if (link === undefined) throw new SvcError('E_REDIS_CLOSED', []);
@@ -368,7 +385,7 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** The first of several failures is logged, and the end of them. */
+  /** Logs the first of several failures, and their end. */
   #onEvent(kind: RedisEventKind, error: unknown): void {
     if (kind === 'connect_failed' || kind === 'lost') {
       if (!this.#isAway) this.#log?.warn('redis_not_reached', { url: this.shown, reason: error });
@@ -381,7 +398,7 @@ export class Redis implements AsyncDisposable {
   }
 }
 
-/** @throws SvcError `E_REDIS_ARGUMENT`; `E_REDIS_COMMAND` for a command that other callers would notice */
+/** @throws SvcError `E_REDIS_ARGUMENT`; `E_REDIS_COMMAND` for a command that affects other callers */
 function checkCommand(parts: readonly unknown[]): void {
   const name = commandName(parts);
   const isRefused =
@@ -391,10 +408,10 @@ function checkCommand(parts: readonly unknown[]): void {
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
 }
 
-/** A script of Lua. It may use only the keys that it is given, and no random values but those of the server. */
+/** A Lua script. It may use only the keys passed to it, and no random values except the server's. */
 export class RedisScript {
   readonly text: string;
-  /** In hex. */
+  /** SHA-1 in hexadecimal. */
   readonly sha1: string;
 
   constructor(text: string) {

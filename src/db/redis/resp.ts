@@ -1,16 +1,18 @@
 /**
- * RESP, the protocol of Redis and Valkey, versions 2 and 3: bytes <-> replies. Opens no socket, sets no timer; connection.ts does.
+ * RESP, the protocol of Redis and Valkey, versions 2 and 3: encodes commands and decodes replies. No sockets,
+ * no timers; connection.ts has them.
  *
  *   + simple   - error   : integer   $ bulk   * array                         2 and 3
  *   _ null     # boolean   , double   ( big number   ! bulk error             3
  *   = verbatim   % map   ~ set   > push   | attribute, which is read and left out
  *
- * Every length is judged before anything is kept for it, and memory is taken for what has arrived, not for what was announced.
+ * Every length is checked before its value is buffered. Memory is allocated for received bytes, not for
+ * announced ones.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
-/** What a server refuses, as part of a reply: its first word, and the rest. */
+/** An error inside a reply: its first word, and the rest. */
 export class RespError {
   /** `ERR`, `WRONGTYPE`, `NOAUTH`, ... */
   readonly kind: string;
@@ -22,23 +24,23 @@ export class RespError {
   }
 }
 
-/** A value of a reply. Bulk strings are bytes, which may share memory with the chunk they came in: copy what is to stay. */
+/** A value of a reply. Bulk strings are bytes that may share memory with their chunk, so copy values that must stay. */
 export type RespValue =
   string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
-/** Told of each complete reply. `isPush`: it answers nothing that was asked. */
+/** Handler of each complete reply. `isPush`: the message is not a reply to a command. */
 type OnReply = (value: RespValue, isPush: boolean) => void;
 
-/** What is taken of a server at most. */
+/** Limits for a server's replies. */
 interface RespLimits {
-  /** Bytes of one reply, all that is in it. */
+  /** Maximum size of one reply in bytes, including all nested values. */
   readonly maxReplyBytes: number;
 }
 
 /** A reply is longer than `maxReplyBytes`. */
 export class ReplyTooLarge extends ProtocolViolation {}
 
-/** The longest line: simple strings, errors, numbers, lengths. */
+/** Maximum length of a line: simple strings, errors, numbers, lengths. */
 const MAX_LINE_BYTES = 64 * 1024;
 const MAX_DEPTH = 32;
 const MAX_ELEMENTS = 1_000_000;
@@ -48,22 +50,22 @@ const MAX_BIG_DIGITS = 10_000;
 const LF = 0x0a;
 const CRLF_BYTES = 2;
 
-/** An aggregate that waits for its elements. */
+/** An aggregate with missing elements. */
 interface Frame {
   readonly type: string;
   left: number;
   readonly items: RespValue[];
 }
 
-/** Cuts a stream of bytes into replies. */
+/** Splits a byte stream into replies. */
 export class RespReader {
   readonly #onReply: OnReply;
   readonly #limits: RespLimits;
   readonly #bytes = new ByteQueue();
   readonly #frames: Frame[] = [];
-  /** Type and length of the bulk string that is awaited. */
+  /** Type and length of the pending bulk string. */
   #bulk: { readonly type: string; readonly length: number } | undefined;
-  /** Bytes without a line feed that have been looked at. */
+  /** Number of scanned bytes without a line feed. */
   #looked = 0;
   #replyBytes = 0;
   #isStopped = false;
@@ -73,18 +75,18 @@ export class RespReader {
     this.#limits = limits;
   }
 
-  /** Whether part of a reply waits for its rest. */
+  /** Whether part of a reply is buffered. */
   get hasPartial(): boolean {
     return this.#bytes.length > 0 || this.#frames.length > 0 || this.#bulk !== undefined;
   }
 
-  /** Takes bytes, and tells of every reply that is complete by them. @throws ProtocolViolation */
+  /** Takes bytes, and calls the handler for each complete reply. @throws ProtocolViolation */
   push(chunk: Uint8Array): void {
     this.#bytes.push(chunk);
     while (!this.#isStopped && (this.#bulk === undefined ? this.#line() : this.#body(this.#bulk)));
   }
 
-  /** Tells of nothing any more, from the midst of a chunk on. */
+  /** Stops calling the handler, even within a chunk. */
   stop(): void {
     this.#isStopped = true;
     this.#bytes.clear();
@@ -99,8 +101,8 @@ export class RespReader {
       return false;
     }
     this.#looked = 0;
-    const line = asBuffer(this.#bytes.take(end + 1)!); // there are as many
-    if (end < 2 || line[end - 1] !== 0x0d) throw new ProtocolViolation('a line that does not end as one');
+    const line = asBuffer(this.#bytes.take(end + 1)!); // there are enough bytes
+    if (end < 2 || line[end - 1] !== 0x0d) throw new ProtocolViolation('a line without CRLF at its end');
     this.#count(end + 1);
     this.#onLine(String.fromCharCode(line[0]!), line.toString('utf8', 1, end - 1));
     return true;
@@ -121,7 +123,7 @@ export class RespReader {
       case '#':
         return this.#value(booleanOf(text));
       case '_':
-        if (text !== '') throw new ProtocolViolation('a null with something in it');
+        if (text !== '') throw new ProtocolViolation('a null with content');
         return this.#value(null);
       case '$':
       case '!':
@@ -134,7 +136,7 @@ export class RespReader {
       case '|':
         return this.#beginAggregate(type, text);
       default:
-        throw new ProtocolViolation('a type that there is not');
+        throw new ProtocolViolation('an unknown type');
     }
   }
 
@@ -142,9 +144,7 @@ export class RespReader {
     const length = lengthOf(text, type === '$');
     if (length === -1) return this.#value(null);
     if (length > this.#limits.maxReplyBytes)
-      throw new ReplyTooLarge(
-        `a string of ${length} bytes, where ${this.#limits.maxReplyBytes} are the most`,
-      );
+      throw new ReplyTooLarge(`a string of ${length} bytes; the limit is ${this.#limits.maxReplyBytes}`);
     this.#bulk = { type, length };
   }
 
@@ -152,7 +152,7 @@ export class RespReader {
     const bytes = this.#bytes.take(length + CRLF_BYTES);
     if (bytes === undefined) return false;
     if (bytes[length] !== 0x0d || bytes[length + 1] !== LF)
-      throw new ProtocolViolation('a string that is longer than it said');
+      throw new ProtocolViolation('a string that exceeds its length');
     this.#bulk = undefined;
     this.#count(length + CRLF_BYTES);
     const body = asBuffer(bytes).subarray(0, length);
@@ -166,16 +166,16 @@ export class RespReader {
     const count = lengthOf(text, type === '*');
     if (count === -1) return this.#value(null);
     if (count > MAX_ELEMENTS)
-      throw new ProtocolViolation(`a list of ${count} elements, where ${MAX_ELEMENTS} are the most`);
+      throw new ProtocolViolation(`a list of ${count} elements; the limit is ${MAX_ELEMENTS}`);
     if (type === '>' && (this.#frames.length > 0 || count === 0))
-      throw new ProtocolViolation('a push inside of a reply, or an empty one');
+      throw new ProtocolViolation('a push inside a reply, or an empty push');
     if (this.#frames.length >= MAX_DEPTH)
-      throw new ProtocolViolation(`lists in lists, deeper than ${MAX_DEPTH}`);
+      throw new ProtocolViolation(`lists nested deeper than ${MAX_DEPTH}`);
     this.#frames.push({ type, left: type === '%' || type === '|' ? 2 * count : count, items: [] });
     if (count === 0) this.#close();
   }
 
-  /** A value is complete: it goes into the list that waits for it, which may be complete by that. */
+  /** Adds a complete value to its list, which may complete the list. */
   #value(value: RespValue): void {
     const frame = this.#frames.at(-1);
     if (frame === undefined) return this.#emit(value, false);
@@ -184,8 +184,8 @@ export class RespReader {
   }
 
   #close(): void {
-    const { type, items } = this.#frames.pop()!; // it was the last one
-    if (type === '|') return; // what it says about the next value nobody has asked for
+    const { type, items } = this.#frames.pop()!; // the value was the last element
+    if (type === '|') return; // an attribute of the next value, which is ignored
     if (type === '>') return this.#emit(items, true);
     this.#value(type === '%' ? mapOf(items) : items);
   }
@@ -202,21 +202,21 @@ export class RespReader {
   }
 }
 
-/** What a command is made of. */
+/** An argument of a command. */
 export type RespArgument = string | Uint8Array | number | bigint;
 
-/** Gathers commands: an array of bulk strings each. */
+/** Encodes commands as arrays of bulk strings. */
 export class RespWriter {
   #text = '';
   #parts: Uint8Array[] = [];
   #partBytes = 0;
 
-  /** About how many bytes wait. */
+  /** Approximate number of buffered bytes. */
   get length(): number {
     return this.#partBytes + this.#text.length;
   }
 
-  /** Appends one command. Its arguments have been checked. */
+  /** Appends one command. Its arguments are already validated. */
   command(parts: readonly RespArgument[]): void {
     let text = `*${parts.length}\r\n`;
     for (const part of parts) {
@@ -234,7 +234,7 @@ export class RespWriter {
     this.#text += text;
   }
 
-  /** Everything so far, to be sent; nothing waits afterwards. */
+  /** Returns the buffered bytes and empties the buffer. */
   take(): Buffer {
     if (this.#parts.length === 0) {
       const bytes = Buffer.from(this.#text);
@@ -266,13 +266,13 @@ export class RespWriter {
 function lengthOf(text: string, mayBeNull: boolean): number {
   if (mayBeNull && text === '-1') return -1;
   if (text.length > MAX_LENGTH_DIGITS || !/^\d+$/.test(text))
-    throw new ProtocolViolation('a length that is none');
+    throw new ProtocolViolation('an invalid length');
   return Number(text);
 }
 
 function integerOf(text: string): number | bigint {
   if (text.length > MAX_NUMBER_DIGITS || !/^[+-]?\d+$/.test(text))
-    throw new ProtocolViolation('an integer that is none');
+    throw new ProtocolViolation('an invalid integer');
   const number = Number(text);
   return Number.isSafeInteger(number) ? number + 0 : BigInt(text.replace('+', ''));
 }
@@ -281,32 +281,32 @@ function doubleOf(text: string): number {
   if (text === 'inf') return Infinity;
   if (text === '-inf') return -Infinity;
   if (text === 'nan' || text === '-nan') return NaN;
-  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text))
-    throw new ProtocolViolation('a number that is none');
+  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text)) throw new ProtocolViolation('an invalid number');
   return Number(text);
 }
 
 function bigOf(text: string): bigint {
   if (text.length > MAX_BIG_DIGITS || !/^[+-]?\d+$/.test(text))
-    throw new ProtocolViolation('a big number that is none');
+    throw new ProtocolViolation('an invalid big number');
   return BigInt(text.replace('+', ''));
 }
 
 function booleanOf(text: string): boolean {
-  if (text !== 't' && text !== 'f') throw new ProtocolViolation('a truth that is none');
+  if (text !== 't' && text !== 'f') throw new ProtocolViolation('an invalid boolean');
   return text === 't';
 }
 
-/** `txt:` and what follows. */
+/** Removes the prefix `txt:`. */
 function verbatimOf(body: Buffer): Buffer {
-  if (body.length < 4 || body[3] !== 0x3a) throw new ProtocolViolation('a verbatim string without its kind');
+  if (body.length < 4 || body[3] !== 0x3a)
+    throw new ProtocolViolation('a verbatim string without its format');
   return body.subarray(4);
 }
 
 function mapOf(items: readonly RespValue[]): Map<RespValue, RespValue> {
   const map = new Map<RespValue, RespValue>();
   for (let index = 0; index < items.length; index += 2) {
-    const key = items[index]!; // there are as many
+    const key = items[index]!; // there are enough bytes
     map.set(Buffer.isBuffer(key) ? key.toString() : key, items[index + 1]!);
   }
   return map;

@@ -1,19 +1,19 @@
 /**
- * Frames for rooms in all processes, over one channel of Redis.
+ * Sends frames for rooms to all processes over one Redis channel.
  *
- *   message = version:1  flags:1 (1: text)  publisher:16  length of the room:2  room  frame
+ *   message = version:1  flags:1 (1: text)  publisher:16  length of the room's name:2  room  frame
  *
- * Members in this process get a frame at once; those elsewhere when Redis has it. While Redis is away frames reach this process
- * alone: they are counted, and not sent later.
+ * Members in this process get a frame at once; members elsewhere get it through Redis. While Redis is
+ * unavailable, frames reach only this process: they are counted, and not sent later.
  */
 import { randomBytes } from 'node:crypto';
 import { readOptions, text } from '../../base/options.ts';
 import { MemoryRoomBus, type RoomBus, type RoomSubscriber } from '../../cache/stores.ts';
 import type { Redis } from './redis.ts';
 
-/** What a {@link RedisRoomBus} is called. */
+/** Options of a {@link RedisRoomBus}. */
 export interface RedisRoomBusOptions {
-  /** The channel. Default `svc:rooms`: two applications of one server need two. */
+  /** Name of the channel. Default `svc:rooms`: two applications on one server need different names. */
   readonly channel?: string | undefined;
 }
 
@@ -23,16 +23,16 @@ const PUBLISHER_BYTES = 16;
 const HEADER_BYTES = 2 + PUBLISHER_BYTES + 2;
 const MAX_ROOM_BYTES = 0xffff;
 
-/** Rooms of all processes that use the same channel. */
+/** A bus for rooms of all processes that use the same channel. */
 export class RedisRoomBus implements RoomBus {
   readonly #redis: Redis;
   readonly #channel: string;
-  /** The subscribers of this process. */
+  /** Subscribers in this process. */
   readonly #here = new MemoryRoomBus();
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;
   #listening: Promise<AsyncDisposable> | undefined;
-  /** Subscribing and its end, one after the other. */
+  /** Runs changes of the subscription in sequence. */
   #work: Promise<unknown> = Promise.resolve();
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -61,13 +61,14 @@ export class RedisRoomBus implements RoomBus {
         if (isOver) return;
         isOver = true;
         if (--this.#count > 0) return;
-        const listening = this.#listening!; // since the first subscription
-        void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined); // of a client that is closed
+        const listening = this.#listening!; // set since the first subscription
+        // of a client that is closed
+        void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };
   }
 
-  /** Resolves when what has been asked for so far is so, or is put off until the server is back. */
+  /** Resolves when all requested changes are done, or are postponed until the server is back. */
   async settled(): Promise<void> {
     await this.#work;
   }
@@ -75,7 +76,7 @@ export class RedisRoomBus implements RoomBus {
   #message(room: string, frame: Uint8Array, isText: boolean): Uint8Array {
     const name = Buffer.from(room);
     if (name.length > MAX_ROOM_BYTES)
-      throw new RangeError(`The name of a room has ${name.length} bytes, and ${MAX_ROOM_BYTES} are the most`);
+      throw new RangeError(`The name of a room has ${name.length} bytes; the limit is ${MAX_ROOM_BYTES}`);
     const message = Buffer.allocUnsafe(HEADER_BYTES + name.length + frame.length);
     message[0] = VERSION;
     message[1] = isText ? TEXT : 0;
@@ -86,7 +87,10 @@ export class RedisRoomBus implements RoomBus {
     return message;
   }
 
-  /** What others have published. Our own has been handed out already; what is not of this form is none of ours. */
+  /**
+   * Delivers frames of other processes. This process has already delivered its own. Messages in an unknown
+   * format are ignored.
+   */
   #onMessage(bytes: Uint8Array): void {
     const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     if (message.length < HEADER_BYTES || message[0] !== VERSION) return;

@@ -1,9 +1,10 @@
 /**
- * What all processes share, in Redis: a cache, records, rate limits. Keys begin with a prefix; long ones are hashed.
+ * Stores in Redis that all processes share: a cache, records, rate limits. Keys have a prefix; long keys are
+ * hashed.
  *
- *   RedisCache            SET ... PX, GET                          may forget; clear() looks at every key of the database
- *   RedisRecordStore      SET ... NX PX, and a script to compare   needs a server that evicts nothing (maxmemory-policy noeviction)
- *   RedisRateLimitStore   one script with the server's time      GCRA, as in memory: exact over all processes
+ *   RedisCache            SET ... PX, GET                         may forget; clear() scans every key of the database
+ *   RedisRecordStore      SET ... NX PX, and a script to compare  requires a server without eviction (maxmemory-policy noeviction)
+ *   RedisRateLimitStore   one script with the server's time       GCRA, as in memory: exact over all processes
  */
 import { createHash } from 'node:crypto';
 import { fromBytes, toBytes } from '../../cache/cache.ts';
@@ -22,33 +23,42 @@ import type {
 import type { RedisValue } from './connection.ts';
 import type { Redis } from './redis.ts';
 
-/** What every store in Redis has. */
+/** Options that every store in Redis has. */
 export interface RedisStoreOptions {
-  /** What its keys begin with, 1 ... 100 characters: two stores of one server need two. */
+  /** Prefix of the store's keys, 1 ... 100 characters: two stores on one server need different prefixes. */
   readonly prefix?: string | undefined;
-  /** How long one call may take, 1 ... 2_147_483_647. Default 250 for caches and rate limits, 1_000 for records. */
+  /**
+   * Time limit of one call in milliseconds, 1 ... 2_147_483_647. Default 250 for caches and rate limits,
+   * 1_000 for records.
+   */
   readonly timeoutMs?: number | undefined;
 }
 
-/** How a {@link RedisCache} keeps values. */
+/** Options of a {@link RedisCache}. */
 export interface RedisCacheOptions extends RedisStoreOptions {
-  /** `clone`, the default: whatever has a structured clone, as MemoryCache; for a server that nobody else writes to. `json`: for programs that are not ours. */
+  /**
+   * `clone`, the default, stores any structured clone, as MemoryCache does: the server must have no other
+   * writers. `json` stores values for other programs.
+   */
   readonly encoding?: 'clone' | 'json' | undefined;
-  /** Larger values are not kept, 1 ... 536_870_912 bytes. Default 1 MiB. */
+  /** Larger values are not stored, 1 ... 536_870_912 bytes. Default 1 MiB. */
   readonly maxValueBytes?: number | undefined;
 }
 
-/** Keys of so many bytes are kept as they are; of a cache longer ones, for clear() goes by their begin. */
+/**
+ * Keys up to this length in bytes are stored unchanged. A cache stores longer ones unchanged, too, because
+ * clear() matches prefixes.
+ */
 const MAX_KEY_BYTES = 200;
 const MAX_CACHE_KEY_BYTES = 2_000;
 const MARK = '\0#';
-/** Some 300 years: the server takes no more. */
+/** The server's maximum, about 300 years. */
 const MAX_TTL_MS = 1e13;
-/** Keys that are looked at, and removed, at once. */
+/** Number of keys that are scanned and removed at once. */
 const SCAN_COUNT = 1_000;
 const KEYS_AT_ONCE = 500;
 
-/** Values that may be forgotten at any time, shared by all processes. Whoever reads treats a failure as a miss. */
+/** A cache that all processes share. Values may be forgotten at any time. Readers treat a failure as a miss. */
 export class RedisCache implements CacheBackend {
   readonly #redis: Redis;
   readonly #prefix: string;
@@ -56,7 +66,7 @@ export class RedisCache implements CacheBackend {
   readonly #isJson: boolean;
   readonly #maxValueBytes: number;
 
-  /** Default of `prefix`: `svc:cache:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** The default of `prefix` is `svc:cache:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(redis: Redis, options: RedisCacheOptions = {}) {
     const { prefix, timeoutMs, encoding, maxValueBytes } = readOptions('RedisCache', options, {
       ...kindsOf('svc:cache:', 250),
@@ -79,7 +89,7 @@ export class RedisCache implements CacheBackend {
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
     } catch {
-      return undefined; // written by a newer version, or by somebody else: a miss
+      return undefined; // written by a newer version or another program: a miss
     }
   }
 
@@ -97,7 +107,7 @@ export class RedisCache implements CacheBackend {
     return (await this.#redis.command(['DEL', this.#keyOf(key)], { timeoutMs: this.#timeoutMs })) === 1;
   }
 
-  /** Looks at every key of the database, a thousand at a time, and lets others come between. */
+  /** Scans every key of the database in steps of a thousand, so that other commands run in between. */
   async clear(prefix: string = ''): Promise<void> {
     const pattern = `${(this.#prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
     let cursor = '0';
@@ -105,7 +115,7 @@ export class RedisCache implements CacheBackend {
       const [next, keys] = (await this.#redis.command(
         ['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT],
         { timeoutMs: 10 * this.#timeoutMs, asBytes: true },
-      )) as [Uint8Array, Uint8Array[]]; // as the server has it
+      )) as [Uint8Array, Uint8Array[]]; // in the form that the server stores
       cursor = Buffer.from(next).toString();
       for (let at = 0; at < keys.length; at += KEYS_AT_ONCE)
         await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], {
@@ -123,13 +133,16 @@ const REPLACE = new RedisScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then r
 if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) else redis.call('DEL', KEYS[1]) end
 return 1`);
 
-/** Records of all processes, which live as long as they were promised to, if the server evicts nothing. Full means StoreFull. */
+/**
+ * Records that all processes share. They live for their promised time if the server evicts nothing. A full
+ * server means StoreFull.
+ */
 export class RedisRecordStore implements RecordStore {
   readonly #redis: Redis;
   readonly #prefix: string;
   readonly #timeoutMs: number;
 
-  /** Default of `prefix`: `svc:record:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** The default of `prefix` is `svc:record:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(redis: Redis, options: RedisStoreOptions = {}) {
     const { prefix, timeoutMs } = readOptions('RedisRecordStore', options, kindsOf('svc:record:', 1_000));
     this.#redis = redis;
@@ -138,7 +151,8 @@ export class RedisRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    return ((await this.#do(['GET', this.#keyOf(key)])) ?? undefined) as string | undefined; // text, as it was asked for
+    // text, because bytes were not requested
+    return ((await this.#do(['GET', this.#keyOf(key)])) ?? undefined) as string | undefined;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
@@ -175,7 +189,10 @@ export class RedisRecordStore implements RecordStore {
   }
 }
 
-/** The steps of MemoryRateLimitStore, in milliseconds with fractions. Kept is the time at which the bucket is full again. */
+/**
+ * The algorithm of MemoryRateLimitStore, in milliseconds with fractions. It stores the time at which the
+ * bucket is full again.
+ */
 const TAKE =
   new RedisScript(`local limit, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -191,13 +208,13 @@ local retry = 0
 if not allowed then if cost > limit then retry = math.ceil(period) else retry = math.ceil(excess - drift) end end
 return {allowed and 1 or 0, math.max(0, math.floor((period - reset + drift) / interval)), retry, math.max(0, math.ceil(reset - drift))}`);
 
-/** Buckets of all processes, by the clock of the server. */
+/** Rate limit buckets that all processes share, by the server's clock. */
 export class RedisRateLimitStore implements RateLimitStore {
   readonly #redis: Redis;
   readonly #prefix: string;
   readonly #timeoutMs: number;
 
-  /** Default of `prefix`: `svc:rl:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** The default of `prefix` is `svc:rl:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(redis: Redis, options: RedisStoreOptions = {}) {
     const { prefix, timeoutMs } = readOptions('RedisRateLimitStore', options, kindsOf('svc:rl:', 250));
     this.#redis = redis;
@@ -212,7 +229,8 @@ export class RedisRateLimitStore implements RateLimitStore {
       [limit, periodMs, cost],
       { timeoutMs: this.#timeoutMs },
     );
-    const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number]; // as the script ends
+    // the result of the script
+    const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number];
     return { isAllowed: allowed === 1, remaining, retryAfterMs, resetMs };
   }
 }
@@ -232,7 +250,10 @@ function kindsOf(
   };
 }
 
-/** A key that is long, or no text, by its digest behind its begin; and one that looks as if it were, so that none is mistaken for another. */
+/**
+ * Returns the key, or its prefix and digest when it is long or not valid text. A key that looks like such a
+ * digest is hashed, too, so that keys never collide.
+ */
 function shortened(key: string, maxBytes: number): string {
   if (
     key.isWellFormed() &&
@@ -247,7 +268,7 @@ function lifeOf(ttlMs: number): number {
   return Math.min(Math.ceil(ttlMs), MAX_TTL_MS);
 }
 
-/** A server that has no room keeps what it has. */
+/** Runs a write. A server without memory keeps its existing data. */
 async function unlessFull<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;

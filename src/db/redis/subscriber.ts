@@ -1,9 +1,9 @@
 /**
- * What is published to channels of Redis: a connection of its own, that is asked twice a minute whether it still answers, and made
- * anew when not.
+ * Subscriptions to Redis channels on a separate connection. It is checked twice a minute and replaced when it
+ * does not answer.
  *
- *   subscribe(channel, fn) -> SUBSCRIBE channel            the first of a channel
- *   connection lost -> all of them again -> onReconnect of each: what was published in between is lost
+ *   subscribe(channel, fn) -> SUBSCRIBE channel            for the first subscriber of a channel
+ *   connection lost -> SUBSCRIBE again for all channels -> onReconnect of each, because messages may be lost
  */
 import { ConnectionLost } from '../errors.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
@@ -13,16 +13,16 @@ import type { RedisConnectDeps } from './connect.ts';
 import type { RedisConnection } from './connection.ts';
 import type { RespValue } from './resp.ts';
 
-/** Gets what is published: bytes of its own. */
+/** Handler of a message, which is a copy of its bytes. */
 export type RedisSubscriberFunction = (message: Uint8Array, channel: string) => unknown;
 
-/** How a channel is subscribed to. */
+/** Options of a subscription. */
 export interface RedisSubscribeOptions {
-  /** Told when the connection was lost and is there again: what was published in between is lost. */
+  /** Called when a lost connection is back: messages of the meantime are lost. */
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
-/** What a subscriber is made from. */
+/** Dependencies of a subscriber. */
 interface RedisSubscriberDeps {
   readonly options: RedisConnectDeps;
   readonly timeoutMs: number;
@@ -38,14 +38,14 @@ interface Subscription {
   readonly onReconnect: (() => unknown) | undefined;
 }
 
-/** The channels of one client. */
+/** The channel subscriptions of one client. */
 export class RedisSubscriber {
   readonly #deps: RedisSubscriberDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
   #link: RedisLink | undefined;
   #hadConnection = false;
   #keepalive: Disposable | undefined;
-  /** One after the other. */
+  /** Runs changes in sequence. */
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
@@ -53,7 +53,10 @@ export class RedisSubscriber {
     this.#deps = deps;
   }
 
-  /** Resolves when the server knows of it. While there is no connection it is kept all the same if `mayWait`, and subscribed to later. */
+  /**
+   * Subscribes to a channel. Resolves when the server has confirmed it. With `mayWait` and without a
+   * connection, it is stored and subscribed later.
+   */
   async subscribe(
     channel: string,
     fn: RedisSubscriberFunction,
@@ -84,10 +87,12 @@ export class RedisSubscriber {
     if (this.#isClosed) throw new ConnectionLost('The client is closed', { sqlstate: '08003' });
     const known = this.#channels.get(channel);
     if (known !== undefined) return void known.add(subscription);
-    this.#channels.set(channel, new Set([subscription])); // a connection that comes meanwhile subscribes to it
+    // a connection that opens meanwhile subscribes to it
+    this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
-      await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS)); // once more does no harm, and one that was being prepared may not have known of it
+      // repeating it is harmless, and a connection in preparation may have missed it
+      await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
       if (mayWait) return;
       this.#channels.delete(channel);
@@ -102,7 +107,7 @@ export class RedisSubscriber {
     if (this.#channels.size > 0)
       return void (await this.#link?.connection
         ?.send(['UNSUBSCRIBE', channel], this.#within(ANSWER_MS))
-        .catch(() => undefined)); // a lost one hears nothing
+        .catch(() => undefined)); // a lost connection has no subscriptions
     const link = this.#link;
     this.#link = undefined;
     this.#hadConnection = false;
@@ -130,7 +135,7 @@ export class RedisSubscriber {
     this.#hadConnection = true;
   }
 
-  /** RESP2 has messages as lists, RESP3 as pushes; either answers SUBSCRIBE by what it would push. */
+  /** RESP2 sends messages as lists, RESP3 as pushes. Both confirm SUBSCRIBE in this form. */
   #onPush(value: RespValue, isPush: boolean): boolean {
     if (!Array.isArray(value)) return false;
     const kind = String(value[0]);
@@ -138,7 +143,7 @@ export class RedisSubscriber {
     const channel = String(value[1]);
     const message = value[2];
     if (!Buffer.isBuffer(message)) return true;
-    const bytes = new Uint8Array(message); // a copy: what it lies in is larger
+    const bytes = new Uint8Array(message); // a copy, because the chunk behind it is larger
     for (const { fn } of this.#channels.get(channel) ?? [])
       void this.#guarded(channel, () => fn(bytes, channel));
     return true;

@@ -1,20 +1,26 @@
 /**
- * Addresses of Redis and Valkey, read strictly.
+ * Parses addresses of Redis and Valkey strictly.
  *
- *   redis://user:password@host:6379/0        rediss:// through TLS, whose certificate is checked
+ *   redis://user:password@host:6379/0        rediss:// uses TLS and verifies the certificate
  *   redis://:password@one,two:6380/0         the first of them that is a primary
  *   redis+unix://user:password@/run/redis.sock?db=1
  *   ...?sslrootcert=/ca.pem&sslcert=...&sslkey=...&sslmode=verify-ca&connect_timeout=5&role=any
  *
- * `@ : / ? # % ,` in a name or a password are percent-encoded. What is not listed is refused.
+ * Percent-encode `@ : / ? # % ,` in a name or a password. Unknown parameters are refused.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
-import { isLocalHost, type ServerHost, type ServerTls } from '../wire/server-options.ts';
-import { parseServerUrl, type Refuse, type UrlRules } from '../wire/server-url.ts';
+import {
+  isLocalHost,
+  type ServerHost,
+  type ServerTls,
+  parseServerUrl,
+  type Refuse,
+  type UrlRules,
+} from '../wire/server-url.ts';
 import { shownUrl, textIssue } from '../url.ts';
 
-/** What an address says. */
+/** A parsed address. */
 export interface RedisUrl {
   readonly hosts: readonly ServerHost[];
   /** Empty for the server's default user. */
@@ -22,9 +28,9 @@ export interface RedisUrl {
   readonly password: string | undefined;
   readonly database: number;
   readonly tls: ServerTls;
-  /** For each host. */
+  /** Connection timeout for each host. */
   readonly connectTimeoutMs: number;
-  /** `primary`, the default: a replica is left for the next host. */
+  /** `primary`, the default, skips replicas in the list of hosts. */
   readonly role: 'primary' | 'any';
 }
 
@@ -39,7 +45,7 @@ const RULES: UrlRules = {
 };
 const FOREIGN = ['target_session_attrs', 'statement_cache'];
 
-/** Reads an address. @throws SvcError `E_REDIS_URL`, without the password */
+/** Parses an address. @throws SvcError `E_REDIS_URL`, without the password */
 export function parseRedisUrl(url: string): RedisUrl {
   const refuse: Refuse = (problem) => {
     throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
@@ -48,11 +54,11 @@ export function parseRedisUrl(url: string): RedisUrl {
   if (problem !== undefined) refuse(problem);
   const [, scheme = '', rest = ''] =
     /^(redis|rediss|redis\+unix|unix):(.*)$/is.exec(url) ??
-    refuse('it begins with none of redis://, rediss://, redis+unix://');
+    refuse('it does not begin with redis://, rediss:// or redis+unix://');
   const isUnix = scheme.toLowerCase().endsWith('unix');
   const read = parseServerUrl(isUnix ? atHost(rest, refuse) : rest, RULES, refuse);
   for (const key of read.settings.keys())
-    if (FOREIGN.includes(key) || key.startsWith('set.')) refuse(`there is no setting "${key}"`);
+    if (FOREIGN.includes(key) || key.startsWith('set.')) refuse(`unknown parameter "${key}"`);
   return {
     hosts: read.hosts,
     user: read.user,
@@ -60,30 +66,30 @@ export function parseRedisUrl(url: string): RedisUrl {
     database: databaseOf(read.database, read.settings.get('db'), refuse),
     connectTimeoutMs: read.connectTimeoutMs,
     tls: tlsOf(scheme.toLowerCase() === 'rediss', read.tls, read.settings, refuse),
-    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // it has been checked
+    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // the parser has checked it
   };
 }
 
-/** Whether what is sent there can be read on the way. */
+/** Returns whether attackers on the network can read the connection. */
 export function isReadable({ hosts, tls }: RedisUrl): boolean {
   return tls.mode === 'disable' && hosts.some(({ host }) => !isLocalHost(host));
 }
 
-/** The path of the socket becomes the host. */
+/** Uses the path of the socket as the host. */
 function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
-    refuse('it names no socket: redis+unix:///run/redis.sock');
+    refuse('it has no socket path: redis+unix:///run/redis.sock');
   return `//${authority === '' || authority.endsWith('@') ? authority : refuse('a unix socket has no host: redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
 }
 
 function databaseOf(path: string | undefined, db: string | undefined, refuse: Refuse): number {
-  if (path !== undefined && db !== undefined) refuse('the number of the database is there twice');
+  if (path !== undefined && db !== undefined) refuse('the database number occurs twice');
   const text = path ?? db ?? '0';
-  return /^\d{1,5}$/.test(text) ? Number(text) : refuse('the database is a number: redis://host/0');
+  return /^\d{1,5}$/.test(text) ? Number(text) : refuse('the database must be a number: redis://host/0');
 }
 
-/** The scheme says whether there is TLS; then all of it is checked, unless `sslmode` says less. */
+/** The scheme selects TLS. Certificates are verified fully, unless `sslmode` requests less. */
 function tlsOf(
   isEncrypted: boolean,
   tls: ServerTls,
@@ -93,7 +99,7 @@ function tlsOf(
   const mode = settings.get('sslmode');
   if (!isEncrypted) {
     const given = [...settings.keys()].find((key) => key.startsWith('ssl'));
-    if (given !== undefined) refuse(`"${given}" is for TLS: write rediss://`);
+    if (given !== undefined) refuse(`"${given}" requires TLS: use rediss://`);
     return { ...tls, mode: 'disable' };
   }
   if (mode === 'disable' || mode === 'prefer') refuse(`"sslmode=${mode}" contradicts rediss://`);

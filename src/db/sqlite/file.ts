@@ -6,11 +6,15 @@
  *   synchronous=FULL     a commit has reached the disk; `normal` may lose the last commits when the power fails
  *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
  *   timeout 0            SQLite's busy handler would block the event loop
+ *
+ * Lock of a process that migrates a SQLite file without a transaction. It is an open transaction on an empty
+ * file next to the database, `data.db-migrating`. The kernel releases it when the process ends, even if it is
+ * killed.
  */
-import { accessSync, closeSync, constants, openSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, openSync, statSync, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../../base/errors.ts';
-import { isSqliteError } from './errors.ts';
+import { isSqliteError, isBusy } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
 /** Mode of a new file: only its owner reads and writes it. SQLite gives -wal and -shm the same mode. */
@@ -100,4 +104,31 @@ export function identityOf(path: string): FileIdentity | undefined {
 
 function refuse(path: string, problem: string, cause?: unknown): never {
   throw new SvcError('E_DB_OPEN', [path, problem], cause === undefined ? {} : { cause });
+}
+
+const SUFFIX = '-migrating';
+
+/**
+ * Takes the lock of a database file until it is disposed of. Returns undefined when another process has it.
+ */
+export async function takeRunnerLock(path: string): Promise<Disposable | undefined> {
+  const file = { path: path + SUFFIX, isReadOnly: false };
+  prepareFile(file);
+  const lock = await openFile(file);
+  try {
+    lock.exec('begin exclusive');
+    return { [Symbol.dispose]: () => lock.close() };
+  } catch (error) {
+    lock.close();
+    if (isSqliteError(error) && isBusy(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether a process has the lock of a database file. Does not create the lock file. */
+export async function hasRunner(path: string): Promise<boolean> {
+  if (!existsSync(path + SUFFIX)) return false;
+  const lock = await takeRunnerLock(path);
+  lock?.[Symbol.dispose]();
+  return lock === undefined;
 }

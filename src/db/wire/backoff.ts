@@ -1,58 +1,60 @@
 /**
- * When a server that could not be reached may be tried again: pauses that double, the same for all who want it.
+ * Pauses between attempts to reach a server: they double, and all callers share them.
  *
  *   failure 1, 2, 3, ...     50, 100, 200, 400, 800, 900, 900 ... ms, each shortened by up to half at random
- *   while it fails         one attempt at a time, and also once connections have broken; each success doubles how many there may be
+ *   while it fails           one attempt at a time, also after connections have broken; each success doubles the limit
  *
- * So a server that returns is found within a second, and meets neither a storm before nor a herd after.
+ * A server that returns is found within a second. It receives few attempts before that, and no burst after
+ * it.
  */
 
-/** The first pause; each further one is twice as long. */
+/** The first pause in milliseconds; each further one is twice as long. */
 const FIRST_MS = 50;
 const MAX_MS = 900;
 
-/** Counts failures and says when to go on. Reads no clock. */
+/** Counts failures and computes pauses. Reads no clock. */
 export class Backoff {
   readonly #random: () => number;
   #failures = 0;
   #untilMs = -Infinity;
   #most = Infinity;
 
-  /** `random` gives 0 ... 1, as Math.random does. */
+  /** `random` returns 0 ... 1, as Math.random does. */
   constructor(random: () => number) {
     this.#random = random;
   }
 
-  /** How often in a row it has failed; attempts that were under way together count once. */
+  /** Number of consecutive failures. Concurrent attempts count once. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** How many attempts may be under way at once. */
+  /** Maximum number of concurrent attempts. */
   get most(): number {
     return this.#most;
   }
 
-  /** How long to wait before the next attempt; 0 for not at all. */
+  /** Returns the milliseconds to wait before the next attempt; 0 for none. */
   waitMs(nowMs: number): number {
     return Math.max(0, this.#untilMs - nowMs);
   }
 
-  /** An attempt that began at `startedMs` has failed. */
+  /** Records that an attempt that began at `startedMs` has failed. */
   fail(startedMs: number, nowMs: number): void {
-    if (startedMs < this.#untilMs) return; // it began before another one failed, which has been counted
+    // it began before another attempt failed, and that failure was counted
+    if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;
     this.#most = 1;
     this.#untilMs = nowMs + longestMs * (1 - this.#random() / 2);
   }
 
-  /** Something has ended that should have lasted: the server may be gone, so one attempt shall find out. */
+  /** Records that a connection ended early. The server may be gone, so only one attempt at a time follows. */
   suspect(): void {
     this.#most = 1;
   }
 
-  /** An attempt has succeeded. */
+  /** Records that an attempt has succeeded. */
   succeed(): void {
     this.#failures = 0;
     this.#untilMs = -Infinity;

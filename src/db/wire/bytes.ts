@@ -1,48 +1,50 @@
 /**
- * Bytes of a protocol that has frames: a header with a length, then a body. Reads and writes them; opens no socket, sets no timer.
+ * Reads and writes the bytes of a protocol with frames: a header with a length, then a body. No sockets, no
+ * timers.
  *
  *   FrameReader   chunks of a socket -> frames       FieldReader   one body -> fields       ByteWriter   fields -> one buffer
  *
- * A length is judged before a byte of its body is kept, and memory is taken for bytes that have arrived, not for announced ones.
+ * A length is checked before any byte of its body is buffered. Memory is allocated for received bytes, not
+ * for announced ones.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
-/** Before the log-in is done no server needs more, and until then it has not proved who it is. */
+/** Maximum frame before the login is complete, because the server is not authenticated until then. */
 const MAX_LOGIN_BYTES: number = 64 * 1024;
-/** A buffer that a large value has made larger is let go of. */
+/** A buffer that a large value has enlarged beyond this is released. */
 const KEPT_BYTES = 1024 * 1024;
 const MAX_BYTES = 2 ** 31 - 1;
-/** Text up to here is written character by character as long as it is ASCII: half the time of a call into Node. */
+/** ASCII text up to this length is written character by character, in half the time of a call into Node.js. */
 const SHORT_CHARACTERS = 24;
 
 /**
- * Cuts a stream of bytes into frames. They are places in the chunk they came in: only one that lies in two chunks is copied. Chunks
- * are lent: the socket's buffer is read into again.
+ * Splits a byte stream into frames. A frame is a range of the chunk it arrived in; only a frame that spans
+ * two chunks is copied. The socket reuses its chunks.
  */
 export abstract class FrameReader {
   readonly #headerBytes: number;
   readonly #partial = new ByteQueue();
   #hasPartial = false;
   protected isStopped = false;
-  /** The longest frame that is taken. {@link MAX_LOGIN_BYTES} at first. */
+  /** Maximum length of a frame; {@link MAX_LOGIN_BYTES} at first. */
   maxBytes: number = MAX_LOGIN_BYTES;
 
   constructor(headerBytes: number) {
     this.#headerBytes = headerBytes;
   }
 
-  /** Whether part of a frame waits for its rest. */
+  /** Whether part of a frame is buffered. */
   get hasPartial(): boolean {
     return this.#hasPartial;
   }
 
-  /** The bytes of a frame, its header included. @throws ProtocolViolation for a length that is not taken */
+  /** Returns the length of a frame, including its header. @throws ProtocolViolation for an invalid length */
   protected abstract totalOf(bytes: Buffer, at: number): number;
-  /** Takes a frame, which begins with its header. */
+  /** Handles a frame, which begins with its header. */
   protected abstract onFrame(bytes: Buffer, at: number, end: number): void;
 
-  /** Takes bytes, and hands out every frame that is complete by them. @throws ProtocolViolation */
+  /** Takes bytes, and handles each complete frame. @throws ProtocolViolation */
   push(chunk: Buffer): void {
     let at = this.#hasPartial ? this.#finish(chunk) : 0;
     while (!this.isStopped && chunk.length - at >= this.#headerBytes) {
@@ -57,14 +59,14 @@ export abstract class FrameReader {
     }
   }
 
-  /** Hands out no more frames, from the midst of a chunk on. */
+  /** Handles no further frames, even within a chunk. */
   stop(): void {
     this.isStopped = true;
     this.#hasPartial = false;
     this.#partial.clear();
   }
 
-  /** Gives the frame that waits as many bytes as it lacks. Returns where the rest of the chunk begins. */
+  /** Adds the missing bytes to the pending frame. Returns the start of the rest of the chunk. */
   #finish(chunk: Buffer): number {
     const partial = this.#partial;
     const at = Math.min(chunk.length, Math.max(0, this.#headerBytes - partial.length));
@@ -76,13 +78,13 @@ export abstract class FrameReader {
     partial.pushCopy(chunk.subarray(at, end));
     if (partial.length === total) {
       this.#hasPartial = false;
-      this.onFrame(asBuffer(partial.take(total)!), 0, total); // there are as many
+      this.onFrame(asBuffer(partial.take(total)!), 0, total); // the frame has at least the header
     }
     return end;
   }
 }
 
-/** Reads one field of a body after the other. */
+/** Reads the fields of a body in order. */
 export class FieldReader {
   protected readonly source: Buffer;
   protected at: number;
@@ -99,19 +101,19 @@ export class FieldReader {
   }
 
   byte(): number {
-    return this.source[this.take(1)]!; // take() has looked
+    return this.source[this.take(1)]!; // take() has checked the bounds
   }
 
-  /** Where the next bytes are, which are behind then. @throws ProtocolViolation when there are fewer */
+  /** Returns the offset of the next bytes and skips them. @throws ProtocolViolation when fewer bytes are left */
   protected take(count: number): number {
     const { at } = this;
-    if (this.end - at < count) throw new ProtocolViolation('a message that ends too early');
+    if (this.end - at < count) throw new ProtocolViolation('a truncated message');
     this.at = at + count;
     return at;
   }
 }
 
-/** Gathers frames in one buffer that is kept: a new one for each write costs 30-50 %. */
+/** Builds frames in one reused buffer. A new buffer for each write costs 30-50 %. */
 export class ByteWriter {
   readonly #firstBytes: number;
   protected bytes: Buffer;
@@ -122,12 +124,12 @@ export class ByteWriter {
     this.bytes = Buffer.allocUnsafeSlow(firstBytes);
   }
 
-  /** How many bytes are written. */
+  /** Number of bytes in the buffer. */
   get length(): number {
     return this.at;
   }
 
-  /** The bytes so far, as a copy; afterwards there are none. */
+  /** Returns a copy of the bytes and empties the buffer. */
   take(): Buffer {
     const taken = Buffer.allocUnsafe(this.at);
     this.bytes.copy(taken, 0, 0, this.at);
@@ -135,7 +137,7 @@ export class ByteWriter {
     return taken;
   }
 
-  /** Forgets what was written after there were `length` bytes. */
+  /** Removes all bytes behind the first `length`. */
   rewind(length: number): void {
     this.at = length;
   }
@@ -156,27 +158,26 @@ export class ByteWriter {
     this.at += bytes.length;
   }
 
-  /** Text in UTF-8, with nothing before or behind it. */
+  /** Writes text in UTF-8, without a prefix or terminator. */
   text(text: string): void {
     const { length } = text;
-    this.ensure(3 * length); // no UTF-16 unit takes more
+    this.ensure(3 * length); // the maximum bytes of a UTF-16 unit
     if (length <= SHORT_CHARACTERS && this.#ascii(text)) return;
     this.at += this.bytes.write(text, this.at, 'utf8');
   }
 
-  /** Text with a NUL behind it, so none may be in it. */
+  /** Writes text and a NUL. The text must not contain a NUL. */
   textNul(text: string): void {
     if (text.includes('\0')) throw new ProtocolViolation('text with a NUL');
     this.text(text);
     this.byte(0);
   }
 
-  /** Makes room for so many bytes. */
+  /** Makes room for a number of bytes. */
   protected ensure(count: number): void {
     const needed = this.at + count;
     if (needed <= this.bytes.length) return;
-    if (needed > MAX_BYTES)
-      throw new ProtocolViolation(`${needed} bytes at once, where ${MAX_BYTES} are the most`);
+    if (needed > MAX_BYTES) throw new ProtocolViolation(`${needed} bytes at once; the limit is ${MAX_BYTES}`);
     const larger = Buffer.allocUnsafeSlow(Math.min(MAX_BYTES, Math.max(needed, 2 * this.bytes.length)));
     this.bytes.copy(larger, 0, 0, this.at);
     this.bytes = larger;
@@ -195,12 +196,12 @@ export class ByteWriter {
   }
 }
 
-/** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
+/** Decodes UTF-8 by an undocumented method of Node.js: `toString()` takes a third longer. */
 export function utf8(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
 }
 
-/** Digits and other ASCII. */
+/** Decodes digits and other ASCII text. */
 export function latin1(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
 }
@@ -211,14 +212,14 @@ interface Slices {
 }
 
 /*
- * Short text in ASCII: made by one call from its bytes, which takes a third of the time that Buffer takes for so few: a tenth of
- * the time of 1,000 rows (shared/bench/db).
+ * Decodes short ASCII text by a single call on its bytes. It takes a third of Buffer's time, which saves a
+ * tenth of the time of 1,000 rows (shared/bench/db).
  */
 
 const { fromCharCode } = String;
 const MAX_ASCII = 0x7f;
 
-/** The text of up to eight bytes, if all of them are ASCII; undefined for any other. */
+/** Returns the text of up to eight ASCII bytes; undefined for other bytes. */
 export function shortAscii(b: Uint8Array, at: number, end: number): string | undefined {
   if (end - at > 8) return undefined;
   for (let index = at; index < end; index++) if (b[index]! > MAX_ASCII) return undefined;

@@ -1,20 +1,20 @@
 /**
- * What is done about a statement that takes too long: the server is told to give it up, and its answer is waited for, so that
- * the connection is in order afterwards. Where that does not come either, the connection ends.
+ * Handles a statement that exceeds its limit: cancels it on the server and waits for its reply, so that the
+ * connection stays usable. If no reply arrives either, it closes the connection.
  */
 import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** How long a statement that was told to end may take to, before the connection is given up. */
+/** Milliseconds that a canceled statement has to end before its connection is closed. */
 const CANCEL_GRACE_MS = 5_000;
-/** The first pause before it is told again; each is twice the one before. */
+/** The first pause before the cancellation is repeated, in milliseconds; each pause is twice as long as the one before. */
 const CANCEL_AGAIN_MS = 500;
 
-/** Watches over one statement. `cancel` tells the server; `giveUp` ends the connection. */
+/** Watches one statement. `cancel` sends a cancellation to the server; `giveUp` closes the connection. */
 export class Canceling {
-  /** Why, once the limit is reached. */
+  /** The limit's error, once it is reached. */
   reached: DatabaseError | undefined;
   readonly #cancel: () => Promise<void>;
   readonly #clock: Clock;
@@ -47,18 +47,21 @@ export class Canceling {
     );
   }
 
-  /** Whether the server was told, or is being told. */
+  /** Whether a cancellation was sent, or is being sent. */
   get wasRequested(): boolean {
     return this.#canceling !== undefined;
   }
 
-  /** It is the one that the server works on, so that no other is hit. */
+  /** Called when the server works on this statement, so that a cancellation cannot hit another one. */
   begin(): void {
     this.#isFirst = true;
     this.#sendCancel();
   }
 
-  /** The statement is over. A request to cancel that is still on its way would hit the next one: it is waited for. */
+  /**
+   * Called when the statement has ended. Waits for a cancellation that is still in progress, because it could
+   * hit the next statement.
+   */
   async end(): Promise<void> {
     this.#isOver = true;
     this.#watched?.[Symbol.dispose]();
@@ -75,7 +78,7 @@ export class Canceling {
       this.#isOver = true;
       this.#again?.[Symbol.dispose]();
       this.#giveUp(
-        new ConnectionLost('The server did not end a statement that it was told to', {
+        new ConnectionLost('The server did not end a canceled statement', {
           sqlstate: '08006',
           cause: reached,
         }),
@@ -85,10 +88,13 @@ export class Canceling {
     this.#send(given.promise, CANCEL_AGAIN_MS);
   }
 
-  /** A server that is just about to begin the statement hears nothing of it, so it is told again as long as the statement runs. */
+  /**
+   * Repeats the cancellation while the statement runs, because a server ignores one that arrives just before
+   * the statement starts.
+   */
   #send(given: Promise<void>, pauseMs: number): void {
     this.#canceling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => {
-      // when nobody can be told, the grace ends it
+      // if the cancellation cannot be sent, the grace period ends the statement
       if (!this.#isOver) this.#again = this.#clock.after(pauseMs, () => this.#send(given, 2 * pauseMs));
     });
   }

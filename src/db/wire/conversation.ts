@@ -1,6 +1,7 @@
 /**
- * A conversation with a server over a socket, whichever protocol it speaks: a request joins a queue in the same step in which its bytes
- * are written, and an answer belongs to the first of the queue. Anything that does not fit ends the conversation.
+ * A conversation with a server over a socket, independent of the protocol. A request joins a queue when its
+ * bytes are written, and a reply belongs to the first request in the queue. An unexpected reply ends the
+ * conversation.
  *
  *   ServerLogin -> Conversation: add(exchange) -> the server -> exchange.done
  */
@@ -20,43 +21,46 @@ import type { Limit, Row } from '../driver.ts';
 import type { ByteWriter, FrameReader } from './bytes.ts';
 import type { ServerSocket } from './server-socket.ts';
 
-/** How long the socket may take to close after we took leave. */
+/** Milliseconds that the socket has to close after the last message. */
 const CLOSE_MS = 1_000;
-/** Once so much is written, it is sent before there is more. */
+/** Number of buffered bytes that are sent without waiting for more. */
 const FLUSH_BYTES = 64 * 1024;
 
-/** How rows are kept: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. `sets`: objects, of several results. */
+/**
+ * Form of the kept rows: `first` keeps one row as an object, `firstList` as a list; `none` keeps none; `sets`
+ * keeps objects of several results.
+ */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
-/** Makes the result for the owner of an exchange that has ended. `error`: why it has failed, else undefined; to be thrown. */
+/** Returns the result of an ended exchange. `error` is its failure, which the function should throw; else undefined. */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
-/** How the rows of a statement are read. */
+/** The decoder for the rows of a statement. */
 export interface RowReader {
-  /** A row as an object. Plain: one without prototype would be a slow dictionary, and no test would call it equal. */
+  /** Returns a row as a plain object. An object without a prototype would be slow, and differ from literals in tests. */
   object(bytes: Buffer, at: number, end: number): Row;
-  /** A row as a list. */
+  /** Returns a row as a list. */
   list(bytes: Buffer, at: number, end: number): unknown[];
 }
 
-/** One request, and its answer so far. */
+/** One request, and its reply so far. */
 export class ServerExchange<Plan extends RowReader> {
-  /** As it was sent, for errors. */
+  /** The SQL text as it was sent, for errors. */
   readonly sql: string;
-  /** The next in the queue of its conversation. */
+  /** The next exchange in the queue of its conversation. */
   next: this | undefined;
   plan: Plan | undefined;
   /** Rows as objects or lists. */
   readonly rows: unknown[] = [];
   affectedRows = 0;
   error: DatabaseError | undefined;
-  /** Called when an error came, or the server is ready for more: a writer looks again. */
+  /** Called after an error, or when the server accepts more data: wakes a waiting writer. */
   onProgress: (() => void) | undefined;
-  /** Called when it becomes the one that the server works on. */
+  /** Called when the server begins to work on this exchange. */
   onFirst: (() => void) | undefined;
   protected readonly wanted: RowsWanted;
   readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
-  /** The function that answered() was given. */
+  /** The function that was passed to answered(). */
   #answer: ((exchange: never, error: unknown) => unknown) | undefined;
 
   constructor(sql: string, wanted: RowsWanted, plan: Plan | undefined) {
@@ -65,15 +69,18 @@ export class ServerExchange<Plan extends RowReader> {
     this.plan = plan;
   }
 
-  /** Resolves at the end of the answer, whether that is an error or not; rejects when the connection ends before. */
+  /** Resolves at the end of the reply, even an error; rejects when the connection ends before. */
   get done(): Promise<unknown> {
     return this.#done.promise;
   }
 
-  /** Instead of {@link done}: the result that `answer` makes at the end, however that was. One promise, where each that awaits another is one more. */
+  /**
+   * Resolves with the result of `answer` at the end of the reply. Used instead of {@link done}, because it
+   * saves a promise.
+   */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
-    return this.#done.promise as Promise<T>; // #end() resolves it with that
+    return this.#done.promise as Promise<T>; // #end() resolves it with the result of `answer`
   }
 
   resolve(): void {
@@ -82,18 +89,18 @@ export class ServerExchange<Plan extends RowReader> {
   }
 
   reject(error: unknown): void {
-    this.#done.promise.catch(() => undefined); // a writer looks later
+    this.#done.promise.catch(() => undefined); // a writer checks it later
     if (this.#answer === undefined) this.#done.reject(error);
     else this.#end(this.#answer as Answer<this, unknown>, error);
   }
 
-  /** The server has refused it. */
+  /** Whether the server has reported an error. */
   fail(error: DatabaseError): void {
     this.error ??= error;
     this.onProgress?.();
   }
 
-  /** A row of the answer. */
+  /** Handles a row of the reply. */
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
@@ -107,7 +114,7 @@ export class ServerExchange<Plan extends RowReader> {
       );
     } catch (error) {
       if (!(error instanceof DataError)) throw error;
-      this.error ??= error; // by a type of the program's own: the conversation goes on
+      this.error ??= error; // an own type's decoder failed: the conversation continues
     }
   }
 
@@ -120,22 +127,22 @@ export class ServerExchange<Plan extends RowReader> {
   }
 }
 
-/** The first row of an exchange that wanted it. */
+/** Returns the first row as an object, if the exchange requested that form. */
 export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
-  return rows[0] as Row | undefined; // as was wanted, like the others
+  return rows[0] as Row | undefined; // the exchange requested objects
 }
 
-/** The rows of an exchange that wanted objects. */
+/** Returns the rows as objects, if the exchange requested that form. */
 export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
   return rows as Row[];
 }
 
-/** The first value of an exchange that wanted the first row as a list. */
+/** Returns the first value, if the exchange requested the first row as a list. */
 export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
-/** The error of a COMMIT that was sent: not known to have taken place where the connection broke before its answer. */
+/** Returns the error of a COMMIT that was sent. The outcome is unknown if the connection broke before the reply. */
 export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
     ? new CommitOutcomeUnknown('The connection broke during COMMIT', {
@@ -146,20 +153,20 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     : error;
 }
 
-/** The parts of a conversation, which the log-in has made. */
+/** Dependencies of a conversation, which the login has created. */
 export interface ConversationDeps<W extends ByteWriter> {
   readonly socket: Socket;
   readonly reader: FrameReader;
   readonly writer: W;
   readonly clock: Clock;
-  /** Asks the server to give up what this connection does; resolves when it has been asked. */
+  /** Sends a cancellation for the current statement. Resolves when it was sent. */
   readonly cancel: () => Promise<void>;
 }
 
-/** See the top of this file. */
+/** The requests and replies of one connection, in order. */
 export abstract class Conversation<E extends ServerExchange<RowReader>, W extends ByteWriter> {
   readonly writer: W;
-  /** The exchange that the server works on, and the last one: its end is the end of all. */
+  /** The exchange that the server works on, and the last one in the queue. */
   protected first: E | undefined;
   protected last: E | undefined;
   readonly #socket: Socket;
@@ -172,9 +179,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   #ended: Error | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
   #closing: Disposable | undefined;
-  /** Called once, when it ends other than by us. */
+  /** Called once when the conversation ends by itself. */
   onLost: ((error: Error) => void) | undefined;
-  /** Called with each error that the server answers with. */
+  /** Called for each error of the server. */
   onRefusal: ((error: DatabaseError) => void) | undefined;
 
   constructor({ socket, reader, writer, clock, cancel }: ConversationDeps<W>, maxBytes: number) {
@@ -201,28 +208,28 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   get isEnded(): boolean {
     return this.#ended !== undefined;
   }
-  /** Whether nothing is under way. */
+  /** Whether no request is pending. */
   get isQuiet(): boolean {
     return this.first === undefined;
   }
-  /** Requests so far. */
+  /** Number of requests so far. */
   get asked(): number {
     return this.#asked;
   }
 
-  /** @throws ConnectionLost when nothing can be asked any more */
+  /** @throws ConnectionLost when the conversation has ended */
   check(sql?: string): void {
     if (this.#ended !== undefined) throw this.#closedError(sql);
   }
 
-  /** Queues a request that has just been written, and sends it at the end of this turn, together with others. */
+  /** Queues a written request, and sends it at the end of this turn together with others. */
   add(exchange: E): E {
     this.#queue(exchange);
     this.flushSoon();
     return exchange;
   }
 
-  /** Queues a request that has just been written in one piece. It is sent now when the server has nothing to do, else together with others. */
+  /** Queues a request that was written completely. It is sent at once if the server is idle, else together with others. */
   send(exchange: E): E {
     const isFirst = this.first === undefined;
     this.#queue(exchange);
@@ -237,7 +244,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     process.nextTick(() => this.flush());
   }
 
-  /** Sends what is written. False when the socket has enough for now. */
+  /** Sends the buffered bytes. Returns false when the socket's buffer is full. */
   flush(): boolean {
     this.#isFlushing = false;
     if (this.writer.length === 0 || this.#ended !== undefined) {
@@ -248,8 +255,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * For writers of much: sends what is enough, and waits while the socket has too much, or for a turn of the loop: a system that
-   * takes all at once would keep limits, and other work, from theirs. The server reads no more while we do not read: we always do.
+   * Sends the buffered bytes of a large request, then waits until the socket has room, or for one turn of the
+   * event loop. Without that turn, limits and other work would starve on a fast system. Reading never stops,
+   * because the server may stop reading until its replies are read.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;
@@ -258,25 +266,27 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return this.#drained.promise;
   }
 
-  /** Ends it at once; requests under way reject. */
-  destroy(error: Error = new ConnectionLost('The connection was closed by us', { sqlstate: '08006' })): void {
+  /** Ends the conversation at once; pending requests reject. */
+  destroy(
+    error: Error = new ConnectionLost('The client closed the connection', { sqlstate: '08006' }),
+  ): void {
     this.#end(error);
     this.#socket.destroy();
   }
 
-  /** Takes leave, and waits until the socket is closed. */
+  /** Sends the last message, and waits until the socket is closed. */
   async leave(): Promise<void> {
     if (this.#ended === undefined && this.isQuiet) {
       this.writeLeave();
       this.flush();
-      this.#end(new ConnectionLost('The connection was closed by us', { sqlstate: '08003' }));
+      this.#end(new ConnectionLost('The client closed the connection', { sqlstate: '08003' }));
       this.#socket.end();
       this.#closing = this.#clock.after(CLOSE_MS, () => this.#socket.destroy());
     } else this.destroy();
     await this.#closed.promise;
   }
 
-  /** Takes bytes of the socket. */
+  /** Handles bytes of the socket. */
   readonly onBytes = (chunk: Buffer): void => {
     try {
       this.#reader.push(chunk);
@@ -285,7 +295,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     }
   };
 
-  /** Ends it: nothing that the server says can be believed from here on. */
+  /** Ends the conversation after a protocol violation. */
   violated(error: unknown): void {
     const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
     this.abandon(
@@ -294,7 +304,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Waits for an exchange that was added. When the limit is reached, the server is asked to give up: see what is returned.
+   * Waits for an exchange. At the limit it sends a cancellation through the returned {@link Canceling}.
    *
    * @throws ConnectionLost, or the limit's error, when the connection ends before
    */
@@ -318,16 +328,16 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return canceling;
   }
 
-  /** The first exchange has its answer. */
+  /** Ends the first exchange, whose reply is complete. */
   protected shift(exchange: E): void {
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    exchange.next = undefined; // a finished one must not keep later ones
+    exchange.next = undefined; // a finished exchange must not keep later ones alive
     exchange.resolve();
   }
 
-  /** The server has ended the conversation, and says why. */
+  /** Ends the conversation with the server's reason. */
   protected refused(error: DatabaseError, sqlstate: string | undefined): void {
     this.abandon(
       error instanceof ConnectionLost
@@ -340,13 +350,13 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     );
   }
 
-  /** Ends it as one that was lost. */
+  /** Ends the conversation with a lost connection. */
   protected abandon(error: Error): void {
     this.#lose(error);
     this.#socket.destroy();
   }
 
-  /** A request behind the end rejects: it may have come between an answer and its owner. */
+  /** Rejects requests after the end: the end may come between a reply and its caller. */
   #queue(exchange: E): void {
     if (this.#ended !== undefined) return refuse(exchange, this.#closedError(exchange.sql));
     this.#asked++;
@@ -382,13 +392,13 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 }
 
-/** Rejects an exchange that gets no response. */
+/** Rejects an exchange that gets no reply. */
 function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
   exchange.reject(exchange.error ?? error);
   exchange.onProgress?.();
 }
 
-/** A log-in: messages of the server wait in an inbox until they are asked for. */
+/** A login: messages of the server are buffered in an inbox. */
 export abstract class ServerLogin<Message> {
   abstract readonly reader: FrameReader;
   protected readonly inbox: Message[] = [];
@@ -397,12 +407,12 @@ export abstract class ServerLogin<Message> {
   #waiting: PromiseWithResolvers<void> | undefined;
   #ended: Error | undefined;
 
-  /** `maxMessages`: a server that has not proved itself gets no more of our memory. */
+  /** `maxMessages` limits the memory for a server that is not authenticated. */
   constructor(maxMessages: number) {
     this.#maxMessages = maxMessages;
   }
 
-  /** Takes bytes of the socket, until the conversation does. */
+  /** Handles bytes of the socket until the conversation takes over. */
   onBytes(chunk: Buffer): void {
     try {
       this.reader.push(chunk);
@@ -411,16 +421,16 @@ export abstract class ServerLogin<Message> {
     }
   }
 
-  /** Nothing more comes. */
+  /** Handles the end of the socket. */
   end(error: Error): void {
     this.#ended ??= error;
     this.#waiting?.resolve();
   }
 
-  /** Puts a message into the inbox. */
+  /** Adds a message to the inbox. */
   protected receive(message: Message): void {
     if (++this.#count > this.#maxMessages)
-      throw new ProtocolViolation('too many messages before the log-in is done');
+      throw new ProtocolViolation('too many messages before the login is complete');
     this.inbox.push(message);
     this.#waiting?.resolve();
   }
@@ -432,7 +442,7 @@ export abstract class ServerLogin<Message> {
     await this.#waiting.promise;
   }
 
-  /** Does part of the log-in. @throws ConnectionLost for what the protocol does not allow */
+  /** Runs a step of the login. @throws ConnectionLost for a protocol violation */
   protected async guarded<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -452,10 +462,10 @@ function lostBy(error: unknown): unknown {
 }
 
 /**
- * Logs in over a socket, and begins the conversation. `start` runs the log-in and makes the conversation of its result; `handOver` gives
- * the conversation the messages that are in the inbox already, and those to come.
+ * Logs in over a socket and starts the conversation. `start` runs the login and creates the conversation from
+ * its result. `handOver` passes the messages of the inbox, and later ones, to the conversation.
  *
- * @throws an error of the log-in, ConnectionLost, or the limit's error
+ * @throws the error of the login, ConnectionLost, or the limit's error
  */
 export async function converse<
   C extends Pick<Conversation<ServerExchange<RowReader>, ByteWriter>, 'onBytes' | 'violated' | 'check'>,
@@ -469,7 +479,7 @@ export async function converse<
 ): Promise<C> {
   const onEnd = (cause?: Error): void =>
     login.end(
-      new ConnectionLost('The server closed the connection during the log-in', {
+      new ConnectionLost('The server closed the connection during the login', {
         sqlstate: '08006',
         ...(cause instanceof Error && { cause }),
       }),

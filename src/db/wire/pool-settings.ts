@@ -1,5 +1,5 @@
 /**
- * How a pool is set up, and which of its failures may pass.
+ * Options, events and connection interface of a pool, and which errors are temporary.
  */
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Connection, Limit } from '../driver.ts';
 
-/** How many connections there are, and for how long. */
+/** Numbers and times of a pool's connections. */
 export interface ResolvedPoolOptions {
   readonly max: number;
   readonly min: number;
@@ -15,71 +15,75 @@ export interface ResolvedPoolOptions {
   readonly maxLifetimeMs: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;
-  /** For one connection to be made, names, TLS and log-in included. */
+  /** Milliseconds for one attempt to connect, including name resolution, TLS and login. */
   readonly connectTimeoutMs: number;
-  /** For what is under way when the pool is closed. */
+  /** Milliseconds that pending work has when the pool is closed. */
   readonly closeMs: number;
-  /** What is done to a connection before somebody else gets it: nothing but end its transaction, or undo all its settings. */
+  /** Reset of a connection between two owners: roll back its transaction only, or reset all session state. */
   readonly reset: 'transaction' | 'full';
-  /** Loans that take longer are reported with their stack; 0 for none, which costs less. */
+  /**
+   * A connection that is borrowed for longer is reported with the stack of its owner; 0 turns this off, which
+   * is cheaper.
+   */
   readonly leakAfterMs: number;
 }
 
-/** What a pool is made from. */
+/** Dependencies of a pool. */
 export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOptions {
   readonly connect: Connect<C>;
   readonly clock: Clock;
   readonly log: Logger | undefined;
   readonly onEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
-  /** 0 ... 1, as Math.random. */
+  /** Returns 0 ... 1, as Math.random does. */
   readonly random?: (() => number) | undefined;
 }
 
-/** Whether the same attempt may succeed later: not where a password, a name or an option is wrong. */
+/** Returns whether a later attempt may succeed. It cannot for a wrong password, name or option. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionLost || error instanceof QueryTimeout) return true;
   return error instanceof DatabaseError && /^(?:08|53|57|58)/.test(error.sqlstate ?? '');
 }
 
 /*
- * What befalls the connections of a pool, told on the channel `svc:db:pool` of node:diagnostics_channel and counted in
- * `svc_db_pool_events_total{database, event}`.
+ * Events of a pool's connections, published on the channel `svc:db:pool` of node:diagnostics_channel and
+ * counted in `svc_db_pool_events_total{database, event}`.
  */
 
-/** The words of `svc_db_pool_events_total`. */
+/** The event names of `svc_db_pool_events_total`. */
 export type PoolEventKind =
-  /** A connection was made; was closed by us; ended by itself. */
+  /** A connection was opened; was closed by the pool; ended by itself. */
   | 'opened'
   | 'closed'
   | 'lost'
-  /** An attempt to make one has failed. */
+  /** An attempt to connect has failed. */
   | 'connect_failed'
-  /** A caller waited too long, or was refused because too many wait. */
+  /** A caller waited too long, or was refused because too many callers wait. */
   | 'timeout'
   | 'refused'
-  /** One was given back with its transaction open, or with statements under way. */
+  /** A connection was returned with an open transaction or pending statements. */
   | 'left_open'
-  /** One has been lent for longer than `leakAfterMs`. */
+  /** A connection has been borrowed for longer than `leakAfterMs`. */
   | 'held_long';
 
-/** One of them, as subscribers get it. */
+/** An event as subscribers receive it. */
 export interface PoolEvent {
   readonly kind: PoolEventKind;
-  /** The name of the database's plugin; `database` for one that has no other. */
+  /** Name of the database's plugin; `database` without a name. */
   readonly database: string;
-  /** Why, where there is a reason. */
+  /** The error, if the event has one. */
   readonly error: unknown;
 }
 
 /** @internal */
-export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>; // the types of Node know no names
+// Node's types do not type channels by name
+export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
 /*
- * What a pool needs of a connection to a server, beside its statements: whether it can still be lent, and how it ends.
+ * The part of a connection that a pool uses: whether it is reusable, and how it ends.
  *
- *   isBroken   the conversation is over, or nobody knows what the server will say next: closed at once, never lent again
- *   isStale    it works, but should not be lent again: its server only reads now where one that writes was asked for, or it was retired
- *   isIdle     nothing is under way, no transaction is open: what an owner must give back
+ *   isBroken   the conversation has ended or is out of step: closed at once, never lent again
+ *   isStale    usable, but not to be lent again: its server became read-only although writes are required, or it was retired
+ *   isIdle     no pending request and no open transaction: the state in which an owner must return it
  */
 
 /** A connection that a pool keeps. */
@@ -87,18 +91,24 @@ export interface PooledConnection extends Connection {
   readonly isBroken: boolean;
   readonly isStale: boolean;
   readonly isIdle: boolean;
-  /** Told once, when the connection ends other than by close() or destroy(), whether somebody uses it or not. Set by the pool. */
+  /** Called once when the connection ends by itself, whether it is borrowed or not. Set by the pool. */
   onLost: ((error: Error) => void) | undefined;
-  /** Asks the server and waits for its answer. Rejects when none comes; the connection is broken then. */
+  /** Sends a request and waits for its reply. Rejects when none arrives; the connection is broken then. */
   ping(limit: Limit | undefined): Promise<void>;
   retire(): void;
-  /** Undoes whatever an owner may have set, beyond transactions: `DISCARD ALL`, `COM_RESET_CONNECTION`. */
+  /** Resets all session state: `DISCARD ALL`, `COM_RESET_CONNECTION`. */
   reset(): Promise<void>;
-  /** Takes leave of the server and waits until the socket is closed. Never rejects; may be called again, and after destroy(). */
+  /**
+   * Sends the last message and waits until the socket is closed. Never rejects; may be called again, and
+   * after destroy().
+   */
   close(): Promise<void>;
-  /** Closes the socket at once; what is under way rejects with ConnectionLost. May be called again. */
+  /** Closes the socket at once; pending requests reject with ConnectionLost. May be called again. */
   destroy(): void;
 }
 
-/** Makes a connection that is ready for statements; the limit bounds all of it, names and handshakes included. */
+/**
+ * Opens a connection that is ready for statements. The limit covers everything, including name resolution and
+ * handshakes.
+ */
 export type Connect<C extends PooledConnection> = (limit: Limit) => Promise<C>;

@@ -1,13 +1,15 @@
 /**
- * Connections to a server, lent to one owner at a time: bounded, fair, timed. Knows no protocol: `connect` makes them.
+ * A pool of connections to a server. It lends each to one owner at a time, with a limit, a fair queue and
+ * timeouts. It knows no protocol: `connect` opens connections.
  *
- *   acquire - an idle one, the last that was given back -----------------------------\
- *           \ else join the queue, and see that as many are on their way -\          +-> lent - release -\
- *                                                                         v          |                  |
- *             opened | asked whether it still answers | cleaned up -> first of the queue, else idle <-----/
+ *   acquire - the most recently returned idle one ----------------------------------\
+ *           \ else join the queue, and open as many connections as needed -\         +-> borrowed - release -\
+ *                                                                           v         |                      |
+ *             opened | checked for an answer | cleaned up -> first of the queue, else idle <-------/
  *
- * Nothing is idle while anybody waits who is not about to be served. A broken connection is never lent; one that comes back with a transaction open, or with a
- * statement under way, is cleaned up first. Idle ones that end are counted, and nobody is bothered.
+ * A connection is idle only when no caller waits for it. A broken connection is never lent. One that returns
+ * with an open transaction or a pending statement is cleaned up first. Idle connections that end are counted
+ * without an error for callers.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
@@ -18,19 +20,22 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { DriverLoad, Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/** How long a connection may have been idle before it is asked whether it still answers, and how long it may take to say so. */
+/** Idle milliseconds after which a connection is checked before it is lent, and the time limit of the check. */
 const TRUSTED_MS = 1_000;
 const PING_MS = 2_000;
-/** How long cleaning up after an owner may take. */
+/** Time limit for cleaning up after an owner. */
 const CLEAN_UP_MS = 3_000;
-/** How often idle times, ages and loans are looked at. */
+/** Interval of checks of idle times, ages and borrowed connections. */
 const TICK_MS = 1_000;
-/** One that ends by itself before it is so old, and was never lent, was not worth making: others are not made at once in its place. */
+/**
+ * A connection that ends by itself earlier than this, and was never lent, counts as a failed attempt: it is
+ * not replaced at once.
+ */
 const YOUNG_MS = 5_000;
-/** Ages differ by up to this part, so that connections made together do not end together. */
+/** Ages vary by up to this fraction, so that connections do not all end together. */
 const JITTER = 0.1;
 
-/** Where a connection is. `busy`: it is being asked, cleaned up or ended. */
+/** State of a connection. `busy`: it is being checked, cleaned up or ended. */
 type Place = 'idle' | 'lent' | 'busy';
 
 interface Slot<C> {
@@ -38,39 +43,42 @@ interface Slot<C> {
   readonly retireMs: number;
   readonly openedMs: number;
   place: Place;
-  /** Since when it is there. */
+  /** Start of the current state. */
   sinceMs: number;
   wasLent: boolean;
   caller: Caller | undefined;
   isReported: boolean;
 }
 
-/** The connections to one database. */
+/** The pool of connections to one database. */
 export class Pool<C extends PooledConnection> {
   readonly #deps: PoolDeps<C>;
   readonly #random: () => number;
   readonly #backoff: Backoff;
-  /** Of those that nobody has asked for: they pause while the server ends them as soon as they are idle. Callers do not. */
+  /**
+   * Back-off for connections without a waiting caller: they pause while the server ends idle connections at
+   * once. Callers do not pause.
+   */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
   readonly #waiters: Waiters<C>;
   readonly #slots = new Map<C, Slot<C>>();
-  /** The last one is the last that was given back. */
+  /** Idle connections; the last one was returned last. */
   readonly #idle: Slot<C>[] = [];
   readonly #ending = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #inUse = 0;
   #opening = 0;
-  /** Those that are being asked or cleaned up, and of these the ones that are being asked. */
+  /** Number of connections that are being checked or cleaned up, and of those only checked. */
   #busy = 0;
   #asking = 0;
   #ticking: Disposable | undefined;
   #fillingLater: Disposable | undefined;
   #isPausing = false;
-  /** Why the last attempt has failed, if it has. */
+  /** The error of the last attempt, if it failed. */
   #failure: unknown;
   #closing: Promise<void> | undefined;
-  /** There once it is being closed. */
+  /** Set once the pool is being closed. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(deps: PoolDeps<C>) {
@@ -91,16 +99,16 @@ export class Pool<C extends PooledConnection> {
     return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size };
   }
 
-  /** All that count towards `max`: idle, lent, and on their way. */
+  /** All connections that count towards `max`: idle, borrowed, and opening. */
   get size(): number {
     return this.#slots.size + this.#opening;
   }
 
   /**
-   * Lends a connection: at once without a promise, or when it is this caller's turn.
+   * Lends a connection: returns it at once without a promise, or resolves when it is the caller's turn.
    *
-   * @throws PoolTimeout when too many wait, or it takes too long; QueryCanceled, QueryTimeout by the limit; SvcError `E_DB_CLOSED`;
-   * what the server refuses every log-in with
+   * @throws PoolTimeout when too many callers wait, or the wait is too long; QueryCanceled, QueryTimeout by
+   * the limit; SvcError `E_DB_CLOSED`; the server's permanent refusal
    */
   acquire(limit: Limit | undefined): Awaitable<C> {
     if (this.#drained !== undefined) throw closed();
@@ -114,7 +122,7 @@ export class Pool<C extends PooledConnection> {
     return this.#wait(limit, caller);
   }
 
-  /** Takes a connection back. One that is not lent, or not one of these, is left alone. */
+  /** Takes a connection back. Ignores one that is not borrowed, or belongs to another pool. */
   release(connection: C): void {
     const slot = this.#slots.get(connection);
     if (slot?.place !== 'lent') return;
@@ -124,14 +132,14 @@ export class Pool<C extends PooledConnection> {
     else void this.#cleanUp(slot);
   }
 
-  /** Begins to make the connections that are always kept. */
+  /** Begins to open the minimum number of connections. */
   fill(): void {
     this.#pump();
   }
 
   /**
-   * Refuses new callers, serves those who wait, and ends each connection as it comes back; after `closeMs` all that are left.
-   * May be called again.
+   * Refuses new callers, serves waiting ones, and ends each returned connection. After `closeMs` it ends the
+   * others. May be called again.
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -162,7 +170,7 @@ export class Pool<C extends PooledConnection> {
     return waiting;
   }
 
-  /** A connection that is fit to be lent: to whoever waits longest, else it is idle. */
+  /** Offers a usable connection to the caller that has waited longest; without a caller it becomes idle. */
   #offer(slot: Slot<C>): void {
     const { connection } = slot;
     const nowMs = this.#deps.clock.monotonicMs();
@@ -186,15 +194,18 @@ export class Pool<C extends PooledConnection> {
     return undefined;
   }
 
-  /** Those that may be offered soon. */
+  /** Number of connections that may be offered soon. */
   #coming(): number {
     return this.#opening + this.#busy;
   }
 
-  /** Sees that as many connections are on their way as are waited for, or are always kept. Looks anew after each step: it may call itself. */
+  /**
+   * Opens as many connections as callers wait for, or as the minimum requires. Checks again after each step,
+   * because it may call itself.
+   */
   #pump(): void {
     while (this.#waiters.size > this.#asking) {
-      // whatever else is on its way may take longer
+      // other opening connections may take longer
       const slot = this.#popIdle();
       if (slot === undefined) break;
       void this.#ask(slot);
@@ -210,12 +221,16 @@ export class Pool<C extends PooledConnection> {
     );
   }
 
-  /** Whether one may be made that nobody waits for. Where those have ended at once, one after the other, when the one before has lasted. */
+  /**
+   * Returns whether a connection without a waiting caller may be opened. If earlier ones ended at once, one
+   * at a time is tried.
+   */
   #mayFill(): boolean {
     if (this.#filling.failures === 0) return true;
     const { clock } = this.#deps;
     const nowMs = clock.monotonicMs();
-    if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false; // #tick() goes on when it has lasted
+    // #tick() continues when it has lasted
+    if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false;
     const waitMs = this.#filling.waitMs(nowMs);
     if (waitMs > 0)
       this.#fillingLater ??= clock.after(Math.ceil(waitMs), () => {
@@ -245,9 +260,9 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    connection.destroy(); // it would be dropped at once, and made anew at once
+    connection.destroy(); // otherwise it would be dropped and opened again at once
     this.#failed(
-      new ConnectionLost('The server was reached, and is not one that can be used', { sqlstate: '08001' }),
+      new ConnectionLost('The server was reached, but it cannot be used', { sqlstate: '08001' }),
       startedMs,
     );
   }
@@ -274,7 +289,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    this.#pump(); // those who waited for one attempt to succeed
+    this.#pump(); // callers that waited for one successful attempt
   }
 
   #failed(error: unknown, startedMs: number): void {
@@ -285,7 +300,7 @@ export class Pool<C extends PooledConnection> {
     this.#pump();
   }
 
-  /** Whether another connection may be begun now. Sees to it that this is asked again when it may later. */
+  /** Returns whether another connection may be opened now. Otherwise schedules a later check. */
   #mayConnect(): boolean {
     if (this.#opening >= this.#backoff.most) return false;
     const waitMs = this.#backoff.waitMs(this.#deps.clock.monotonicMs());
@@ -293,7 +308,7 @@ export class Pool<C extends PooledConnection> {
     return waitMs === 0;
   }
 
-  /** Keeps the process alive, unlike other timers: a program may have nothing else to do than to wait for its database. */
+  /** This timer keeps the process alive, unlike others: the program may only be waiting for its database. */
   async #pause(ms: number): Promise<void> {
     this.#isPausing = true;
     try {
@@ -305,7 +320,7 @@ export class Pool<C extends PooledConnection> {
     this.#pump();
   }
 
-  /** Whether no caller can be served: nothing to be given back, and the server has said for good that it will not have us. */
+  /** Returns whether no caller can be served: no borrowed connection may return, and the server's refusal is permanent. */
   #isHopeless(): boolean {
     return (
       this.#slots.size === 0 &&
@@ -318,9 +333,9 @@ export class Pool<C extends PooledConnection> {
     return this.#failure === undefined || isPassing(this.#failure);
   }
 
-  // -- looking after --
+  // -- maintenance --
 
-  /** Whether it still answers, for whoever waits by then. */
+  /** Checks a connection before it is offered to a caller. */
   async #ask(slot: Slot<C>): Promise<void> {
     this.#asking++;
     await this.#prepare(slot, PING_MS, async (limit) => {
@@ -332,7 +347,7 @@ export class Pool<C extends PooledConnection> {
     });
   }
 
-  /** Ends what an owner has left. A statement that is under way is waited for, by one behind it. */
+  /** Cleans up after an owner. A request behind a pending statement waits for it. */
   #cleanUp(slot: Slot<C>): Promise<void> {
     const { connection } = slot;
     if (!connection.isIdle) this.#reports.leftOpen(connection, slot.caller);
@@ -341,16 +356,16 @@ export class Pool<C extends PooledConnection> {
       else if (!connection.isIdle) await connection.ping(limit);
       if (this.#deps.reset === 'full') await connection.reset();
       if (!connection.isIdle)
-        throw new ConnectionLost('A connection was given back in use, and could not be cleaned up');
+        throw new ConnectionLost('A connection was returned in use, and could not be cleaned up');
     });
   }
 
-  /** Does something to a connection before it is offered. When that fails, or takes too long, it is ended instead. */
+  /** Runs work on a connection before it is offered. A failure or timeout ends the connection. */
   async #prepare(slot: Slot<C>, timeoutMs: number, work: (limit: Limit) => Promise<void>): Promise<void> {
     const { clock } = this.#deps;
     slot.place = 'busy';
     this.#busy++;
-    const tooLong = clock.after(timeoutMs, () => slot.connection.destroy()); // so that `work` ends
+    const tooLong = clock.after(timeoutMs, () => slot.connection.destroy()); // so that `work` settles
     try {
       await work({ signal: this.#abort.signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs });
     } catch {
@@ -364,14 +379,14 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    if (slot.place !== 'idle') return; // whoever has it gives it back
+    if (slot.place !== 'idle') return; // its owner returns it
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
     this.#idle.splice(this.#idle.indexOf(slot), 1);
     this.#drop(slot);
   }
 
-  /** Ends a connection that nobody has. */
+  /** Ends a connection that has no owner. */
   #drop(slot: Slot<C>): void {
     const { connection } = slot;
     slot.place = 'busy';
@@ -408,7 +423,7 @@ export class Pool<C extends PooledConnection> {
     const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
-      // the one that has been idle longest first
+      // starts with the connection that has been idle longest
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
       if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
         continue;
@@ -454,7 +469,7 @@ export class Pool<C extends PooledConnection> {
     this.#drained?.resolve();
   }
 
-  /** When it is being closed: whether that is done. Nobody waits any more for those who are still on their way. */
+  /** Whether closing is complete. Opening connections no longer have callers. */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;
     if (!this.#abort.signal.aborted) this.#abort.abort(closed());
@@ -471,21 +486,21 @@ function closed(): unknown {
 }
 
 /*
- * What a pool says of itself: to its log, to who counts, and in the errors of those whom it cannot serve.
+ * Reports of a pool: its log, its events, and the errors of callers it cannot serve.
  */
 
-/** How often connections that were left in use are logged. */
+/** Minimum interval of logged warnings about connections returned in use. */
 const WARN_EVERY_MS = 60_000;
 
-/** How busy a pool is, and why it cannot make more connections. */
+/** Load of a pool, and the reason why it opens no more connections. */
 interface PoolState extends DriverLoad {
-  /** Connections that are being made, asked or cleaned up. */
+  /** Connections that are being opened, checked or cleaned up. */
   readonly coming: number;
-  /** Of the last attempt to make one, if that has failed. */
+  /** Error of the last attempt to connect, if it failed. */
   readonly failure: unknown;
 }
 
-/** The voice of one pool. */
+/** Reports events and errors of one pool. */
 class PoolReports {
   readonly #deps: PoolDeps<PooledConnection>;
   #warnedMs = -Infinity;
@@ -508,13 +523,13 @@ class PoolReports {
     this.#deps.onEvent?.('closed');
   }
 
-  /** Not worth a warning: servers restart, and networks cut what is idle. */
+  /** Logged as information: servers restart, and networks cut idle connections. */
   lost(error: Error, place: string): void {
     this.#deps.log?.debug('connection_lost', { reason: error, place });
     this.#deps.onEvent?.('lost', error);
   }
 
-  /** Each is counted, one a minute is logged. */
+  /** Counts each one, and logs one a minute. */
   leftOpen({ isInTransaction }: PooledConnection, caller: Caller | undefined): void {
     const { clock, log, onEvent } = this.#deps;
     onEvent?.('left_open');
@@ -523,7 +538,7 @@ class PoolReports {
     this.#warnedMs = nowMs;
     const what = isInTransaction ? 'Its transaction was rolled back' : 'Its statements were waited for';
     log?.warn('connection_left_in_use', {
-      remedy: `${what}: await inside its callback everything that uses a transaction`,
+      remedy: `${what}: await everything that uses a transaction inside its callback`,
       acquired: caller?.frames,
     });
   }
@@ -536,7 +551,7 @@ class PoolReports {
   closedInUse(load: DriverLoad): void {
     this.#deps.log?.warn('database_closed_in_use', {
       ...load,
-      remedy: 'Let callbacks of transactions settle, and loops over streams end',
+      remedy: 'Let transaction callbacks settle, and loops over streams end',
     });
   }
 
@@ -554,7 +569,7 @@ class PoolReports {
     const why =
       failure === undefined
         ? ''
-        : `; the last attempt to make one failed: ${failure instanceof Error ? failure.message : String(failure)}`;
+        : `; the last attempt to connect failed: ${failure instanceof Error ? failure.message : String(failure)}`;
     const counts = `${inUse} in use, ${coming} on their way, at most ${this.#deps.max}; ${waiting} callers wait`;
     return new PoolTimeout(`No connection to the database: ${problem} (${counts})${why}`, {
       sqlstate: '53300',

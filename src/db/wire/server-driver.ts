@@ -1,6 +1,6 @@
 /**
- * The driver of a database server, whichever protocol it speaks: a pool of connections, each to the first server of the address that
- * fits.
+ * The driver of a database server, independent of the protocol: a pool of connections, each to the first
+ * suitable server of the address.
  */
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, PoolTimeout } from '../errors.ts';
@@ -13,25 +13,25 @@ import type { Connect, PoolEventKind, PooledConnection, ResolvedPoolOptions } fr
 import type { ServerUrl } from './server-url.ts';
 import type { Params } from '../values.ts';
 
-/** Everything a driver is made from, checked by `openDatabase`. */
+/** Dependencies of a driver, which `openDatabase` has validated. */
 export interface ServerDriverDeps<Session> {
   readonly address: Pick<ServerUrl, 'hosts' | 'target' | 'connectTimeoutMs'> & { readonly dialect: Dialect };
   /** The address without its password, for messages. */
   readonly shown: string;
   readonly pool: Omit<ResolvedPoolOptions, 'connectTimeoutMs'>;
-  /** The options of each connection. */
+  /** Options of each connection. */
   readonly session: Session;
   readonly clock: Clock;
   readonly log: Logger | undefined;
   readonly onPoolEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
 }
 
-/** See {@link Driver}. */
+/** The driver of a database server. See {@link Driver}. */
 export class ServerDriver<C extends PooledConnection> extends Pool<C> implements Driver {
   readonly dialect: Dialect;
-  /** Makes a connection that the pool does not count. */
+  /** Opens a connection that the pool does not count. */
   protected readonly connect: Connect<C>;
-  /** How long the longest search for a server takes. */
+  /** Maximum milliseconds of a search for a server. */
   protected readonly connectTimeoutMs: number;
   readonly #shown: string;
 
@@ -50,7 +50,7 @@ export class ServerDriver<C extends PooledConnection> extends Pool<C> implements
     this.#shown = shown;
   }
 
-  /** Waits as long for a server that is just starting as callers wait for a connection. */
+  /** Waits for a starting server as long as callers wait for a connection. */
   async open(): Promise<void> {
     try {
       this.release(await this.acquire(undefined));

@@ -1,30 +1,30 @@
 /**
- * The first server of a list that can be reached and is of the wanted kind (libpq's target_session_attrs).
+ * Finds the first server of a list that is reachable and of the wanted kind (libpq's target_session_attrs).
  *
- *   host after host, in the order of the address, until one does: tried anew for each connection, so that they move when the
- *   primary does. `prefer-standby` goes through the list twice. A server that refuses the log-in ends the search.
+ *   The hosts are tried in the order of the address, for each connection, so that connections follow the
+ * primary. `prefer-standby` goes through the list twice. A refused login ends the search.
  */
 import { ConnectionLost, QueryTimeout } from '../errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
-import type { ServerHost, TargetSession } from './server-options.ts';
+import type { ServerHost, TargetSession } from './server-url.ts';
 
-/** What is looked for, and where. */
+/** Options of a search. */
 export interface Search<C extends PooledConnection> {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
-  /** For each host. */
+  /** Time limit for each host. */
   readonly connectTimeoutMs: number;
   readonly connect: (host: ServerHost, limit: Limit) => Promise<C>;
   readonly kindOf: (connection: C, limit: Limit) => Promise<ServerKind>;
   readonly clock: Clock;
 }
 
-/** Which part a server has in replication, and whether its transactions only read unless they say otherwise. */
+/** The replication role of a server, and whether its transactions are read-only by default. */
 export type ServerKind = `${'primary' | 'standby'} ${'on' | 'off'}`;
 
-/** Whether a server of that kind will do. */
+/** Returns whether a server has the wanted kind. */
 const FITS: Readonly<
   Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>
 > = {
@@ -34,7 +34,7 @@ const FITS: Readonly<
   standby: (kind) => kind.startsWith('standby'),
 };
 
-/** How long the longest search takes. */
+/** Returns the maximum duration of a search in milliseconds. */
 export function searchMs({
   hosts,
   target,
@@ -47,7 +47,7 @@ export function searchMs({
   return hosts.length * connectTimeoutMs * (target === 'prefer-standby' ? 2 : 1);
 }
 
-/** @throws what the last host was left for; ConnectionLost when all could be reached and none is of that kind */
+/** @throws the error of the last host; ConnectionLost when all are reachable, but none is of the wanted kind */
 export async function findServer<C extends PooledConnection>(search: Search<C>, limit: Limit): Promise<C> {
   if (search.target !== 'prefer-standby') return firstOf(search, search.target, limit);
   try {
@@ -101,7 +101,7 @@ async function fitting<C extends PooledConnection>(
   const found =
     kind.endsWith(' on') && target === 'read-write' ? 'one that only reads' : `a ${kind.split(' ')[0]!}`;
   throw new ConnectionLost(
-    `The server at ${host.host} port ${host.port} is ${found}, and target_session_attrs asks for "${target}"`,
+    `The server at ${host.host} port ${host.port} is ${found}, but target_session_attrs requires "${target}"`,
     { sqlstate: '08001' },
   );
 }

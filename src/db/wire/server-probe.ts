@@ -1,23 +1,28 @@
 /**
- * Finds out what a server is that says nothing: it waits for a client of another protocol. On connections of their own, and without secrets.
+ * Finds out the kind of a silent server, which waits for a client of another protocol. Uses separate
+ * connections, and sends no secrets.
  *
  *   SSLRequest of PostgreSQL     its server answers S or N
  *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
+ *
+ * Servers of other kinds, by the first bytes that they send: an address may have the wrong port.
  */
 import { connect, type Socket } from 'node:net';
-import { foreignServer, type ServerKind } from './foreign-server.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Endpoint } from './server-socket.ts';
 
-/** How long a server may say nothing before it is asked. */
+/** Milliseconds of silence before a server is probed. */
 const SILENT_MS = 1_000;
-/** How long it has for its answer. */
+/** Milliseconds that a server has for its reply. */
 const ANSWER_MS = 2_000;
 const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
 const YES = 0x53;
 const NO = 0x4e;
 
-/** Calls `found` with what the server is, when it says nothing for a second and is of another kind than `ours`. Dispose of it when it has spoken. */
+/**
+ * Calls `found` with the kind of a server that is silent for a second and not one of `ours`. Dispose of the
+ * result when the server has sent data.
+ */
 export function probeWhenSilent(
   endpoint: Endpoint,
   ours: ServerKind,
@@ -38,7 +43,7 @@ export function probeWhenSilent(
   };
 }
 
-/** Returns what a server is; undefined when it is one of ours, or nothing tells. */
+/** Returns the kind of a server; undefined when it is one of ours, or unknown. */
 export async function askServer(
   endpoint: Endpoint,
   ours: ServerKind,
@@ -46,7 +51,7 @@ export async function askServer(
 ): Promise<string | undefined> {
   const asked = QUESTIONS.map(async (question) => {
     const kind = await ask(endpoint, question, ours, clock);
-    if (kind === undefined) throw new Error('no answer tells');
+    if (kind === undefined) throw new Error('no reply identifies it');
     return kind;
   });
   try {
@@ -81,4 +86,34 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
   const kind = foreignServer(bytes, ours);
   if (kind !== undefined || ours === 'PostgreSQL') return kind;
   return bytes.length === 1 && (bytes[0] === YES || bytes[0] === NO) ? 'a server of PostgreSQL' : undefined;
+}
+
+/** `length:3 sequence:1 version:1`, and the version or an error. */
+const MYSQL_GREETING_BYTES = 5;
+const MYSQL_VERSION = 10;
+const MYSQL_ERROR = 0xff;
+
+const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/^HTTP\/\d/, 'an HTTP server'],
+  [/^[-+](?:ERR|NOAUTH|NOPERM|DENIED|PONG|OK|LOADING)\b/, 'a server of Redis or Valkey'],
+  [/^SSH-/, 'an SSH server'],
+  [/^220[ -]/, 'a mail or FTP server'],
+];
+
+/** The servers that we are clients of. */
+type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
+
+/** Which server begins so, if it is known and not one of `ours`. Servers of PostgreSQL wait until they are spoken to. */
+export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
+  if (
+    ours !== 'MySQL' &&
+    bytes.length >= MYSQL_GREETING_BYTES &&
+    bytes[2] === 0 &&
+    bytes[3] === 0 &&
+    (bytes[4] === MYSQL_VERSION || bytes[4] === MYSQL_ERROR)
+  )
+    return 'a server of MySQL or MariaDB';
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 16)).toString('latin1');
+  const name = TEXTS.find(([pattern]) => pattern.test(text))?.[1];
+  return name?.includes(ours) === true ? undefined : name;
 }

@@ -1,6 +1,7 @@
 /**
- * A socket to a database server: opened within a limit, and encrypted when both sides have agreed to; of each failure it is said
- * whether another attempt may change it. How the sides agree is the protocol's matter: db/postgres/socket.ts, db/mysql/connect.ts.
+ * Opens a socket to a database server within a limit, and encrypts it when both sides have agreed to. Errors
+ * are marked as temporary or permanent. The protocols negotiate TLS: db/postgres/socket.ts,
+ * db/mysql/connect.ts.
  */
 import { readFile } from 'node:fs/promises';
 import { connect, isIP, type Socket } from 'node:net';
@@ -16,46 +17,46 @@ import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
-import type { ServerHost, ServerTls } from './server-options.ts';
+import type { ServerHost, ServerTls } from './server-url.ts';
 
-/** Told of bytes, which are lent: they are others when it has returned. Copy what is to stay. */
+/** Handler of received bytes. The socket reuses them afterwards, so copy values that must stay. */
 type OnBytes = (bytes: Buffer) => void;
 
-/** A socket that is ready for the log-in. */
+/** A socket that is ready for the login. */
 export interface ServerSocket {
   readonly socket: Socket;
-  /** Who is told of what comes: one at a time. */
+  /** Sets the handler of received bytes; one at a time. */
   readonly incoming: Incoming;
   /** Undefined without TLS. */
   readonly tls: TLSSocket | undefined;
-  /** The address that the name stood for: the same server is to be asked to cancel. */
+  /** The resolved IP address. A cancellation must reach the same server. */
   readonly address: ServerHost;
 }
 
-/** Where a socket goes: a file, or a host and its port. */
+/** Target of a socket: a file, or a host and a port. */
 export interface Endpoint {
   readonly at: ServerHost;
-  /** Of a unix socket. */
+  /** Path of a unix socket. */
   readonly path: string | undefined;
 }
 
 const KEEP_ALIVE_MS = 30_000;
-/** What Node would make anew for each read. */
+/** Node.js would allocate a buffer for each read. */
 const READ_BYTES = 64 * 1024;
-/** One for all sockets that are read into it: what is in it is dealt with before the next of them is read. */
+/** A read buffer that all sockets share: its bytes are handled before the next socket is read. */
 let readBuffer: Buffer | undefined;
 
-/** `host:port`, or the path of the socket. */
+/** `host:port`, or the path of the unix socket. */
 export function shownEndpoint({ at: { host, port }, path }: Endpoint): string {
   return path ?? (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
 }
 
-/** What comes through a socket. Before somebody listens it is kept. */
+/** Bytes from a socket. They are buffered until a handler is set. */
 export class Incoming {
   #listener: OnBytes | undefined;
   #early: Buffer[] = [];
 
-  /** The next bytes, as they come. What comes behind them is kept. */
+  /** Returns the next bytes. Later bytes are buffered. */
   next(): Promise<Buffer> {
     return new Promise((resolve) => {
       const early = this.#early.shift();
@@ -67,20 +68,20 @@ export class Incoming {
     });
   }
 
-  /** From now on, and with what has come already. */
+  /** Sets the handler, and passes the buffered bytes to it. */
   listen(listener: OnBytes): void {
     this.#listener = listener;
     for (const bytes of this.#early.splice(0)) listener(bytes);
   }
 
-  /** Bytes that have come. */
+  /** Takes received bytes. */
   readonly take = (bytes: Buffer): void => {
     if (this.#listener !== undefined) this.#listener(bytes);
     else this.#early.push(Buffer.from(bytes));
   };
 }
 
-/** One attempt, until the socket is handed over. */
+/** One attempt to connect, until the socket is handed over. */
 export class Opening {
   readonly incoming: Incoming = new Incoming();
   #socket: Socket;
@@ -90,12 +91,12 @@ export class Opening {
   readonly #onError = (cause: Error): void => this.#failed.reject(this.#failure(cause));
   readonly #onClose = (): void =>
     this.#failed.reject(
-      new ConnectionLost(`${this.shown} closed the connection before the log-in`, { sqlstate: '08006' }),
+      new ConnectionLost(`${this.shown} closed the connection before the login`, { sqlstate: '08006' }),
     );
   readonly #isPlain: boolean;
   #isEncrypting = false;
 
-  /** `isPlain`: it will not be encrypted, and what comes goes to `incoming` from the beginning. */
+  /** `isPlain`: the socket stays unencrypted, so all bytes go to `incoming` from the start. */
   constructor(endpoint: Endpoint, limit: Limit, clock: Clock, isPlain: boolean = false) {
     const {
       at: { host, port },
@@ -109,7 +110,7 @@ export class Opening {
         ? { path, ...reading }
         : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
     );
-    this.#failed.promise.catch(() => undefined); // whoever waits is told
+    this.#failed.promise.catch(() => undefined); // the waiting caller rejects
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
   }
@@ -121,7 +122,7 @@ export class Opening {
     return shownEndpoint(this.#endpoint);
   }
 
-  /** The address that the name stood for, once it is connected. */
+  /** Returns the resolved IP address, once it is connected. */
   get address(): ServerHost {
     const { at, path } = this.#endpoint;
     return path !== undefined || this.#socket.remoteAddress === undefined
@@ -133,7 +134,7 @@ export class Opening {
     return this.#or(new Promise((resolve) => this.#socket.once(event, resolve)));
   }
 
-  /** The next bytes, as they come. Nothing is read behind them that may be for TLS. */
+  /** Returns the next bytes. Reading pauses behind them, because later bytes may belong to TLS. */
   bytes(): Promise<Buffer> {
     if (this.#isPlain) return this.#or(this.incoming.next());
     return this.#or(
@@ -166,7 +167,7 @@ export class Opening {
     return new SvcError('E_DB_CONNECT', [this.shown, problem], { cause });
   }
 
-  /** What comes from now on. */
+  /** Sets the handler for all further bytes. */
   streamed(): Incoming {
     if (!this.#isPlain) this.#socket.on('data', this.incoming.take);
     return this.incoming;
@@ -201,7 +202,7 @@ export class Opening {
   }
 }
 
-/** Reads without a buffer and a stream's event for each read: a third of what a short answer costs. */
+/** Reads without a new buffer and a stream event per read, which are a third of the cost of a short reply. */
 function intoOneBuffer(incoming: Incoming): {
   readonly buffer: Buffer;
   readonly callback: (count: number, buffer: Uint8Array) => boolean;
@@ -211,19 +212,23 @@ function intoOneBuffer(incoming: Incoming): {
     buffer,
     callback: (count) => {
       incoming.take(buffer.subarray(0, count));
-      return true; // reads on
+      return true; // resumes reading
     },
   };
 }
 
-/** Whether the server's certificate must come from somebody we believe: as libpq has it. */
+/** Returns whether the server's certificate must have a trusted authority, as in libpq. */
 export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
   return (
     mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && rootCertificate !== undefined)
   );
 }
 
-/** What Node's TLS is to be told, files read. `name`: the host that the certificate must be for. @throws SvcError `E_DB_CONNECT` */
+/**
+ * Returns the TLS options for Node.js, with the files read. `name` is the host name that the certificate must
+ * match.
+ * @throws SvcError `E_DB_CONNECT`
+ */
 export async function tlsOptions(tls: ServerTls, name: string, shown: string): Promise<ConnectionOptions> {
   const { mode, rootCertificate, keyPassword } = tls;
   const [ca, cert, key] = await Promise.all([
@@ -244,7 +249,7 @@ export async function tlsOptions(tls: ServerTls, name: string, shown: string): P
   };
 }
 
-/** The file of a setting. @throws SvcError `E_DB_CONNECT` */
+/** Reads the file of a parameter. @throws SvcError `E_DB_CONNECT` */
 export async function fileOf(path: string | undefined, shown: string): Promise<Buffer | undefined> {
   if (path === undefined) return undefined;
   try {

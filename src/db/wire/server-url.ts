@@ -1,59 +1,54 @@
 /**
- * Addresses of database servers, as those of PostgreSQL, MySQL and MariaDB have them in common, read strictly.
+ * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly.
  *
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
- * What a protocol does not list is refused. `@ : / ? # % ,` in a name or a password are percent-encoded; a `+` is a plus.
+ * Parameters that a protocol does not list are refused. Percent-encode `@ : / ? # % ,` in a name or a
+ * password; a `+` is a plus.
+ *
+ * The result says how to reach and verify a server, for every protocol.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
 import type { Timestamps } from '../driver.ts';
-import {
-  isLocalHost,
-  isUnixHost,
-  type ServerHost,
-  type ServerTls,
-  type SslMode,
-  type TargetSession,
-} from './server-options.ts';
 
-/** Says what is wrong with the address, and throws. */
+/** Throws an error with the problem of the address. */
 export type Refuse = (problem: string) => never;
 
-/** What the addresses of one protocol have. */
+/** Rules for the addresses of one protocol. */
 export interface UrlRules {
-  /** For messages: `postgres://user@host/database`. */
+  /** Example for messages: `postgres://user@host/database`. */
   readonly example: string;
   readonly defaultPort: number;
-  /** What may be said behind the `?`, beyond {@link SHARED_KEYS}; a list is all that it may be. */
+  /** Allowed parameters behind the `?`, beyond {@link SHARED_KEYS}; a list has the allowed values. */
   readonly keys: Readonly<Record<string, readonly string[] | undefined>>;
-  /** An example of a run-time parameter: `search_path=app`. */
+  /** Example of a run-time parameter: `search_path=app`. */
   readonly parameter: string;
-  /** In small letters: run-time parameters that are not to be changed, for values are read by them. */
+  /** Run-time parameters in lower case that must not change, because the decoding of values depends on them. */
   readonly ours: ReadonlySet<string>;
-  /** Settings that have to do with TLS, beyond those that all have. */
+  /** TLS parameters of this protocol. */
   readonly tlsKeys: readonly string[];
-  /** Whether an address must name one. Default true; the user is empty else. */
+  /** Whether an address must name a user. Default true; otherwise the user is empty. */
   readonly needsUser?: boolean;
 }
 
-/** What an address says that every server has. */
+/** The parts of an address that every server has. */
 export interface ServerUrl {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
   readonly user: string;
   readonly password: string | undefined;
-  /** Undefined when it names none. */
+  /** Undefined without one. */
   readonly database: string | undefined;
   readonly tls: ServerTls;
-  /** Run-time parameters: what follows `set.`. */
+  /** Run-time parameters: the text behind `set.`. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** For each host. */
+  /** Connection timeout for each host. */
   readonly connectTimeoutMs: number;
   readonly timestamps: Timestamps;
-  /** Undefined when it does not say. */
+  /** Undefined when the address has none. */
   readonly statementCache: number | undefined;
-  /** Everything behind the `?`, checked against the rules. */
+  /** All validated parameters behind the `?`. */
   readonly settings: ReadonlyMap<string, string>;
 }
 
@@ -68,7 +63,7 @@ const TLS_KEYS = [
   'ssl_min_protocol_version',
 ] as const;
 
-/** What may be said behind the `?` for any server. */
+/** Parameters that every server has. */
 const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   host: undefined,
   port: undefined,
@@ -87,11 +82,11 @@ const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   statement_cache: undefined,
 };
 
-/** Reads what stands behind the scheme and its colon. */
+/** Parses an address behind its scheme and colon. */
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
   const [, authority = '', path = '', query] =
     /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ??
-    refuse(`two slashes come before the host: ${rules.example}`);
+    refuse(`the host must follow two slashes: ${rules.example}`);
   if (rest.includes('#')) refuse('write "#" as %23');
   const decode = (part: string): string => decoded(part, refuse);
   const settings = queryOf(query ?? '', rules, decode, refuse);
@@ -100,11 +95,11 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!; // matches any text
   const one = (key: string, inPlace: string | undefined): string | undefined => {
     const value = settings.get(key);
-    if (value !== undefined && inPlace !== undefined && inPlace !== '') refuse(`"${key}" is there twice`);
+    if (value !== undefined && inPlace !== undefined && inPlace !== '') refuse(`"${key}" occurs twice`);
     return value ?? (inPlace === undefined ? undefined : decode(inPlace));
   };
   const user =
-    one('user', name) || (rules.needsUser === false ? '' : refuse(`it names no user: ${rules.example}`));
+    one('user', name) || (rules.needsUser === false ? '' : refuse(`the user is missing: ${rules.example}`));
   const hosts = hostsOf(authority.slice(at + 1), settings, rules, decode, refuse);
   return {
     hosts,
@@ -141,7 +136,7 @@ function queryOf(
     const mark = part.indexOf('=');
     if (mark === -1) refuse(`"${decode(part)}" has no value`);
     const [key, value] = [decode(part.slice(0, mark)), decode(part.slice(mark + 1))];
-    if (settings.has(key)) refuse(`"${key}" is there twice`);
+    if (settings.has(key)) refuse(`"${key}" occurs twice`);
     if (key.startsWith('set.')) checkParameter(key.slice('set.'.length), rules, refuse);
     else checkSetting(key, value, rules, refuse);
     settings.set(key, value);
@@ -158,21 +153,22 @@ function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Re
   if (!Object.hasOwn(SHARED_KEYS, key) && !Object.hasOwn(keys, key)) {
     const best = closest(key, [...Object.keys(SHARED_KEYS), ...Object.keys(keys)]);
     refuse(
-      `there is no setting "${key}"${best === undefined ? `; a run-time parameter of the session is set by "set.${key}=…"` : `: did you mean "${best}"?`}`,
+      `unknown parameter "${key}"${best === undefined ? `; set a run-time parameter of the session by "set.${key}=…"` : `: did you mean "${best}"?`}`,
     );
   }
   if (key === 'sslmode' && value === 'allow')
     refuse(
-      '"sslmode=allow" sends in the clear what it could encrypt: write "require", or better "verify-full"',
+      '"sslmode=allow" may send in clear text what it could encrypt: use "require", or better "verify-full"',
     );
   if (words?.includes(value) === false)
-    refuse(`"${key}" is one of ${words.map((word) => `"${word}"`).join(', ')}`);
+    refuse(`"${key}" must be one of ${words.map((word) => `"${word}"`).join(', ')}`);
 }
 
 function checkParameter(name: string, { parameter, ours }: UrlRules, refuse: Refuse): void {
   if (!/^[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?$/.test(name))
-    refuse(`"set." is followed by the name of a run-time parameter: set.${parameter}`);
-  if (ours.has(name.toLowerCase())) refuse(`"${name}" is not to be changed: values are read by it`);
+    refuse(`"set." needs the name of a run-time parameter: set.${parameter}`);
+  if (ours.has(name.toLowerCase()))
+    refuse(`"${name}" must not be changed, because the decoding of values depends on it`);
 }
 
 function hostsOf(
@@ -183,17 +179,16 @@ function hostsOf(
   refuse: Refuse,
 ): ServerHost[] {
   const listed = settings.get('host')?.split(',');
-  if (listed !== undefined && text !== '') refuse('"host" is there twice');
+  if (listed !== undefined && text !== '') refuse('"host" occurs twice');
   const found =
     listed?.map((host) => ({ host, port: undefined })) ??
     text.split(',').map((part) => hostOf(part, decode, refuse));
   const ports = settings.get('port')?.split(',') ?? [];
   if (ports.length > 1 && ports.length !== found.length)
-    refuse(`there are ${found.length} hosts and ${ports.length} ports`);
-  if (ports.length > 0 && found.some(({ port }) => port !== undefined)) refuse('"port" is there twice');
+    refuse(`the number of hosts (${found.length}) differs from the number of ports (${ports.length})`);
+  if (ports.length > 0 && found.some(({ port }) => port !== undefined)) refuse('"port" occurs twice');
   return found.map(({ host, port }, index) => {
-    if (host.includes('\0') || /[\s?#@]/.test(host))
-      refuse('the name of a host has a character that none has');
+    if (host.includes('\0') || /[\s?#@]/.test(host)) refuse('a host name contains an invalid character');
     return {
       host: host === '' ? 'localhost' : host,
       port: integer('port', port ?? ports[index] ?? ports[0], 1, 65_535, refuse, defaultPort),
@@ -209,8 +204,8 @@ function hostOf(
 ): { readonly host: string; readonly port: string | undefined } {
   const [, address, name, port] =
     /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(\d*))?$/.exec(part) ??
-    refuse(`"${part}" is no host: an address of IPv6 stands in brackets, and a port is a number`);
-  if (address !== undefined && isIP(address) !== 6) refuse(`"[${address}]" is no address of IPv6`);
+    refuse(`"${part}" is not a host: an IPv6 address needs brackets, and a port must be a number`);
+  if (address !== undefined && isIP(address) !== 6) refuse(`"[${address}]" is not an IPv6 address`);
   return { host: address ?? decode(name ?? ''), port: port === '' ? undefined : port };
 }
 
@@ -227,8 +222,9 @@ function tlsOf(
   if (mode === 'disable' && given.length > 0)
     refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
-    refuse('a unix socket has no TLS: leave "sslmode" and its kin out');
-  if (settings.has('sslcert') !== settings.has('sslkey')) refuse('"sslcert" and "sslkey" belong together');
+    refuse('a unix socket has no TLS: remove "sslmode" and related parameters');
+  if (settings.has('sslcert') !== settings.has('sslkey'))
+    refuse('"sslcert" and "sslkey" must be used together');
   return {
     mode,
     rootCertificate: settings.get('sslrootcert'),
@@ -253,7 +249,7 @@ function integer(
   const value = Number(text);
   return /^\d{1,5}$/.test(text) && value >= least && value <= greatest
     ? value
-    : refuse(`"${key}" is an integer ${least} … ${greatest}`);
+    : refuse(`"${key}" must be an integer ${least} … ${greatest}`);
 }
 
 function decoded(part: string, refuse: Refuse): string {
@@ -261,7 +257,49 @@ function decoded(part: string, refuse: Refuse): string {
   try {
     text = decodeURIComponent(part);
   } catch {
-    refuse('its percent-encoding is broken: write "%" as %25');
+    refuse('its percent-encoding is invalid: write "%" as %25');
   }
-  return text.includes('\0') ? refuse('it has a NUL') : text;
+  return text.includes('\0') ? refuse('it contains a NUL') : text;
+}
+
+/** How far a connection is encrypted and its server proved (libpq's words). `allow` is left out: it is never worth having. */
+export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
+
+/** What kind of server is wanted (libpq's words). */
+export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
+
+/** One server. */
+export interface ServerHost {
+  /** A name or an address; or, beginning with a slash, where a unix socket is. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/** How connections are encrypted. */
+export interface ServerTls {
+  readonly mode: SslMode;
+  /** Paths of PEM files: who may sign the server's certificate; ours, and its key. `system` for the authorities of Node. */
+  readonly rootCertificate: string | undefined;
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+  /** The passphrase of the key. */
+  readonly keyPassword: string | undefined;
+  /** Whether the name is sent in the clear for the server to choose a certificate by (SNI). */
+  readonly sendsServerName: boolean;
+  readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
+}
+
+/** Whether a host is this machine: no network is between, where somebody could listen. */
+export function isLocalHost(host: string): boolean {
+  return (
+    isUnixHost(host) ||
+    host === 'localhost' ||
+    host === '::1' ||
+    (isIP(host) === 4 && host.startsWith('127.'))
+  );
+}
+
+/** Whether it is a unix socket. */
+export function isUnixHost(host: string): boolean {
+  return host.startsWith('/');
 }

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} SVC_MAIL_FROM=shop@shop.example
-/** Orders whose mails are sent behind the answer, and a queue that is emptied at the end. */
+/** Orders whose mails are sent after the reply, and a queue that shutdown empties. */
 import {
   BackgroundTasks,
   BearerAuth,
@@ -34,9 +34,9 @@ class Order extends Schema {
 }
 
 export const app: Svc = new Svc({ title: 'Shop', version: '3.0.1', trustProxy: 1, maxBodyBytes: 50_000 });
-const sender = app.config.get('mailFrom', 'nobody@shop.example');
+const sender = app.config.get('mailFrom', 'orders@shop.example');
 
-/** Mails that have been written and not yet sent. */
+/** Mails that wait to be sent. */
 class Outbox {
   readonly #waiting: string[] = [];
   add(mail: string): void {
@@ -78,7 +78,7 @@ app.post(
     response: Order,
     status: 201,
     summary: 'Order',
-    description: 'Places an order; a mail confirms it.',
+    description: 'Places an order. A mail confirms the order.',
   },
   ({ me, body, mail, tasks, req }) => {
     const order = { id: orders.size + 1, state: 'open' as const, placedAt: new Date() };

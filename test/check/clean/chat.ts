@@ -1,6 +1,6 @@
 // awaits: websocket
 // env: SVC_AUTH_SECRET={secret}
-/** Rooms in which people talk over WebSockets: who may come in, what a message is, who hears it. */
+/** Chat rooms over WebSockets: admission, message formats and broadcasts. */
 import {
   BearerAuth,
   Depends,
@@ -22,7 +22,7 @@ class Room extends Schema {
   people = Field(int, { ge: 0 });
 }
 
-/** What of a socket is used here. */
+/** The part of a socket that this application uses. */
 interface Socket {
   sendJson(value: unknown): void;
   join(room: string): void;

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} SVC_PAGE_SIZE=50
-/** Books in SQLite: transactions, conflicts as answers, a page at a time. */
+/** Books in SQLite: transactions, conflict replies and pagination. */
 import {
   BearerAuth,
   Depends,
@@ -39,7 +39,7 @@ app.use(new SecurityHeadersMiddleware());
 app.register(new DatabasePlugin('sqlite:./library.db', { statementTimeoutMs: 3_000, busyTimeoutMs: 2_000 }));
 app.exceptionHandler(
   UniqueViolation,
-  () => new JSONResponse({ detail: 'there is such a book' }, { status: 409 }),
+  () => new JSONResponse({ detail: 'the book already exists' }, { status: 409 }),
 );
 
 const book = provide({ db: Depends(db) }, async ({ db, req }) => {
@@ -47,7 +47,7 @@ const book = provide({ db: Depends(db) }, async ({ db, req }) => {
     sql`select id, isbn, title, year from books where id = ${Number(req.pathParams['id'])}`,
     { as: Book },
   );
-  if (row === undefined) throw new NotFound('there is no such book');
+  if (row === undefined) throw new NotFound('the book does not exist');
   return row;
 });
 async function* csv(database: Database): AsyncGenerator<string> {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Server-sent events: prices for everybody, messages for who is logged in, an export line by line. */
+/** Server-sent events: public prices, messages for logged-in users, and an export as lines. */
 import {
   BearerAuth,
   Depends,
@@ -83,7 +83,7 @@ app.put(
     body: Price,
     response: Price,
     summary: 'Set a price',
-    description: 'Sets the price of one article; everybody who listens is told.',
+    description: 'Sets the price of an article, and sends it to every subscriber.',
   },
   ({ me, body }) => {
     if (me.sub !== '') prices.set(body.symbol, body.amount);

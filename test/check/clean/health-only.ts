@@ -1,4 +1,4 @@
-/** A worker that takes jobs from elsewhere: what it serves is how it is. */
+/** A worker that processes jobs and serves only its health. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, datetime, int, nullable } from 'svc';
 import type { Plugin } from 'svc';
 
@@ -8,7 +8,7 @@ class Progress extends Schema {
   lastAt = Field(nullable(datetime));
 }
 
-/** Jobs one after the other, as long as the application runs. */
+/** Runs one job after another until stop(). */
 class Jobs {
   done = 0;
   failed = 0;
@@ -43,7 +43,7 @@ const worker: Plugin = {
   name: 'worker',
   register: (host) => {
     host.readiness('worker', () => {
-      if (!jobs.isRunning) throw new Error('it does not run');
+      if (!jobs.isRunning) throw new Error('the worker has stopped');
     });
     host.metrics.gauge('svc_jobs_done', 'Jobs that are done.', () => jobs.done);
   },

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Pages for people: a login with password, a session, forms with tokens, messages for the next page. */
+/** HTML pages: password login, session, forms with CSRF tokens and flash messages. */
 import {
   CSRFMiddleware,
   Depends,
@@ -84,7 +84,7 @@ app.post(
   },
   async ({ req, form }) => {
     if (!(await checkPassword(form.password, accounts.get(form.name) ?? '')))
-      throw new Unauthorized('name or password is wrong');
+      throw new Unauthorized('the name or the password is wrong');
     req.session.regenerate();
     req.session.set(user, form.name);
     return new RedirectResponse(localPath(form.next) ?? '/', { status: 303 });
@@ -95,7 +95,7 @@ app.post(
   {
     me: Depends(signedIn),
     form: { text: Field(str, { minLength: 1, maxLength: 500 }) },
-    description: 'Writes into the book.',
+    description: 'Adds an entry to the guest book.',
   },
   ({ req, me, form }) => {
     entries.push({ author: me, text: form.text });

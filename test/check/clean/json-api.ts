@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** An interface for a list of tasks: tokens, scopes, pages, errors of its own. */
+/** A JSON API for tasks: tokens, scopes, pagination and custom errors. */
 import {
   BearerAuth,
   CORSMiddleware,
@@ -61,7 +61,7 @@ const paging = provide(
 );
 const row = provide({ me: Depends(BearerAuth()) }, ({ me, req }) => {
   const found = rows.get(String(req.pathParams['id']));
-  if (found === undefined || me.sub === '') throw new NotFound('there is no such task');
+  if (found === undefined || me.sub === '') throw new NotFound('the task does not exist');
   return found;
 });
 
@@ -73,7 +73,7 @@ app.use(new CompressionMiddleware());
 app.use(new TimeoutMiddleware({ seconds: 10 }));
 app.exceptionHandler(
   RangeError,
-  () => new JSONResponse({ detail: 'that does not go together' }, { status: 409 }),
+  () => new JSONResponse({ detail: 'the task conflicts with another one' }, { status: 409 }),
 );
 
 app.get(

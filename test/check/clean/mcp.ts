@@ -1,6 +1,6 @@
 // awaits: mountMcp
 // env: SVC_AUTH_SECRET={secret}
-/** A calendar that programs which call tools may use: each tool says what it does, and what is none is kept out. */
+/** A calendar for MCP clients: every tool has a description, and other routes are excluded. */
 import {
   Depends,
   Field,
@@ -18,9 +18,9 @@ import {
 } from 'svc';
 
 class NewAppointment extends Schema {
-  title = Field(str, { minLength: 1, maxLength: 120, description: 'What it is about.' });
-  from = Field(datetime, { description: 'When it begins.' });
-  until = Field(datetime, { description: 'When it ends.' });
+  title = Field(str, { minLength: 1, maxLength: 120, description: 'Subject of the appointment.' });
+  from = Field(datetime, { description: 'Start of the appointment.' });
+  until = Field(datetime, { description: 'End of the appointment.' });
 }
 class Appointment extends Schema {
   id = Field(uuid);
@@ -50,7 +50,7 @@ app.get(
     response: list(Appointment),
     mcp: true,
     summary: 'The appointments of a day',
-    description: 'All appointments that begin on the day, the earliest first.',
+    description: 'Returns the appointments that begin on the day, earliest first.',
   },
   ({ me, query }) =>
     [...rows.values()].filter(
@@ -68,7 +68,7 @@ app.get(
   },
   ({ me, params }) => {
     const row = rows.get(params.id);
-    if (row === undefined || me.sub === '') throw new NotFound('there is no such appointment');
+    if (row === undefined || me.sub === '') throw new NotFound('the appointment does not exist');
     return row;
   },
 );
@@ -82,7 +82,7 @@ app.post(
     status: 201,
     mcp: true,
     summary: 'Make an appointment',
-    description: 'Makes an appointment. Does not look whether there is another one at that time.',
+    description: 'Makes an appointment. It may overlap other appointments.',
   },
   ({ me, body }) => {
     const row: Row = {
@@ -103,7 +103,7 @@ app.delete(
     status: 204,
     mcp: true,
     summary: 'Cancel an appointment',
-    description: 'Removes an appointment for good; nobody is told.',
+    description: 'Removes an appointment permanently, without a notification.',
   },
   ({ me, params }) => {
     if (me.sub !== '') rows.delete(params.id);

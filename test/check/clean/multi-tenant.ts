@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** One application for many customers: each by its host, its rows apart, its limits by what has been verified. */
+/** One application for several tenants, with a host, rows and rate limits for each. */
 import {
   BearerAuth,
   Depends,
@@ -56,9 +56,9 @@ const tenants = new Map<string, Rows>([
 ]);
 const claims = BearerAuth(undefined, { schema: TenantClaims });
 const projects = provide({ claims: Depends(claims), name: Depends(tenantName) }, ({ claims, name }) => {
-  if (claims.tenant !== name) throw new Forbidden("the token is another tenant's");
+  if (claims.tenant !== name) throw new Forbidden('the token belongs to another tenant');
   const rows = tenants.get(name);
-  if (rows === undefined) throw new NotFound('there is no such tenant');
+  if (rows === undefined) throw new NotFound('the tenant does not exist');
   return rows;
 });
 const creations = new RateLimiter({ name: 'creations', perMinute: 10 });
@@ -74,7 +74,7 @@ const api = new Router({ prefix: '/projects', tags: ['projects'], deps: { projec
 api.get('/', { response: list(Project) }, ({ projects }) => projects.all());
 api.post(
   '/',
-  { me: Depends(claims), body: NewProject, response: Project, status: 201, description: 'Begins a project.' },
+  { me: Depends(claims), body: NewProject, response: Project, status: 201, description: 'Starts a project.' },
   async ({ me, req, projects, body }) => {
     await creations.take(req, `${me.tenant}/${me.sub}`);
     return projects.add(body.name);
@@ -84,7 +84,7 @@ api.delete(
   '/{id:uuid}',
   { me: Depends(requireRoles('owner')), status: 204, description: 'Ends a project.' },
   ({ me, projects, params }) => {
-    if (me.sub !== '' && !projects.remove(params.id)) throw new NotFound('there is no such project');
+    if (me.sub !== '' && !projects.remove(params.id)) throw new NotFound('the project does not exist');
   },
 );
 app.includeRouter(api);

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} GITHUB_SECRET={secret2} GOOGLE_SECRET={secret3}
-/** Login through two providers; users in a database; tokens with scopes. */
+/** Login through two providers, users in a database, and tokens with scopes. */
 import {
   CORSMiddleware,
   Depends,
@@ -59,7 +59,12 @@ app.register(oauth);
 
 app.get(
   '/me',
-  { me: Depends(requireScopes('profile')), db: Depends(db), response: Profile, summary: 'Who I am' },
+  {
+    me: Depends(requireScopes('profile')),
+    db: Depends(db),
+    response: Profile,
+    summary: 'Profile of the logged-in user',
+  },
   async ({ me, db }) => {
     const row = await db.fetchOne('select id, name from users where id = ?', [me.sub], { as: Profile });
     if (row === undefined) throw new NotFound();
@@ -73,7 +78,7 @@ app.put(
     db: Depends(db),
     body: Rename,
     response: Profile,
-    description: 'Changes the own name.',
+    description: 'Changes the name of the logged-in user.',
   },
   async ({ me, db, body }) => {
     await db.execute('update users set name = ? where id = ?', [body.name, me.sub]);
@@ -86,7 +91,7 @@ app.get('/me/logins', { me: Depends(requireScopes('profile')), response: list(Lo
 });
 app.delete(
   '/me/logins',
-  { me: Depends(requireScopes('profile')), status: 204, description: 'Logs out everywhere.' },
+  { me: Depends(requireScopes('profile')), status: 204, description: 'Ends every session of the user.' },
   async ({ me }) => {
     await oauth.revokeAll(me.sub);
   },

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production METRICS_KEY={secret}
-/** Public data for everybody's scripts: limits that are told, a cache, documents that are meant to be read. */
+/** Public data for scripts: rate limits with headers, a cache and public documentation. */
 import {
   CORSMiddleware,
   CompressionMiddleware,
@@ -87,7 +87,7 @@ app.get(
   { name: 'station', response: Station, summary: 'One station' },
   ({ params }) => {
     const found = stations.find(({ id }) => id === params.id);
-    if (found === undefined) throw new NotFound('there is no such station');
+    if (found === undefined) throw new NotFound('the station does not exist');
     return found;
   },
 );
@@ -97,7 +97,7 @@ app.get(
     name: 'readings',
     query: { day: Field(date), kind: Field(literal('rain', 'wind', 'sun'), { default: 'rain' }) },
     response: list(Reading),
-    summary: 'What a station has measured in a day',
+    summary: 'Measurements of a station on one day',
   },
   async ({ params, query }) => await readings(params.id, query.day, query.kind),
 );

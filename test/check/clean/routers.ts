@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} PARTNER_KEY={secret2}
-/** An application of several routers, each with its prefix, tags and guards. */
+/** An application of several routers, each with a prefix, tags and guards. */
 import {
   APIKeyAuth,
   BearerAuth,
@@ -37,7 +37,7 @@ class Store {
   readonly articles = new Map<number, string>([[1, 'Lamp']]);
   title(id: number): string {
     const title = this.articles.get(id);
-    if (title === undefined) throw new NotFound('there is no such article');
+    if (title === undefined) throw new NotFound('the article does not exist');
     return title;
   }
 }
@@ -55,7 +55,7 @@ shop.get('/', { name: 'articles', size: Depends(paging), response: list(Article)
 shop.get('/{id:int}', { name: 'article', response: { 200: Article, 404: Problem } }, ({ store, params }) =>
   store.articles.has(params.id)
     ? { id: params.id, title: store.title(params.id) }
-    : reply({ detail: 'there is no such article' }, 404),
+    : reply({ detail: 'the article does not exist' }, 404),
 );
 
 const admin = new Router({
@@ -95,7 +95,7 @@ people.put(
     me: Depends(requireIf((claims, { req }) => claims.sub === req.pathParams['name'])),
     body: Person,
     response: Person,
-    description: 'Changes the own name.',
+    description: 'Changes the name of the logged-in user.',
   },
   ({ body }) => body,
 );
@@ -107,7 +107,7 @@ const partners = new Router({
 });
 partners.post(
   '/stock',
-  { body: Article, status: 204, description: 'Says that an article is there again.' },
+  { body: Article, status: 204, description: 'Marks an article as available again.' },
   ({ partner, body }) => {
     partner.concat(body.title);
   },

@@ -1,5 +1,5 @@
 // env: SVC_WORKERS=4 SVC_AUTH_SECRET={secret} SVC_DATABASE_URL=postgres://bank@db.internal.example/bank?sslmode=verify-full
-/** Accounts in a server's database, for four processes: whatever has to be known is known to all. */
+/** Accounts in a database server, for four processes that share all state. */
 import {
   BearerAuth,
   CSRFMiddleware,
@@ -70,7 +70,8 @@ const account = provide({ me: Depends(BearerAuth()), db: Depends(db) }, async ({
     sql`select id, owner, cents from accounts where id = ${Number(req.pathParams['id'])}`,
     { as: Account },
   );
-  if (row === undefined || row.owner !== me.sub) throw new Forbidden('that is not your account');
+  if (row === undefined || row.owner !== me.sub)
+    throw new Forbidden('the account belongs to another customer');
   return row;
 });
 
@@ -118,7 +119,7 @@ app.post(
     me: Depends(requireSession(customer)),
     db: Depends(db),
     form: { nickname: Field(str, { minLength: 1, maxLength: 40 }) },
-    description: 'Changes what the customer is called.',
+    description: 'Changes the name of the customer.',
   },
   async ({ me, db, form }) => {
     await db.execute('update customers set nickname = ? where id = ?', [form.nickname, me]);

@@ -1,4 +1,4 @@
-/** A site of files: pages, assets that never change, and a little that is worked out. */
+/** A static site: pages, immutable assets and one computed reply. */
 import {
   CompressionMiddleware,
   ETagMiddleware,

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Pictures and documents: bounded, of known types, stored under names of our own. */
+/** Uploads of pictures and documents: limited size, known types, and file names chosen by the server. */
 import { join } from 'node:path';
 import {
   BadRequest,
@@ -51,8 +51,8 @@ app.post(
   '/pictures',
   {
     me: Depends(requireScopes('files')),
-    summary: 'Keep a picture',
-    description: 'Keeps a picture of at most five megabytes.',
+    summary: 'Upload a picture',
+    description: 'Stores a picture of at most five megabytes.',
     form: {
       title: Field(str, { minLength: 1, maxLength: 120 }),
       picture: Field(file, { minLength: 1, maxLength: 5_000_000, contentTypes: ['image/png', 'image/jpeg'] }),
@@ -63,7 +63,7 @@ app.post(
   async ({ me, form }) => {
     const start = (await form.picture.bytes()).subarray(0, 2);
     if (!['\x89P', '\xff\xd8'].includes(Buffer.from(start).toString('latin1')))
-      throw new BadRequest('that is no picture');
+      throw new BadRequest('the file is not a picture');
     const entry: Kept = {
       id: newId(),
       title: `${form.title} of ${me.sub}`.slice(0, 120),
@@ -79,7 +79,7 @@ app.post(
   '/documents',
   {
     me: Depends(requireScopes('files')),
-    description: 'Keeps up to three documents.',
+    description: 'Stores up to three documents.',
     requestTimeoutMs: 300_000,
     form: { documents: Field(list(file, { maxLength: 8_000_000 }), { minLength: 1, maxLength: 3 }) },
     response: list(Stored),
@@ -101,7 +101,7 @@ app.post(
 );
 app.get('/files/{id:uuid}', { me: Depends(requireScopes('files')) }, ({ me, params }) => {
   const entry = kept.get(params.id);
-  if (entry === undefined || me.sub === '') throw new NotFound('there is no such file');
+  if (entry === undefined || me.sub === '') throw new NotFound('the file does not exist');
   return new FileResponse(join(folder, entry.id), {
     filename: entry.title,
     mediaType: 'application/octet-stream',

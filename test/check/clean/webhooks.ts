@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} HOOK_SECRET={secret2}
-/** Events of others: signed, taken once, worked on behind the answer, and looked at by people with a token. */
+/** Webhooks: verified signatures, no duplicates, work after the reply, and a protected list. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
   BackgroundTasks,
@@ -40,13 +40,13 @@ const secret = process.env['HOOK_SECRET'] ?? '';
 const seen = new MemoryRecordStore({ maxRecords: 10_000 });
 const deliveries: { id: string; kind: string; receivedAt: Date }[] = [];
 
-/** The body, if its signature is that of our secret. */
+/** Returns the body, or throws when its signature does not match the secret. */
 async function signedBody(req: HttpRequest): Promise<Buffer> {
   const bytes = Buffer.from(await req.body({ maxBytes: 256_000 }));
   const expected = createHmac('sha256', secret).update(bytes).digest();
   const shown = Buffer.from((req.headers['x-hub-signature-256'] ?? '').replace(/^sha256=/, ''), 'hex');
   if (shown.length !== expected.length || !timingSafeEqual(shown, expected))
-    throw new Forbidden('the signature is wrong');
+    throw new Forbidden('the signature is invalid');
   return bytes;
 }
 
@@ -62,7 +62,7 @@ app.post(
     response: Delivery,
     tasks: Depends(BackgroundTasks),
     mcp: false,
-    description: 'Takes an event.',
+    description: 'Receives an event.',
     allow: [
       {
         rule: 'SVC301',
@@ -73,7 +73,7 @@ app.post(
   async ({ req, tasks }) => {
     const bytes = await signedBody(req);
     const event = PushEvent.safeParse(JSON.parse(bytes.toString('utf8')));
-    if (!event.ok) throw new BadRequest('that is no event');
+    if (!event.ok) throw new BadRequest('the body is not an event');
     const delivery = { id: event.value.id, kind: event.value.kind, receivedAt: new Date() };
     if (seen.add(delivery.id, delivery.kind, 86_400_000))
       tasks.add(() => {

@@ -1,5 +1,5 @@
 // imports: throws
-/** Reads its settings from a file that nobody has put there. */
+/** The import fails: the settings file that the module reads does not exist. */
 import { readFileSync } from 'node:fs';
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 

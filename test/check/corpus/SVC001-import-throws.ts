@@ -1,5 +1,5 @@
 // imports: throws
-/** A catalogue whose price list is read when the module is loaded, and is not there. */
+/** The import throws: the module reads its price list, which is empty. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Article extends Schema {

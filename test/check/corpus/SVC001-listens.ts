@@ -1,5 +1,5 @@
 // imports: listens
-/** Listens as soon as it is imported, in place of being run by `svc run`. */
+/** The module listens at import instead of leaving the start to `svc run`. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,5 +1,5 @@
 // export: app // SVC001
-/** The application is made, and not exported. */
+/** The module creates an application and does not export it. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

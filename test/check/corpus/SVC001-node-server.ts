@@ -1,5 +1,5 @@
 // imports: listens
-/** A server of its own beside the application, started at import. */
+/** The module starts a second HTTP server at import, beside the application. */
 import { createServer } from 'node:http';
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 

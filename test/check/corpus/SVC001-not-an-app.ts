@@ -1,5 +1,5 @@
 // export: app // SVC001
-/** What is exported as `app` is the function that makes one. */
+/** The export `app` is a function that creates the application. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,5 +1,5 @@
 // imports: stays-open // SVC001
-/** A timer that is started at import keeps the process alive for ever. */
+/** A timer that starts at import keeps the process alive forever. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Visits extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A route of several methods, one of which the path has already. */
+/** A route of several methods repeats a method that its path already has. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Profile extends Schema {
@@ -11,5 +11,5 @@ export const app: Svc = new Svc({ title: 'Profiles', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 
 app.get('/profile', { me: Depends(BearerAuth()), response: Profile }, ({ me }) => ({ name: me.sub, motto: '' }));
-app.patch('/profile', { me: Depends(BearerAuth()), body: Profile, response: Profile, description: 'Changes the own profile.' }, ({ me, body }) => ({ name: me.sub, motto: body.motto }));
-app.route('/profile', ['PUT', 'PATCH'], { me: Depends(BearerAuth()), body: Profile, response: Profile, description: 'Replaces the own profile.' }, ({ me, body }) => ({ name: me.sub, motto: body.motto })); // SVC101
+app.patch('/profile', { me: Depends(BearerAuth()), body: Profile, response: Profile, description: 'Changes the profile of the logged-in user.' }, ({ me, body }) => ({ name: me.sub, motto: body.motto }));
+app.route('/profile', ['PUT', 'PATCH'], { me: Depends(BearerAuth()), body: Profile, response: Profile, description: 'Replaces the profile of the logged-in user.' }, ({ me, body }) => ({ name: me.sub, motto: body.motto })); // SVC101

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Two routes that differ by nothing but the name of their parameter. */
+/** Two routes differ only in the names of their parameters. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Order extends Schema {

@@ -1,4 +1,4 @@
-/** A router whose prefix leads to a path that the application has already. */
+/** The prefix of a router leads to a path that the application already has. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class City extends Schema {

@@ -1,4 +1,4 @@
-/** The same template from two routers; the same path under another prefix is fine. */
+/** Two routers declare one path. A second path differs by its prefix and is correct. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Size extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_ENV=development
-/** A page of its own at `/docs`, where the framework shows its documentation outside production. */
+/** The application declares `/docs`, where the framework serves its documentation outside production. */
 import { Field, HTMLResponse, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Word extends Schema {

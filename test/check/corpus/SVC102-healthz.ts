@@ -1,4 +1,4 @@
-/** A route of its own for `/healthz`, which the framework answers. */
+/** The application declares `/healthz`, which the framework answers. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Health extends Schema {

@@ -1,4 +1,4 @@
-/** Business figures at `/metrics`, which belongs to the framework. */
+/** The application serves business figures at `/metrics`, which belongs to the framework. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Figures extends Schema {

@@ -1,4 +1,4 @@
-/** A folder and a route with the very same paths. */
+/** A static folder and a route have the same path. */
 import { FileResponse, HTMLResponse, SecurityHeadersMiddleware, Svc } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Site', trustProxy: 1 });

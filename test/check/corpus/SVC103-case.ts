@@ -1,4 +1,4 @@
-/** Two paths that differ by nothing but capitals. */
+/** Two paths differ only in upper and lower case. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Page extends Schema {

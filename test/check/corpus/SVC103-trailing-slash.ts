@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The same path with and without a slash at its end, each with an answer of its own. */
+/** Two routes differ only in a slash at the end of their paths. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Team extends Schema {
@@ -11,4 +11,4 @@ app.use(new SecurityHeadersMiddleware());
 app.get('/teams', { response: list(Team) }, () => [{ name: 'Red' }]);
 app.get('/teams/{name}', { response: Team }, ({ params }) => ({ name: params.name }));
 app.get('/teams/', { response: list(Team) }, () => [{ name: 'Blue' }]); // SVC103
-app.post('/teams', { me: Depends(BearerAuth()), body: Team, response: Team, description: 'Founds a team.' }, ({ me, body }) => ({ name: `${me.sub}/${body.name}` }));
+app.post('/teams', { me: Depends(BearerAuth()), body: Team, response: Team, description: 'Creates a team.' }, ({ me, body }) => ({ name: `${me.sub}/${body.name}` }));

@@ -1,4 +1,4 @@
-/** A router's route has the name of one of another router. */
+/** Two routers each have a route with one name. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Author extends Schema {

@@ -1,4 +1,4 @@
-/** Two routes of one name. */
+/** Two routes have one name. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Film extends Schema {

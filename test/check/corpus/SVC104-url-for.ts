@@ -1,4 +1,4 @@
-/** A link to a route that has another name. */
+/** A handler asks for the URL of a route by a name that no route has. */
 import { Field, RedirectResponse, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Invoice extends Schema {

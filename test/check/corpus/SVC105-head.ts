@@ -1,4 +1,4 @@
-/** HEAD says that there is nothing where GET has a report. */
+/** HEAD replies with 204 where GET sends a report. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Summary extends Schema {

@@ -1,4 +1,4 @@
-/** An OPTIONS handler of its own where the CORS middleware answers preflights. */
+/** The application handles OPTIONS where the CORS middleware answers preflights. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, TextResponse, list, str } from 'svc';
 
 class Item extends Schema {

@@ -1,4 +1,4 @@
-/** The prefix of the router and the path of the route both name their parameter "id". */
+/** The prefix of the router and the path of the route both have a parameter named "id". */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Note extends Schema {

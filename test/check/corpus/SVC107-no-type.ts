@@ -1,4 +1,4 @@
-/** Written before types were checked: the response is an object of no schema. */
+/** The response is a plain object that is not a schema. */
 import { SecurityHeadersMiddleware, Svc } from 'svc';
 
 const Note = { text: 'string' };

@@ -1,4 +1,4 @@
-/** A circle of three, entered from the outside. */
+/** Three dependencies form a cycle. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, provide, str } from 'svc';
 import type { Context, Dependency } from 'svc';
 

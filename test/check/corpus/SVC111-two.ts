@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Two dependencies that need one another. */
+/** Two dependencies need each other. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, provide, str } from 'svc';
 import type { Context, Dependency } from 'svc';
 

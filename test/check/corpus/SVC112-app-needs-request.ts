@@ -1,4 +1,4 @@
-/** What lives as long as the application asks for what lives as long as a request. */
+/** A dependency with the scope of the application needs one with the scope of a request. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, provide, str } from 'svc';
 import type { Context } from 'svc';
 

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A transaction that is over before the answer is sent is given to a task that runs after it. */
+/** A background task uses a transaction that ends before the reply is sent. */
 import { BackgroundTasks, BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Note extends Schema {
@@ -15,11 +15,11 @@ function* writer(): Generator<Writer> {
 export const app: Svc = new Svc({ title: 'Notes', trustProxy: 1, maxBodyBytes: 10_000 });
 app.use(new SecurityHeadersMiddleware());
 const me = BearerAuth();
-app.post('/notes', { me: Depends(me), body: Note, tx: Depends(writer, { scope: 'handler' }), response: Note, description: 'Keeps a note.' }, ({ me, body, tx }) => {
+app.post('/notes', { me: Depends(me), body: Note, tx: Depends(writer, { scope: 'handler' }), response: Note, description: 'Stores a note.' }, ({ me, body, tx }) => {
   tx.insert(me.sub + body.text);
   return body;
 });
-app.put('/notes', { me: Depends(me), body: Note, tx: Depends(writer, { scope: 'handler' }), tasks: Depends(BackgroundTasks), response: Note, description: 'Keeps a note later.' }, ({ me, body, tx, tasks }) => { // SVC112
+app.put('/notes', { me: Depends(me), body: Note, tx: Depends(writer, { scope: 'handler' }), tasks: Depends(BackgroundTasks), response: Note, description: 'Stores a note in the background.' }, ({ me, body, tx, tasks }) => { // SVC112
   tasks.add(() => { tx.insert(me.sub + body.text); });
   return body;
 });

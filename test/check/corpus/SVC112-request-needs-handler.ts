@@ -1,4 +1,4 @@
-/** A dependency that is cleaned up after the answer needs one that is cleaned up before it. */
+/** A dependency that is cleaned up after the reply needs one that is cleaned up before it. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, provide } from 'svc';
 
 class Count extends Schema {

@@ -1,4 +1,4 @@
-/** Rows are streamed out of a transaction that has been committed by then. */
+/** A streamed reply reads rows from a transaction that has already ended. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, StreamingResponse, Svc, int } from 'svc';
 
 class Total extends Schema {

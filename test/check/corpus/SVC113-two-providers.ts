@@ -1,4 +1,4 @@
-/** A name means one thing in the router, and another in one of its routes. */
+/** A router and one of its routes declare different dependencies under one name. */
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Size extends Schema {

@@ -1,4 +1,4 @@
-/** A route resolves what its handler never looks at. */
+/** The route has a dependency that its handler does not use. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, list, provide, str } from 'svc';
 
 class Song extends Schema {

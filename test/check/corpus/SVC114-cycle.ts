@@ -1,4 +1,4 @@
-/** Two plugins that each want to start after the other. */
+/** Two plugins each require the other to start first. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 import type { Plugin } from 'svc';
 

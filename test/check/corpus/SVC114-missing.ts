@@ -1,4 +1,4 @@
-/** A plugin that requires another one, which nobody has registered. */
+/** A plugin requires another plugin that is not registered. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 import type { Plugin } from 'svc';
 

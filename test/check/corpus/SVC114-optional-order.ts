@@ -1,4 +1,4 @@
-/** Orders that are only wishes, and that contradict each other all the same. */
+/** The optional requirements of two plugins contradict each other. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 import type { Plugin } from 'svc';
 

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** CORS stands within the session and its CSRF check. */
+/** The CORS middleware is registered after the session and its CSRF check. */
 import { CORSMiddleware, CSRFMiddleware, Depends, Field, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

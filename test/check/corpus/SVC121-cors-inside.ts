@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The limiter refuses before CORS has spoken: scripts cannot read the 429. */
+/** The rate limit runs before the CORS middleware, so scripts cannot read its 429 replies. */
 import { BearerAuth, CORSMiddleware, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Task extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Tokens are checked before there is a session that they could be bound to. */
+/** The CSRF middleware is registered before the session that its tokens belong to. */
 import { CSRFMiddleware, Depends, Field, HTMLResponse, RedirectResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, csrfField, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

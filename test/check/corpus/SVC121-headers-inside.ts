@@ -1,4 +1,4 @@
-/** Answers of the limiter leave without security headers. */
+/** Replies of the rate limiter have no security headers, because it is registered first. */
 import { CompressionMiddleware, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Quote extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Bodies are read whole and kept before anybody is counted. */
+/** The idempotency middleware reads and stores whole bodies before the rate limit counts the request. */
 import { BearerAuth, Depends, Field, IdempotencyMiddleware, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Payment extends Schema {
@@ -11,4 +11,4 @@ app.use(new SecurityHeadersMiddleware());
 app.use(new IdempotencyMiddleware({ ttlSeconds: 3_600, principal: (req) => req.headers['authorization'] }));
 app.use(new RateLimitMiddleware({ perMinute: 60 })); // SVC121
 app.get('/payments/{id:int}', { me: Depends(BearerAuth()), response: Payment }, ({ me, params }) => ({ cents: me.sub.length + params.id }));
-app.post('/payments', { me: Depends(BearerAuth()), body: Payment, response: Payment, status: 201, description: 'Pays.' }, ({ me, body }) => ({ cents: me.sub.length + body.cents }));
+app.post('/payments', { me: Depends(BearerAuth()), body: Payment, response: Payment, status: 201, description: 'Makes a payment.' }, ({ me, body }) => ({ cents: me.sub.length + body.cents }));

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Sessions are opened and checked for everybody, the limiter comes last. */
+/** Sessions are read and verified before the rate limit counts the request. */
 import { CSRFMiddleware, Depends, Field, HTMLResponse, RateLimitMiddleware, RedirectResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, csrfField, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

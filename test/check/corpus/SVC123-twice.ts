@@ -1,4 +1,4 @@
-/** Two handlers for one class: only one of them can ever be called. */
+/** Two exception handlers are registered for one class, so only one of them can run. */
 import { Field, InternalError, NotFound, Schema, SecurityHeadersMiddleware, Svc, TextResponse, str } from 'svc';
 
 class Recipe extends Schema {
@@ -11,5 +11,5 @@ app.exceptionHandler(InternalError, () => new TextResponse('Later, please.', { s
 app.exceptionHandler(NotFound, () => new TextResponse('Nothing here.', { status: 404 })).exceptionHandler(NotFound, () => new TextResponse('No such recipe.', { status: 404 })); // SVC123
 app.get('/recipes/{name}', { response: Recipe }, ({ params }) => {
   if (params.name === 'soup') return { title: 'Soup' };
-  throw new NotFound('there is soup only');
+  throw new NotFound('only soup is available');
 });

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Everything is guarded but the removal. */
+/** Every write is guarded except one DELETE. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
 
 class Photo extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A dependency called `user` that nobody has to be logged in for. */
+/** A dependency named `user` does not authenticate the client. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, provide, str } from 'svc';
 import type { Context } from 'svc';
 

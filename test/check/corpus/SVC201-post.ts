@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Anybody may write articles. */
+/** A POST route accepts every client. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Draft extends Schema {

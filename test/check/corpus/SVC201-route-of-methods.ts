@@ -1,4 +1,4 @@
-/** `app.route` with a list in which one method writes. */
+/** `app.route` declares a list of methods, and one of them writes without a guard. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Level extends Schema {

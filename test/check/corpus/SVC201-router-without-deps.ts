@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** One router has its guard, and its neighbour was made without. */
+/** One router has a guard. The router beside it has none. */
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, requireRoles, requireScopes, str } from 'svc';
 
 class Setting extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The exemption made for the programs' part covers a page of people, too. */
+/** The CSRF exemption for API clients also covers a route that browsers use. */
 import { BearerAuth, CSRFMiddleware, Depends, Field, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

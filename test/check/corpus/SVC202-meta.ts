@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** One route switches its protection off. */
+/** One route switches off its CSRF protection. */
 import { CSRFMiddleware, Depends, Router, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A session opens the door to writing, and nothing asks who made the browser write. */
+/** The session authenticates writes, and no CSRF protection is registered. */
 import { Depends, Field, HTMLResponse, RedirectResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** One route below /admin was forgotten when the others got their role. */
+/** One route below /admin requires no role, and the others require one. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, requireRoles } from 'svc';
 
 class Statistics extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** To read the list one has to be logged in, to add to it one has not. */
+/** Reading the list requires a login. Adding to the list requires none. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Guest extends Schema {

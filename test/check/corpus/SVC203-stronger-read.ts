@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Reading takes an administrator, removing takes any login. */
+/** Reading requires an administrator. Deleting requires only a login. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
 
 class Rule extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Changing takes an administrator, removing takes anybody who is logged in. */
+/** Changing requires an administrator. Deleting requires only a login. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
 
 class Rule extends Schema {

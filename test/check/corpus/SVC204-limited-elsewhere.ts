@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** One of two routes that issue tokens lifts the limit that all others have. */
+/** One of two routes that issue tokens switches off the rate limit of the application. */
 import { BearerAuth, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Code extends Schema {
@@ -13,5 +13,5 @@ export const app: Svc = new Svc({ title: 'Devices', trustProxy: 1, maxBodyBytes:
 app.use(new SecurityHeadersMiddleware());
 app.use(new RateLimitMiddleware({ perMinute: 30 }));
 app.get('/device', { me: Depends(BearerAuth()), response: Answer }, ({ me }) => ({ state: me.sub.slice(0, 20) }));
-app.post('/token', { public: 'it is the way in', body: Code, response: Answer, description: 'Takes a code.' }, ({ body }) => ({ state: body.code }));
-app.post('/device/token', { public: 'it is the way in of devices', rateLimit: false, body: Code, response: Answer, description: 'Takes a code of a device.' }, ({ body }) => ({ state: body.code })); // SVC204
+app.post('/token', { public: 'it is the way in', body: Code, response: Answer, description: 'Accepts a code.' }, ({ body }) => ({ state: body.code }));
+app.post('/device/token', { public: 'it is the way in of devices', rateLimit: false, body: Code, response: Answer, description: 'Accepts the code of a device.' }, ({ body }) => ({ state: body.code })); // SVC204

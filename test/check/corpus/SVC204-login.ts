@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A login that may be tried as often as one likes. */
+/** A client may try any number of passwords. */
 import { CSRFMiddleware, Depends, Field, HTMLResponse, RedirectResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, Unauthorized, checkPassword, csrfField, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} GITHUB_SECRET={secret2}
-/** The plugin's own limits are switched off. */
+/** The rate limits of the OAuth plugin are switched off. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireScopes, str } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';

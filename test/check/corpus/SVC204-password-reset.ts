@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Mails with links to whatever address, as often as one likes. */
+/** A client may cause any number of password mails to any address. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Address extends Schema {
@@ -9,5 +9,5 @@ class Address extends Schema {
 export const app: Svc = new Svc({ title: 'Accounts', trustProxy: 1, maxBodyBytes: 10_000 });
 app.use(new SecurityHeadersMiddleware());
 app.get('/account', { me: Depends(BearerAuth()), response: Address }, ({ me }) => ({ email: `${me.sub}@accounts.example` }));
-app.put('/account', { me: Depends(BearerAuth()), body: Address, response: Address, description: 'Changes the own address.' }, ({ me, body }) => ({ email: me.sub === '' ? '' : body.email }));
+app.put('/account', { me: Depends(BearerAuth()), body: Address, response: Address, description: 'Changes the address of the logged-in user.' }, ({ me, body }) => ({ email: me.sub === '' ? '' : body.email }));
 app.post('/password/reset', { public: 'who has forgotten it cannot log in', body: Address, status: 204, description: 'Sends a link for a new password.' }, ({ body }) => { body.email.trim(); }); // SVC204

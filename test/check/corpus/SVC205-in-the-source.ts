@@ -1,4 +1,4 @@
-/** A good secret, which everybody has who has the repository. */
+/** The secret is strong, but it is written in the source, where every reader of the repository sees it. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Me extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa // SVC205
-/** Long, and all of one letter. */
+/** The secret is long, but repeats one letter. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
 
 class Figures extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET=changeme-changeme-changeme-changeme // SVC205
-/** The variable is set, to what it says in the example. */
+/** The environment variable holds the placeholder of the example. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Me extends Schema {

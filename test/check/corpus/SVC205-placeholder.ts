@@ -1,4 +1,4 @@
-/** The secret is the one that the tutorial had. */
+/** The secret is the placeholder of the tutorial. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Me extends Schema {

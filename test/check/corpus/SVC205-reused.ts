@@ -1,5 +1,5 @@
 // env: JWT_SECRET={secret} COOKIE_SECRET={secret}
-/** Two variables, one value: a leak of either opens both. */
+/** Two variables hold one secret, so a leak of either compromises both. */
 import { BearerAuth, CSRFMiddleware, Depends, Field, HTMLResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

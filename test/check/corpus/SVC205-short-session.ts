@@ -1,6 +1,6 @@
 // env: SVC_AUTH_SECRET={secret}
 // imports: throws
-/** The application's secret is good, the one of its sessions is not. */
+/** The secret of the application is strong. The secret of its sessions is too short. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,4 +1,4 @@
-/** A secret that can be guessed in an afternoon. */
+/** The secret is too short. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Me extends Schema {

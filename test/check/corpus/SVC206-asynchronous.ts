@@ -1,5 +1,5 @@
 // args: --env production
-/** A list of customers that is asked for later, and compares the end of a name. */
+/** An asynchronous function for origins compares only the end of a host name. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

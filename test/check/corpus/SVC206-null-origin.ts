@@ -1,5 +1,5 @@
 // imports: throws
-/** `null` is the origin of every sandboxed frame. */
+/** The origin `null` is allowed, which every sandboxed frame has. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

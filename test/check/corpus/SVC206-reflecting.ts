@@ -1,4 +1,4 @@
-/** A function that says yes to every origin, with credentials: a star by another name. */
+/** A function allows every origin, with credentials. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

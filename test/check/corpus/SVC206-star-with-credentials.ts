@@ -1,5 +1,5 @@
 // imports: throws
-/** Every site may call, cookies included. */
+/** Every origin may send requests with cookies. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

@@ -1,4 +1,4 @@
-/** A function that compares the end of an origin, which the domain of another owner may have. */
+/** A function compares only the end of an origin, so it also allows domains of other owners. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

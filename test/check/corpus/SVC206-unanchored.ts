@@ -1,4 +1,4 @@
-/** A pattern without an end. */
+/** The pattern of allowed origins has no anchor at its end. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

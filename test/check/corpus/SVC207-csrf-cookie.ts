@@ -1,5 +1,5 @@
 // env: SVC_ENV=production SVC_AUTH_SECRET={secret}
-/** The session's cookie is in order, that of visitors without a session is not. */
+/** The session cookie is secure. The CSRF cookie of visitors without a session is not. */
 import { CSRFMiddleware, Depends, Field, HTMLResponse, RedirectResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, csrfField, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

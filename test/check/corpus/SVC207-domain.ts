@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The session is shared with every host below, whoever runs it. */
+/** The Domain attribute shares the session cookie with every subdomain. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

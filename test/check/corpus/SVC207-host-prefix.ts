@@ -1,6 +1,6 @@
 // env: SVC_AUTH_SECRET={secret}
 // imports: throws
-/** `__Host-` with a path of its own. */
+/** A cookie with the prefix `__Host-` has another path than `/`. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,6 +1,6 @@
 // env: SVC_AUTH_SECRET={secret}
 // imports: throws
-/** SameSite=None without Secure: browsers drop it, and what takes it is open to every site. */
+/** A cookie has SameSite=None without Secure, so browsers refuse it. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

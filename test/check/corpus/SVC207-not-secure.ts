@@ -1,5 +1,5 @@
 // env: SVC_ENV=production SVC_AUTH_SECRET={secret}
-/** In production the session's cookie may travel without TLS. */
+/** Production sends the session cookie without the attribute Secure. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production
-/** Stack traces for everybody. */
+/** Production sends stack traces to every client. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

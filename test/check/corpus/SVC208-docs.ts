@@ -1,5 +1,5 @@
 // env: SVC_ENV=production SVC_AUTH_SECRET={secret}
-/** An internal interface whose documents are on the net. */
+/** Production serves the documentation of an internal interface to every client. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Salary extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production
-/** The figures of the process are open to whoever asks. */
+/** Production serves its metrics to every client. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production SVC_AUTH_SECRET={secret} GITHUB_SECRET={secret2}
-/** Codes come back over a connection that others can read. */
+/** The redirect URI of the login has no TLS, so other machines can read the authorization code. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireScopes, str } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production SVC_AUTH_SECRET={secret} GITHUB_SECRET={secret2}
-/** In production nobody has said where people may be sent back to. */
+/** Production has no list of allowed redirect URIs. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireScopes, str } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} GOOGLE_SECRET={secret2}
-/** Any host below may catch the codes. */
+/** The list of redirect URIs has a wildcard, so any subdomain can receive the authorization code. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireScopes, str } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, googleProvider } from 'svc/oauth';

@@ -1,4 +1,4 @@
-/** Clients are told apart by a field that each of them may write. */
+/** The rate limit counts by a request header that every client can set. */
 import { Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,4 +1,4 @@
-/** The limiter itself counts by address, one of its rules by what the client says. */
+/** One rule of the rate limit counts by a request header that every client can set. */
 import { Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

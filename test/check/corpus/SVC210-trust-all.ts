@@ -1,5 +1,5 @@
 // imports: throws
-/** Whoever connects may say who he is. */
+/** Every peer is a trusted proxy, so each client can set its own address. */
 import { Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production
-/** Browsers are told never to come without TLS again, by a server that speaks none and knows of no proxy that does. */
+/** The application sends HSTS, but has neither a certificate nor a trusted proxy. */
 import { HTMLResponse, SecurityHeadersMiddleware, Svc } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Site' });

@@ -1,4 +1,4 @@
-/** The one header that keeps foreign scripts out is switched off. */
+/** The content security policy is switched off. */
 import { HTMLResponse, SecurityHeadersMiddleware, Svc } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Site', trustProxy: 1 });

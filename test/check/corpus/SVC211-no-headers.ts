@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Pages without any security header. */
+/** Pages are sent without security headers. */
 import { Depends, HTMLResponse, Svc, requireRoles } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Site', trustProxy: 1 }); // SVC211

@@ -1,6 +1,6 @@
 // awaits: websocket
 // env: SVC_AUTH_SECRET={secret}
-/** A WebSocket whose function lets pages of every site open it. */
+/** A WebSocket's function for origins allows every site. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Message extends Schema {

@@ -1,5 +1,5 @@
 // env: HOOK_SECRET={secret}
-/** A body of any length is read into memory, from whoever sends it. */
+/** A handler reads raw bodies of any length into memory. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Forbidden, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
@@ -10,7 +10,7 @@ class Status extends Schema {
 export const app: Svc = new Svc({ title: 'Hooks', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 app.get('/status', { response: Status }, () => ({ state: 'green' }));
-app.post('/hooks/pushes', { public: 'the body is signed', allow: [{ rule: 'SVC301', reason: 'the signature is over the bytes as they came' }], status: 204, description: 'Takes an event.' }, async ({ req }) => { // SVC212
+app.post('/hooks/pushes', { public: 'the body is signed', allow: [{ rule: 'SVC301', reason: 'the signature is over the bytes as they came' }], status: 204, description: 'Receives an event.' }, async ({ req }) => { // SVC212
   const digest = createHmac('sha256', process.env['HOOK_SECRET'] ?? '').update(await req.body()).digest();
   const shown = Buffer.from(req.headers['x-signature'] ?? '', 'hex');
   if (shown.length !== digest.length || !timingSafeEqual(shown, digest)) throw new Forbidden();

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A file of any size may come. */
+/** A form accepts files of any size. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, file, int, str } from 'svc';
 
 class Stored extends Schema {

@@ -1,6 +1,6 @@
 // awaits: websocket
 // env: SVC_AUTH_SECRET={secret}
-/** A WebSocket that pages of every site may open. */
+/** Pages of every site may open the WebSocket. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Message extends Schema {

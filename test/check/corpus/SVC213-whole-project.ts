@@ -1,5 +1,5 @@
 // files: package.json=SVC404-engines.json
-/** The folder of the project itself is served, with its settings. */
+/** The static folder is the root of the project, including its settings. */
 import { SecurityHeadersMiddleware, Svc } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Pages', trustProxy: 1 });

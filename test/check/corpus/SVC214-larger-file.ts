@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A form takes a file of 50 MB, and its route a body of 1 MB. */
+/** A form field accepts files of 50 MB, but its route accepts bodies of 1 MB. */
 import { BearerAuth, Depends, Field, SecurityHeadersMiddleware, Svc, file } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Uploads', trustProxy: 1 });

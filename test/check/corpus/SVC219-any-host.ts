@@ -1,4 +1,4 @@
-/** A link in a mail is made of the host that the request names. */
+/** A link in a mail uses the host name that the request states. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Link extends Schema {

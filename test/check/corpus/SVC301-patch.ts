@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Of three routes that write the one that patches believes its input. */
+/** PATCH reads a body without a schema. The other two writes have a schema or no body. */
 import { BearerAuth, Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Shelf extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The hash of a password, two levels down. */
+/** A nested schema of the response has the hash of a password. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, list, requireRoles, str } from 'svc';
 
 class Credential extends Schema {

@@ -1,4 +1,4 @@
-/** JSON without a schema: whatever the object has goes out. */
+/** A handler replies with JSON, and its route declares no response schema. */
 import { Field, HTMLResponse, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Person extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** What is stored is what is answered, the password too. */
+/** The response uses the schema of the stored user, with the password. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
 
 class User extends Schema {

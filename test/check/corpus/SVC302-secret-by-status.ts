@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A secret in one of the answers that a route may give. */
+/** One response schema of several statuses has a field with a secret. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, reply, requireScopes, str } from 'svc';
 
 class Order extends Schema {

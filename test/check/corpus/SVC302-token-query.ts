@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The token of an invitation is in the list that every member reads. */
+/** A list that every member may read has the tokens of invitations. */
 import { BearerAuth, Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Invitation extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** An answer without content is said to have some. */
+/** A response of status 204 has a schema. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Label extends Schema {

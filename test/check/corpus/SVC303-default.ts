@@ -1,4 +1,4 @@
-/** What a missing parameter stands for is more than it may be. */
+/** The default of a query parameter is above its maximum. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Hit extends Schema {

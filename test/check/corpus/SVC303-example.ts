@@ -1,4 +1,4 @@
-/** The example in the documents is one that the schema refuses. */
+/** The example of a field does not match its schema. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Sensor extends Schema {

@@ -1,4 +1,4 @@
-/** Whatever happens, the answer is an error. */
+/** A route declares only error statuses. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Notice extends Schema {

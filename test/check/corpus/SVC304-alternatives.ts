@@ -1,4 +1,4 @@
-/** Alternatives that overlap, under a star. */
+/** A pattern repeats alternatives that overlap. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Line extends Schema {

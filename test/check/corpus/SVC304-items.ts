@@ -1,4 +1,4 @@
-/** A list that has its bound, of texts that have none. */
+/** A list has a maximum length, but its texts have none. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Words extends Schema {
@@ -13,5 +13,5 @@ class Answer extends Schema {
 
 export const app: Svc = new Svc({ title: 'Words', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
-app.post('/numbers', { public: 'a calculation that keeps nothing', body: Numbers, response: Answer, description: 'The largest of all.' }, ({ body }) => ({ longest: Math.max(0, ...body.numbers) }));
-app.post('/words', { public: 'a calculation that keeps nothing', body: Words, response: Answer, description: 'The longest of all.' }, ({ body }) => ({ longest: Math.max(...body.words.map((word) => word.length)) })); // SVC304
+app.post('/numbers', { public: 'a calculation that keeps nothing', body: Numbers, response: Answer, description: 'Returns the largest number.' }, ({ body }) => ({ longest: Math.max(0, ...body.numbers) }));
+app.post('/words', { public: 'a calculation that keeps nothing', body: Words, response: Answer, description: 'Returns the length of the longest word.' }, ({ body }) => ({ longest: Math.max(...body.words.map((word) => word.length)) })); // SVC304

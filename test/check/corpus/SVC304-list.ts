@@ -1,4 +1,4 @@
-/** A list of as many items as one likes, each of them short. */
+/** A list has no maximum length, but its texts have one. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Basket extends Schema {
@@ -14,5 +14,5 @@ class Price extends Schema {
 
 export const app: Svc = new Svc({ title: 'Prices', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
-app.post('/prices/route', { public: 'a calculation that keeps nothing', body: Route, response: Price, description: 'What a journey costs.' }, ({ body }) => ({ cents: body.stops.length }));
-app.post('/prices/basket', { public: 'a calculation that keeps nothing', body: Basket, response: Price, description: 'What a basket costs.' }, ({ body }) => ({ cents: body.articles.length })); // SVC304
+app.post('/prices/route', { public: 'a calculation that keeps nothing', body: Route, response: Price, description: 'Returns the price of a journey.' }, ({ body }) => ({ cents: body.stops.length }));
+app.post('/prices/basket', { public: 'a calculation that keeps nothing', body: Basket, response: Price, description: 'Returns the price of a basket.' }, ({ body }) => ({ cents: body.articles.length })); // SVC304

@@ -1,4 +1,4 @@
-/** A pattern that takes years for thirty letters. */
+/** A pattern nests repetitions, so thirty letters can take years to match. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Slug extends Schema {
@@ -10,5 +10,5 @@ class Code extends Schema {
 
 export const app: Svc = new Svc({ title: 'Slugs', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
-app.post('/codes/check', { public: 'a calculation that keeps nothing', body: Code, response: Code, description: 'Whether a code is one.' }, ({ body }) => body);
-app.post('/slugs/check', { public: 'a calculation that keeps nothing', body: Slug, response: Code, description: 'Whether a slug is one.' }, ({ body }) => ({ text: body.text })); // SVC304
+app.post('/codes/check', { public: 'a calculation that keeps nothing', body: Code, response: Code, description: 'Returns whether a code is valid.' }, ({ body }) => body);
+app.post('/slugs/check', { public: 'a calculation that keeps nothing', body: Slug, response: Code, description: 'Returns whether a slug is valid.' }, ({ body }) => ({ text: body.text })); // SVC304

@@ -1,4 +1,4 @@
-/** The query of a search that anybody may send. */
+/** A query parameter that every client may send has no maximum length. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, datetime, int, list, str } from 'svc';
 
 class Hit extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Feedback of any length, from anybody. */
+/** A text that every client may send has no maximum length. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, literal, str } from 'svc';
 
 class Feedback extends Schema {
@@ -13,5 +13,5 @@ class Complaint extends Schema {
 export const app: Svc = new Svc({ title: 'Feedback', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 app.get('/feedback', { me: Depends(BearerAuth()), response: list(Complaint) }, ({ me }) => [{ text: me.sub }]);
-app.post('/complaints', { public: 'visitors write to us', body: Complaint, status: 204, description: 'Takes a complaint.' }, ({ body }) => { body.text.trim(); });
-app.post('/praise', { public: 'visitors write to us', body: Feedback, status: 204, description: 'Takes what people say.' }, ({ body }) => { body.text.trim(); }); // SVC304
+app.post('/complaints', { public: 'visitors write to us', body: Complaint, status: 204, description: 'Accepts a complaint.' }, ({ body }) => { body.text.trim(); });
+app.post('/praise', { public: 'visitors write to us', body: Feedback, status: 204, description: 'Accepts a comment.' }, ({ body }) => { body.text.trim(); }); // SVC304

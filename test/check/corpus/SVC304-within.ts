@@ -1,4 +1,4 @@
-/** The text without bound is in a schema within the schema. */
+/** A nested schema has a text without a maximum length. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, nullable, str } from 'svc';
 
 class Stop extends Schema {
@@ -16,4 +16,4 @@ class Length extends Schema {
 export const app: Svc = new Svc({ title: 'Trips', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 app.get('/trips/{id:int}/length', { response: Length }, ({ params }) => ({ stops: params.id }));
-app.post('/trips/length', { public: 'a calculation that keeps nothing', body: Trip, response: Length, description: 'How long a trip is.' }, ({ body }) => ({ stops: body.stops.length })); // SVC304
+app.post('/trips/length', { public: 'a calculation that keeps nothing', body: Trip, response: Length, description: 'Returns the length of a trip.' }, ({ body }) => ({ stops: body.stops.length })); // SVC304

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A tool that removes, and does not say what; the one beside it is none for MCP clients. */
+/** A tool that deletes has no description. The route beside it is excluded from MCP. */
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, requireScopes, str } from 'svc';
 
 class Key extends Schema {

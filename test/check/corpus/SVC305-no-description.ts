@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A tool that writes, and does not say what. */
+/** A tool that writes has no description. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Reminder extends Schema {

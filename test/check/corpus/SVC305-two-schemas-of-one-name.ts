@@ -1,4 +1,4 @@
-/** Two schemas of one name in one document. */
+/** Two schema classes in one document have one name. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 const shop = {

@@ -1,5 +1,5 @@
 // args: --baseline SVC306-narrowed.json
-/** A parameter takes less than it did. */
+/** A parameter accepts fewer values than in the baseline. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, list, str } from 'svc';
 
 class Hit extends Schema {

@@ -1,6 +1,6 @@
 // args: --baseline SVC306-new-required.json
 // env: SVC_AUTH_SECRET={secret}
-/** What was a complete request yesterday lacks a field today. */
+/** A field is required that the baseline does not have. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Film extends Schema {

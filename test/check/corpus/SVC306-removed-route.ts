@@ -1,5 +1,5 @@
 // args: --baseline SVC306-removed-route.json // SVC306
-/** A route that clients were promised is gone. */
+/** A route of the baseline is missing. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Film extends Schema {

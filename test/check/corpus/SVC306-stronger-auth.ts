@@ -1,6 +1,6 @@
 // args: --baseline SVC306-stronger-auth.json
 // env: SVC_AUTH_SECRET={secret}
-/** What was open asks for a token now. */
+/** A route requires a token that the baseline does not require. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Rate extends Schema {

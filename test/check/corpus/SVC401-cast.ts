@@ -1,6 +1,6 @@
 // env: SVC_PAGE_SIZE=twenty SVC_MAX_AGE=60
 // imports: throws
-/** A number, in words. */
+/** The variable of a numeric setting holds a word. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Hit extends Schema {

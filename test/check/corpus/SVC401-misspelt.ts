@@ -1,5 +1,5 @@
 // env: SVC_PAGE_SZIE=50 // SVC401
-/** Somebody has set a variable, almost. */
+/** The name of a variable is misspelt. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Hit extends Schema {

@@ -1,4 +1,4 @@
-/** A setting without which the shop cannot take money, and that nobody has given. */
+/** A required setting has no value. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Price extends Schema {

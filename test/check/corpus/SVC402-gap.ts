@@ -1,5 +1,5 @@
 // files: migrations/0001_notes.up.sql=SVC402-notes.up.sql migrations/0003_tags.up.sql=SVC402-notes.up.sql
-/** The second migration was never committed. */
+/** The migration files have a gap: the second one is missing. */
 import { SecurityHeadersMiddleware, Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 

@@ -1,6 +1,6 @@
 // args: --live
 // files: migrations/0001_notes.up.sql=SVC402-notes.up.sql migrations/0001_notes.down.sql=SVC402-notes.down.sql notes.db=
-/** The database is there, and behind the program. */
+/** The database lacks a migration. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 

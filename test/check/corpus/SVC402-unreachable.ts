@@ -1,5 +1,5 @@
 // args: --live
-/** Nobody listens where the database should be. */
+/** No server listens at the address of the database. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 

@@ -1,4 +1,4 @@
-/** Four processes, each with a count of its own: the limit is four times what it says. */
+/** Four processes each count requests in their own memory, so the limit is four times too high. */
 import { Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} SVC_WORKERS=4
-/** Sessions in the memory of one process: the other three know nobody. */
+/** Four processes each keep sessions in their own memory. */
 import { CSRFMiddleware, Depends, HTMLResponse, MemoryRecordStore, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

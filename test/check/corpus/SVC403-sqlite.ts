@@ -1,5 +1,5 @@
 // env: SVC_WORKERS=2
-/** Two processes write to one file. */
+/** Two processes write to one SQLite file. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 

@@ -1,5 +1,5 @@
 // files: package.json=SVC404-engines.json // SVC404
-/** The package says that it runs with a Node.js that is not the one that runs it. */
+/** The range of Node.js versions in package.json excludes the running version. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

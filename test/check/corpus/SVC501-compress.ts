@@ -1,4 +1,4 @@
-/** An export is packed in the thread that serves. */
+/** A handler compresses an export synchronously. */
 import { gzipSync } from 'node:zlib';
 import { Field, HttpResponse, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 

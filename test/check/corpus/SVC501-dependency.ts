@@ -1,5 +1,5 @@
 // env: TOKEN_SALT={secret}
-/** A dependency derives a key, a tenth of a second at a time. */
+/** A dependency derives a key synchronously and blocks for a tenth of a second. */
 import { pbkdf2Sync } from 'node:crypto';
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 import type { Context } from 'svc';

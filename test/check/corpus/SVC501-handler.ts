@@ -1,4 +1,4 @@
-/** A file is read while everybody else waits. */
+/** A handler reads a file synchronously. */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';

@@ -1,4 +1,4 @@
-/** Each request starts a program and waits for it. */
+/** A middleware starts a program for each request and waits for it synchronously. */
 import { execSync } from 'node:child_process';
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A class that hashes in its constructor. */
+/** The constructor of a dependency class hashes synchronously. */
 import { scryptSync } from 'node:crypto';
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 import type { Context } from 'svc';

@@ -1,4 +1,4 @@
-/** A connection that is given back only when all goes well. */
+/** A dependency returns its connection only when the request succeeds. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Count extends Schema {

@@ -1,4 +1,4 @@
-/** What is closed at the end is not waited for: what goes wrong then belongs to nobody. */
+/** The clean-up of a dependency does not await close(), so its errors are lost. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Count extends Schema {

@@ -1,5 +1,5 @@
 // imports: slowly // SVC503
-/** Nearly two seconds of work before the first line can be served. */
+/** The import takes nearly two seconds. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,4 +1,4 @@
-/** Listens and counts when it is the program, and not when it is imported. */
+/** The module listens and starts its timer only when it is the main program. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Visits extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** One path with several methods, converters that differ, and one template under two prefixes. */
+/** One path has several methods, two routes have different converters, and two routers share a path under different prefixes. */
 import { BearerAuth, Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Part extends Schema {

@@ -1,4 +1,4 @@
-/** Paths that begin like those of the framework, a template that covers much, and a folder beside routes. */
+/** Paths begin like those of the framework, one template matches many paths, and a static folder has routes beside it. */
 import { Field, HTMLResponse, Schema, SecurityHeadersMiddleware, Svc, TextResponse, str } from 'svc';
 
 class Health extends Schema {

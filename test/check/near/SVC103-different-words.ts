@@ -1,4 +1,4 @@
-/** Paths that share a beginning, or a case, and are no twins. */
+/** Paths share a beginning or differ in case, but also differ in their words. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Team extends Schema {

@@ -1,4 +1,4 @@
-/** Names that are alike and not equal, one name for two methods' routes of their own, and a link that is worked out. */
+/** Names are similar but different, one route of two methods has a name, and one name of a link is computed. */
 import { Field, RedirectResponse, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Film extends Schema {

@@ -1,4 +1,4 @@
-/** HEAD where there is no GET, and OPTIONS where nothing else answers it. */
+/** HEAD has no GET beside it, and OPTIONS has no other handler. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, TextResponse, str } from 'svc';
 
 class Item extends Schema {

@@ -1,4 +1,4 @@
-/** A parameter in the prefix and another in the path, each with a name of its own. */
+/** The prefix and the path each have a parameter with its own name. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Note extends Schema {

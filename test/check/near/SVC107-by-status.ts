@@ -1,4 +1,4 @@
-/** An object as the response, keyed by status. */
+/** The response is an object keyed by status. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Note extends Schema {

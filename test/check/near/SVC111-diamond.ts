@@ -1,4 +1,4 @@
-/** Two ways to one dependency: a diamond is no circle. */
+/** Two dependencies need a third one: a diamond, but no cycle. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, provide, str } from 'svc';
 import type { Context } from 'svc';
 

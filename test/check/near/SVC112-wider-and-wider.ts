@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Each scope needs what lives as long or longer, and a task is given values, not a transaction. */
+/** Each dependency needs only longer scopes, and a task receives values instead of a transaction. */
 import { BackgroundTasks, BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, provide, str } from 'svc';
 import type { Context } from 'svc';
 

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Guards that no handler looks at, and a context that is passed on whole. */
+/** Guards are not used by their handlers, and one handler passes its whole context on. */
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, list, provide, requireRoles, str } from 'svc';
 
 class Song extends Schema {

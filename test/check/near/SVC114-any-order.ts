@@ -1,4 +1,4 @@
-/** Plugins registered the wrong way round: their order is that of what they require. An optional one is not there. */
+/** Plugins are registered before the plugins that they require, and an optional requirement is missing. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 import type { Plugin } from 'svc';
 

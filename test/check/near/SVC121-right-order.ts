@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Every layer in its place, and one of nobody's kind between them. */
+/** Every middleware is in the correct place, with a custom middleware between them. */
 import { CORSMiddleware, CSRFMiddleware, CompressionMiddleware, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, TimeoutMiddleware, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,4 +1,4 @@
-/** A handler for a class, and others for classes below it: each has errors of its own. */
+/** Exception handlers are registered for a class and for its subclasses. */
 import { BadRequest, Field, HTTPException, NotFound, Schema, SecurityHeadersMiddleware, Svc, TextResponse, ValidationError, str } from 'svc';
 
 class Recipe extends Schema {

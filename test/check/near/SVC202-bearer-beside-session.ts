@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Sessions are for reading; what writes takes a token that no browser adds by itself. */
+/** Reads use the session. Writes require a token that browsers do not send by themselves. */
 import { BearerAuth, CSRFMiddleware, Depends, Field, HTMLResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');
@@ -14,4 +14,4 @@ app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] }));
 app.get('/', { me: Depends(requireSession(user)) }, ({ me }) => new HTMLResponse(`<h1>${encodeURIComponent(me)}</h1>`));
 app.get('/api/session', { me: Depends(requireSession(user)), response: Name }, ({ me }) => ({ name: me }));
 app.put('/api/name', { me: Depends(BearerAuth()), body: Name, response: Name, description: 'Changes the name.' }, ({ me, body }) => ({ name: me.sub + body.name }));
-app.put('/name', { me: Depends(requireSession(user)), body: Name, response: Name, description: 'Changes the own name.' }, ({ me, body }) => ({ name: me + body.name }));
+app.put('/name', { me: Depends(requireSession(user)), body: Name, response: Name, description: 'Changes the name of the logged-in user.' }, ({ me, body }) => ({ name: me + body.name }));

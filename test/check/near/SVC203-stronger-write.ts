@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Reading is open or easy, writing takes more, and removing the most. */
+/** Reads are public or require a login. Writes require more, and deletes require the most. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, str } from 'svc';
 
 class Rule extends Schema {

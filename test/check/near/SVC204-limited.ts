@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Ways in with a limit: one by its own spec, one by a rule of the middleware. The author of a book is no login. */
+/** Logins have rate limits, by their own options or by a rule of the middleware. The path "authors" is not a login. */
 import { BearerAuth, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Address extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} COOKIE_SECRET={secret2}
-/** Each purpose has a secret of its own, from the environment; and a list while one replaces the other. */
+/** Each purpose has its own secret from the environment, and one secret is a list for rotation. */
 import { BearerAuth, CSRFMiddleware, Depends, Field, HTMLResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey, str } from 'svc';
 
 const user = sessionKey<string>('user');

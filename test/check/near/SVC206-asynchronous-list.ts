@@ -1,5 +1,5 @@
 // args: --env production
-/** Customers are asked for later, and compared whole. */
+/** An asynchronous function compares whole host names. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

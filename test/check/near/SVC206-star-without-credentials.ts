@@ -1,5 +1,5 @@
 // env: SVC_ENV=production
-/** Every site may read what everybody may read: without cookies a star is no mistake. */
+/** Every origin is allowed for public data, without cookies. */
 import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Functions that compare whole origins, or the end of one behind a dot. */
+/** Functions compare whole origins, or the end of an origin after a dot. */
 import { BearerAuth, CORSMiddleware, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

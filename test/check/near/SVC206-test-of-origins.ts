@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A function that looks at what it is asked, with credentials. */
+/** A function tests the origin, with credentials. */
 import { BearerAuth, CORSMiddleware, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Weather extends Schema {

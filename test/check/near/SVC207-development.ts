@@ -1,5 +1,5 @@
 // env: SVC_ENV=development SVC_AUTH_SECRET={secret}
-/** On the machine of a developer there is no TLS. */
+/** The session cookie has no Secure attribute in development. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A name, a path and a policy of its own: all of them allowed. */
+/** The session cookie has a custom name, path and SameSite policy, all of them safe. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 
 const user = sessionKey<string>('user');

@@ -1,5 +1,5 @@
 // env: SVC_ENV=development
-/** Traces and documents for the one who works on it. */
+/** Stack traces and documents are shown in development. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

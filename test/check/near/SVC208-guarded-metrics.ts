@@ -1,5 +1,5 @@
 // env: SVC_ENV=production METRICS_KEY={secret}
-/** In production the figures take a key, traces and documents are off. */
+/** In production the metrics require a key, and traces and documents are off. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_ENV=production SVC_AUTH_SECRET={secret} GITHUB_SECRET={secret2}
-/** Exact addresses over TLS, and the loopback address of a program that was allowed by name (RFC 8252 §7.3). */
+/** Redirect URIs are exact and use TLS, or name an allowed loopback address (RFC 8252 §7.3). */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireScopes, str } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';

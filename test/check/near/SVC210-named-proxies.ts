@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Proxies by their networks, and clients told apart by what has been verified, or by their address. */
+/** Trusted proxies are named by network, and rate limits count by verified values or addresses. */
 import { BearerAuth, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

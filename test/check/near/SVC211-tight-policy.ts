@@ -1,5 +1,5 @@
 // env: SVC_ENV=production
-/** A policy of its own, and a long promise about TLS, which the proxy in front speaks. */
+/** The security headers have a custom policy and HSTS, and a proxy provides TLS. */
 import { HTMLResponse, SecurityHeadersMiddleware, Svc } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Site', trustProxy: 1 });

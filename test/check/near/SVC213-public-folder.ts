@@ -1,4 +1,4 @@
-/** A folder of its own for what is public. */
+/** The static folder holds only public files. */
 import { join } from 'node:path';
 import { SecurityHeadersMiddleware, Svc } from 'svc';
 

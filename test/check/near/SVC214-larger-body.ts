@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** The body may be a little larger than its file. */
+/** The limit of the body is a little above that of its file. */
 import { BearerAuth, Depends, Field, SecurityHeadersMiddleware, Svc, file } from 'svc';
 
 export const app: Svc = new Svc({ title: 'Uploads', trustProxy: 1 });

@@ -1,4 +1,4 @@
-/** A link for a host that the application knows. */
+/** The application names the host for which it makes a link. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, TrustedHostMiddleware, str } from 'svc';
 
 class Link extends Schema {

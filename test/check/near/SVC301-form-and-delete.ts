@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** A form has a schema, too; what removes has no body. */
+/** The form has a schema, and DELETE reads no body. */
 import { BearerAuth, Depends, Field, RedirectResponse, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Tag extends Schema {

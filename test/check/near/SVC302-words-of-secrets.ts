@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Fields whose names have such words in them and hold no such thing, one that is marked, and answers that are no JSON. */
+/** Fields contain words such as "token" but hold no secret, one secret field is marked, and some replies are not JSON. */
 import { BearerAuth, Depends, Field, FileResponse, HTMLResponse, RedirectResponse, Schema, SecurityHeadersMiddleware, Svc, TextResponse, bool, datetime, int, list, str } from 'svc';
 
 class Account extends Schema {

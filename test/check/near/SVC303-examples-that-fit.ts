@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Examples and defaults on the very bounds, errors beside a success, and a 204 that has nothing. */
+/** Examples and defaults are exactly on their bounds, errors accompany a success, and a 204 has no content. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, list, nullable, reply, str } from 'svc';
 
 class Reading extends Schema {

@@ -1,4 +1,4 @@
-/** Every text that comes in has a bound, by its length, its form or its words; what goes out needs none. */
+/** Every input text is bounded by length, format or values. Output needs no bound. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, date, datetime, int, list, literal, nullable, record, str, uuid } from 'svc';
 
 class Person extends Schema {
@@ -20,4 +20,4 @@ class Story extends Schema {
 export const app: Svc = new Svc({ title: 'Stories', trustProxy: 1, maxBodyBytes: 10_000 });
 app.use(new SecurityHeadersMiddleware());
 app.get('/stories/{name}', { query: { day: Field(date), kind: Field(literal('long', 'short'), { default: 'long' }) }, response: Story }, ({ params, query }) => ({ text: params.name + query.day + query.kind, lines: [] }));
-app.post('/stories', { public: 'a calculation that keeps nothing', body: Person, response: Story, description: 'Tells a story about somebody.' }, ({ body }) => ({ text: body.nick, lines: body.tags }));
+app.post('/stories', { public: 'a calculation that keeps nothing', body: Person, response: Story, description: 'Writes a story about a person.' }, ({ body }) => ({ text: body.nick, lines: body.tags }));

@@ -1,6 +1,6 @@
 // args: --baseline SVC306-additions.json
 // env: SVC_AUTH_SECRET={secret}
-/** More than was promised: a new route, a new field that may be left out, a wider bound, one more field in an answer. */
+/** The application adds a route, an optional field, a wider bound and a response field to its baseline. */
 import { BearerAuth, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int, str } from 'svc';
 
 class Film extends Schema {

@@ -1,5 +1,5 @@
 // env: SVC_PAGE_SIZE=50 SVC_CURRENCY=EUR SVC_REGIONS=pt,es PAGE_SZIE=1
-/** Settings that have a value, a default, or a reading of their own; what is not ours may be spelt as it likes. */
+/** Settings have a value, a default or their own cast. A misspelt variable lacks the prefix of the framework. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 
 class Hit extends Schema {

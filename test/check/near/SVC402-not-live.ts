@@ -1,5 +1,5 @@
 // files: migrations/0001_notes.up.sql=../corpus/SVC402-notes.up.sql migrations/0001_notes.down.sql=../corpus/SVC402-notes.down.sql
-/** Without `--live` nobody looks into the database. */
+/** Without `--live` the check opens no database. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, list, str } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 

@@ -1,6 +1,6 @@
 // args: --live
 // files: notes.db=
-/** The database is there, and there is nothing to be done in it. */
+/** The database has every migration. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 

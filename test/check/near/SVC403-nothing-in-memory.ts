@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret} SVC_WORKERS=4
-/** Four processes whose sessions are in cookies, and whose rows are in a server. */
+/** Four processes keep sessions in cookies and rows in a database server. */
 import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 

@@ -1,5 +1,5 @@
 // env: SVC_WORKERS=1
-/** One process may keep what it likes in its memory. */
+/** A single process may keep state in its memory. */
 import { Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, cached, str } from 'svc';
 
 class Status extends Schema {

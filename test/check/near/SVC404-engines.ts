@@ -1,5 +1,5 @@
 // files: package.json=SVC404-engines.json
-/** The package says a range that holds the one that runs it. */
+/** The range of Node.js versions in package.json includes the running version. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Status extends Schema {

@@ -1,4 +1,4 @@
-/** What blocks does so once at import, in a hook, or is only called so. */
+/** Blocking calls run once at import or in a hook, and another function only has the name of a blocking one. */
 import { readFileSync } from 'node:fs';
 import { pbkdf2 } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

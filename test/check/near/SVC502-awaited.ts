@@ -1,4 +1,4 @@
-/** Clean-up that is waited for, needs no waiting, or hands its promise to somebody. */
+/** The clean-up of each dependency is awaited, is synchronous, or hands its promise on. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
 
 class Count extends Schema {

@@ -1,4 +1,4 @@
-/** Fifty routes are nothing. */
+/** Fifty routes do not make the import slow. */
 import { Field, Router, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
 class Page extends Schema {

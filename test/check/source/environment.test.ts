@@ -46,3 +46,18 @@ test('SVC401 warns of a variable that no file names and the code takes for grant
   const lines = found(t, { ...files, '.env.example': 'TEST_BASE=x\n' }).map((text) => text.slice(0, 9));
   assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
 });
+
+test('SVC401 leaves variables to the schema that judges them', (t) => {
+  const files = {
+    'app.ts': [
+      'const read = { host: process.env.TEST_SCHEMA_HOST as string };',
+      'export const settings = schema.safeParse(read);',
+      'export const others = schema.parse({ port: process.env.TEST_SCHEMA_PORT as string });',
+      'export const plain = { name: process.env.TEST_SCHEMA_NAME as string };',
+    ].join('\n'),
+  };
+  assert.deepEqual(
+    found(t, files).map((text) => text.slice(0, 9)),
+    ['warning 4'],
+  );
+});

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { takeRunnerLock } from '../../../src/db/sqlite/runner-lock.ts';
+import { takeRunnerLock } from '../../../src/db/sqlite/file.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { createLogger } from '../../../src/observability/log.ts';
 import { isMigratable, labelOf, migrateAtStart } from '../../../src/db/migrations/start.ts';

@@ -1,8 +1,10 @@
 /**
- * Accounts of MariaDB and MySQL, one for each way to log in that the server has: each is let in, or told why it is not.
+ * Accounts of MariaDB and MySQL, one for each authentication method of the server. Each login succeeds, or
+ * fails with its reason.
  *
- * MariaDB is one of our own; MARIADB_URL and MYSQL_URL name others, whose user may make accounts. What is encrypted is tried on
- * those when CA_FILE names the authority of their certificate, CLIENT_CERT_FILE and CLIENT_KEY_FILE one of ours that it has signed:
+ * MariaDB is started by the tests. MARIADB_URL and MYSQL_URL name other servers and a user who may create
+ * accounts. TLS is tested there when CA_FILE names the authority of the server's certificate.
+ * CLIENT_CERT_FILE and CLIENT_KEY_FILE then name a client certificate that it has signed:
  *
  *   MYSQL_URL=mysql://root:secret@127.0.0.1/svc CA_FILE=/ca.pem … node --conditions=svc-source --test test/db/mysql/accounts.integration.test.ts
  */
@@ -20,14 +22,17 @@ import { folder } from '../../support/run.ts';
 const PASSWORD = 'only for tests';
 const ODD = 'p@ss:w/o rd%?#&ü';
 
-/** Where a server is, and what its TLS is trusted by. */
+/** Address of a server, and the authority of its certificate. */
 interface Place {
   readonly url: string;
-  /** Files of PEM; without them nothing is encrypted. */
+  /** PEM files. Without them TLS is not tested. */
   readonly files: { readonly ca: string; readonly cert: string; readonly key: string } | undefined;
 }
 
-/** An account, how it is made, and what comes of a log-in: nothing bad, the number of an error, or what the refusal says. */
+/**
+ * An account, the statement that creates it, and the expected login: undefined for success, an error number,
+ * or a pattern of the message.
+ */
 interface Account {
   readonly name: string;
   readonly made: string;
@@ -36,11 +41,11 @@ interface Account {
   readonly fails?: number | readonly number[] | RegExp;
 }
 
-/** What the server has. */
+/** Features of the server. */
 interface Server {
   readonly version: string;
   readonly plugins: ReadonlySet<string>;
-  /** It has made its certificate itself. */
+  /** Whether the server has created its own certificate. */
   readonly provesCertificate: boolean;
 }
 
@@ -63,8 +68,9 @@ async function placeOf(engine: Engine): Promise<Place> {
 async function ownPlace(): Promise<Place> {
   const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
   const path = folder(scope, { 'cert.pem': SECOND.cert, 'key.pem': SECOND.key });
-  chmodSync(path, 0o755); // the server is another user
-  const files = { ca: join(path, 'cert.pem'), cert: join(path, 'cert.pem'), key: join(path, 'key.pem') }; // signed by itself, so its own authority
+  chmodSync(path, 0o755); // the server runs as another user
+  // self-signed, so it is its own authority
+  const files = { ca: join(path, 'cert.pem'), cert: join(path, 'cert.pem'), key: join(path, 'key.pem') };
   const server = await MariaDbServer.start(scope, [
     `--ssl-ca=${files.ca}`,
     `--ssl-cert=${files.cert}`,
@@ -86,7 +92,7 @@ async function serverOf(admin: Database): Promise<Server> {
   return { version, plugins: new Set(plugins.map(({ name }) => String(name))), provesCertificate };
 }
 
-/** Which of them there are is a matter of the version. */
+/** The available plugins depend on the version. */
 function accountsOf(engine: Engine, server: Server, files: Place['files']): readonly Account[] {
   const { version, plugins, provesCertificate } = server;
   const by = (plugin: string, password: string): string =>
@@ -183,9 +189,9 @@ function accountsOf(engine: Engine, server: Server, files: Place['files']): read
   ];
 }
 
-/** The address of an account. */
+/** Returns the address of an account. */
 function addressOf({ url }: Place, user: string, password: string, query = ''): string {
-  const [, scheme, host] = /^(\w+:\/\/)[^@]*@([^/?]+)/.exec(url)!; // it names a user
+  const [, scheme, host] = /^(\w+:\/\/)[^@]*@([^/?]+)/.exec(url)!; // the address names a user
   return `${scheme}${user}${password === '' ? '' : `:${encodeURIComponent(password)}`}@${host}${query === '' ? '' : `/?${query}`}`;
 }
 
@@ -219,7 +225,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: every kind of account logs in, or is told why not, without its password`, async (t) => {
+  test(`${name}: every kind of account logs in, or fails with a reason that does not show its password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -227,7 +233,7 @@ for (const [name, engine] of [
     const accounts = accountsOf(engine, server, place.files);
     assert.ok(accounts.length >= 5);
     for (const account of accounts) {
-      const user = `t${process.pid % 10_000}_${account.name}`.slice(0, 16); // MySQL 5.6 takes no more
+      const user = `t${process.pid % 10_000}_${account.name}`.slice(0, 16); // MySQL 5.6 allows no more
       await admin.script(`create user ${user}@'%' ${account.made}`);
       try {
         if (account.fails === undefined)
@@ -244,7 +250,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: an account that may have two connections has a pool of two, and more callers wait for those`, async (t) => {
+  test(`${name}: an account with a limit of two connections has a pool of two, and further callers wait`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -268,7 +274,7 @@ for (const [name, engine] of [
   });
 }
 
-test("MySQL: without TLS the password is encrypted for the server's key: the one that was named, or of a server on this machine", async (t) => {
+test('MySQL: without TLS the password is encrypted with the configured key, or with the key of a server on this machine', async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -286,7 +292,8 @@ test("MySQL: without TLS the password is encrypted for the server's key: the one
   await admin.script(`create user ${user}@'%' identified with caching_sha2_password by '${PASSWORD}'`);
   try {
     for (const query of ['', `server_public_key=${encodeURIComponent(join(files, 'key.pem'))}`]) {
-      await admin.script('flush privileges'); // or it would remember the password, and ask for none
+      // otherwise the server would cache the password, and not ask for it
+      await admin.script('flush privileges');
       for (const _ of ['cold', 'warm']) await logsIn(place, user, { name: 'rsa', made: '', query });
     }
     await admin.script('flush privileges');

@@ -13,7 +13,7 @@ import {
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
-/** An Ed25519 public key (RFC 8410). */
+/** SPKI prefix of an Ed25519 public key (RFC 8410). */
 const publicKeyOf = (bytes: Uint8Array) =>
   createPublicKey({
     key: Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), bytes]),
@@ -21,7 +21,7 @@ const publicKeyOf = (bytes: Uint8Array) =>
     type: 'spki',
   });
 
-test('cachingSha2Password() answers as the published vectors of other clients do', () => {
+test('cachingSha2Password() matches the published vectors of other clients', () => {
   const nonce = Buffer.from([10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21]);
   assert.equal(
     hex(cachingSha2Password('secret', nonce)),
@@ -34,14 +34,14 @@ test('cachingSha2Password() answers as the published vectors of other clients do
   assert.equal(cachingSha2Password('', nonce).length, 0);
 });
 
-test('nativePassword() answers as the published vector does, and nativeHash() is what PASSWORD() shows', () => {
+test('nativePassword() matches the published vector, and nativeHash() matches PASSWORD()', () => {
   const nonce = Buffer.from('4e523348503a714959615f393d64623f53647b60', 'hex');
   assert.equal(hex(nativePassword('G!ider27', nonce)), '09cff8855e9e705340ff2270d8fb9fadba906b70');
   assert.equal(nativePassword('', nonce).length, 0);
   assert.equal(hex(nativeHash('secret')).toUpperCase(), '14E65567ABDB5135D0CFD9A70B3032C179A49EE7');
 });
 
-test('parsecAnswer() signs both nonces by a key that comes of password and salt, and readParsecSalt() bounds the work', async () => {
+test('parsecAnswer() signs both nonces with a key derived from password and salt, and readParsecSalt() limits the rounds', async () => {
   const salt = Buffer.from('a salt of 18 bytes');
   const [server, ours] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
   const { answer, publicKey } = await parsecAnswer(
@@ -64,7 +64,7 @@ test('parsecAnswer() signs both nonces by a key that comes of password and salt,
     assert.throws(() => readParsecSalt(Buffer.from(wrong)), ProtocolViolation);
 });
 
-test('encryptedPassword() can be read by whoever has the key, and by nobody else', () => {
+test('encryptedPassword() can be decrypted only with the private key', () => {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', {
     modulusLength: 2048,
     publicKeyEncoding: { type: 'spki', format: 'pem' },
@@ -91,11 +91,11 @@ test('encryptedPassword() can be read by whoever has the key, and by nobody else
     assert.throws(() => encryptedPassword('secret', nonce, wrong), ProtocolViolation);
 });
 
-test('certificateProof() is the hash of what both know and of the certificate', () => {
+test('certificateProof() is a hash of the shared secret and the certificate', () => {
   const proof = certificateProof(Buffer.from('hash'), Buffer.from('nonce'), Buffer.alloc(32, 9));
   assert.match(proof, /^[\da-f]{64}$/);
   assert.notEqual(proof, certificateProof(Buffer.from('hash'), Buffer.from('nonce'), Buffer.alloc(32, 8)));
-  // as MariaDB 11.8 said it to us
+  // recorded from MariaDB 11.8
   assert.equal(
     certificateProof(
       Buffer.from('8e6fc3b9ecc6dece1fba19b0b61b30bf4864720f', 'hex'),

@@ -1,5 +1,5 @@
 /**
- * Connections to MariaDB and MySQL: statements, transactions, cancelling, what the pool must know, migrations.
+ * Connections to MariaDB and MySQL: statements, transactions, cancellation, pool state and migrations.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -34,7 +34,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  /** A test that needs the server, on a database of its own. */
+  /** Declares a test that needs the server, on its own database. */
   function on(
     does: string,
     run: (db: Database) => Promise<void>,
@@ -57,7 +57,7 @@ for (const [name, engine] of [
   // ── statements ──
 
   on(
-    'no more statements are kept than the option says, and the server forgets the others',
+    'the cache keeps as many statements as the option allows, and closes the others on the server',
     async (db) => {
       const before = await preparedCount(db);
       for (let index = 0; index < 50; index++) await db.scalar(`select ${index} + ?`, [1]);
@@ -67,7 +67,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a text that is long is not kept, and one that failed neither',
+    'the cache does not keep long texts or failed statements',
     async (db) => {
       const before = await preparedCount(db);
       for (let index = 0; index < 20; index++) {
@@ -80,7 +80,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'text that a column has learnt to hold is stored by statements that were prepared before',
+    'statements prepared before a character set change store text of the new set',
     async (db) => {
       const [insert, select, face] = [
         'insert into face (label) values (?)',
@@ -109,7 +109,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'rows are read as the last answer described them, whoever was sent before it came, and whatever went wrong',
+    'rows are decoded by the last column description, also for pipelined requests and after errors',
     async (db) => {
       await db.transaction(async (tx) => {
         const values = [5, 'text', 1.5, null, 7, new Date(0), 'more'];
@@ -133,35 +133,32 @@ for (const [name, engine] of [
     },
   );
 
-  on(
-    'LIMIT takes a number, and statements that are sent together are answered in their order',
-    async (db) => {
-      await db.script('create table item (id integer primary key)');
-      await db.insertMany(
-        'item',
-        ['id'],
-        Array.from({ length: 100 }, (_, id) => [id]),
+  on('LIMIT accepts a number, and pipelined statements are answered in their order', async (db) => {
+    await db.script('create table item (id integer primary key)');
+    await db.insertMany(
+      'item',
+      ['id'],
+      Array.from({ length: 100 }, (_, id) => [id]),
+    );
+    assert.equal((await db.fetchAll('select id from item order by id limit ? offset ?', [7, 3])).length, 7);
+    await db.transaction(async (tx) => {
+      const answers = await Promise.all(
+        Array.from({ length: 100 }, (_, index) =>
+          index % 10 === 9
+            ? tx.scalar(`select id + ${index} from item where id = ?`, [index])
+            : tx.scalar('select id from item where id = ?', [index]),
+        ),
       );
-      assert.equal((await db.fetchAll('select id from item order by id limit ? offset ?', [7, 3])).length, 7);
-      await db.transaction(async (tx) => {
-        const answers = await Promise.all(
-          Array.from({ length: 100 }, (_, index) =>
-            index % 10 === 9
-              ? tx.scalar(`select id + ${index} from item where id = ?`, [index])
-              : tx.scalar('select id from item where id = ?', [index]),
-          ),
-        );
-        assert.deepEqual(
-          answers,
-          Array.from({ length: 100 }, (_, index) => (index % 10 === 9 ? 2 * index : index)),
-        );
-      });
-    },
-  );
+      assert.deepEqual(
+        answers,
+        Array.from({ length: 100 }, (_, index) => (index % 10 === 9 ? 2 * index : index)),
+      );
+    });
+  });
 
   for (const query of ['', 'pipelining=0']) {
     on(
-      `values of many bytes go and come whole${query === '' ? '' : ', without pipelining'}`,
+      `large values are written and read completely${query === '' ? '' : ', without pipelining'}`,
       async (db) => {
         await db.script('create table big (id integer primary key, data longblob, doc longtext)');
         for (const [id, size] of [
@@ -170,7 +167,7 @@ for (const [name, engine] of [
           [3, 3_500_000],
           [4, 17 * 1024 * 1024],
         ] as const) {
-          if (id === 4 && (await isOld(db))) continue; // its log is too small for so much
+          if (id === 4 && (await isOld(db))) continue; // the server's log file is too small for such a value
           const data = Buffer.alloc(size, `${id}-abcdefghij`);
           const doc = 'grüße '.repeat(Math.min(size, 2_000_000) / 7);
           await db.execute('insert into big values (?, ?, ?)', [id, data, doc]);
@@ -194,7 +191,7 @@ for (const [name, engine] of [
   }
 
   on(
-    'what is more than the server takes at once is refused before it is sent, and the connection goes on',
+    'a request above max_allowed_packet is refused before it is sent, and the connection stays usable',
     async (db) => {
       const most = Number(await db.scalar('select @@max_allowed_packet'));
       if (most > 64 * 1024 * 1024) return;
@@ -213,7 +210,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'of a statement that was refused when a large value had been sent, nothing is left for the next one',
+    'a statement refused after a large value was sent does not affect the next one',
     async (db) => {
       const most = Number(await db.scalar('select @@max_allowed_packet'));
       await db.script('create table kept (id integer primary key, data longtext, note varchar(50))');
@@ -244,7 +241,7 @@ for (const [name, engine] of [
     one,
   );
 
-  on('a decimal takes a bigint beyond 64 bits', async (db) => {
+  on('a decimal accepts a bigint above 64 bits', async (db) => {
     await db.script('create table amount (id integer primary key, amount decimal(40))');
     const wide = 1234567890123456789012345678901234567890n;
     const insert = 'insert into amount values (?, ?)';
@@ -261,7 +258,7 @@ for (const [name, engine] of [
     assert.equal(Number(await db.scalar('select count(*) from amount where amount = ?', [wide])), 2);
   });
 
-  on('a day that is 0 is told from NULL, alone and with a time', async (db) => {
+  on('a zero date differs from NULL, with and without a time', async (db) => {
     await db.script('create table zero (id integer primary key, d date, t datetime)');
     await db.transaction(async (tx) => {
       await tx.execute("set session sql_mode = ''");
@@ -275,7 +272,7 @@ for (const [name, engine] of [
   });
 
   on(
-    'fetchSets() gives each result of a procedure, and the other verbs refuse several',
+    'fetchSets() returns each result of a procedure, and other methods refuse several results',
     async (db) => {
       await db.script(
         'create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0',
@@ -327,12 +324,12 @@ for (const [name, engine] of [
       });
       await assert
         .rejects(db.execute('execute mine'), StatementError, 'another owner has no statement of that name')
-        .catch(() => undefined); // the connection may be the same
+        .catch(() => undefined); // it may be the same connection
     },
     one,
   );
 
-  on('the server asks for no file of ours', async (db) => {
+  on('LOAD DATA LOCAL INFILE is refused', async (db) => {
     await db.script('create table loaded (line text)');
     await assert.rejects(
       db.execute("load data local infile '/etc/passwd' into table loaded"),
@@ -342,7 +339,7 @@ for (const [name, engine] of [
   });
 
   on(
-    'executeMany() of updates and deletes runs all rows or none, and a value is refused by its row',
+    'executeMany() of updates and deletes runs all rows or none, and a refused value is reported with its row',
     async (db) => {
       await db.script('create table item (id integer primary key, label varchar(20), amount double)');
       await db.executeMany(
@@ -394,32 +391,29 @@ for (const [name, engine] of [
     },
   );
 
-  on(
-    'a row of the wrong length is refused by its number, wherever executeMany() and insertMany() come to it',
-    async (db) => {
-      await db.script('create table item (id integer primary key, label varchar(20))');
-      for (const [count, wrong] of [
-        [3, 2],
-        [40, 39],
-        [1_500, 1],
-        [1_500, 700],
-        [1_500, 1_500],
-        [1_510, 1_509],
-        [1_600, 1_599],
-      ] as const) {
-        const rows = Array.from({ length: count }, (_, index) =>
-          index + 1 === wrong ? [index] : [index, 'x'],
-        );
-        const isRefused = (error: unknown): boolean =>
-          (fault('E_DB_PARAMETER_COUNT')(error) && (error as Error).message.includes(`row ${wrong}:`)) ||
-          assert.fail(String(error));
-        await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', rows), isRefused);
-        await assert.rejects(db.insertMany('item', ['id', 'label'], rows), isRefused);
-        await assert.rejects(db.executeMany('update item set id = ? where label = ?', rows), isRefused);
-      }
-      assert.equal(await db.scalar('select count(*) from item'), 0);
-    },
-  );
+  on('executeMany() and insertMany() report the number of a row with a wrong length', async (db) => {
+    await db.script('create table item (id integer primary key, label varchar(20))');
+    for (const [count, wrong] of [
+      [3, 2],
+      [40, 39],
+      [1_500, 1],
+      [1_500, 700],
+      [1_500, 1_500],
+      [1_510, 1_509],
+      [1_600, 1_599],
+    ] as const) {
+      const rows = Array.from({ length: count }, (_, index) =>
+        index + 1 === wrong ? [index] : [index, 'x'],
+      );
+      const isRefused = (error: unknown): boolean =>
+        (fault('E_DB_PARAMETER_COUNT')(error) && (error as Error).message.includes(`row ${wrong}:`)) ||
+        assert.fail(String(error));
+      await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', rows), isRefused);
+      await assert.rejects(db.insertMany('item', ['id', 'label'], rows), isRefused);
+      await assert.rejects(db.executeMany('update item set id = ? where label = ?', rows), isRefused);
+    }
+    assert.equal(await db.scalar('select count(*) from item'), 0);
+  });
 
   for (const [where, query] of [
     ['', ''],
@@ -477,10 +471,10 @@ for (const [name, engine] of [
     );
   }
 
-  // ── transactions, and what they leave ──
+  // ── transactions and session state ──
 
   on(
-    'a statement that commits by itself ends the transaction, and says so',
+    'a statement with an implicit commit ends the transaction with an error',
     async (db) => {
       await db.script('create table item (id integer primary key)');
       await assert.rejects(
@@ -500,7 +494,7 @@ for (const [name, engine] of [
     one,
   );
 
-  on('of two transactions that wait for one another one is ended, and runs again', async (db) => {
+  on('a deadlock ends one of two transactions, which runs again', async (db) => {
     await db.script(
       'create table item (id integer primary key, n integer not null); insert into item values (1, 0), (2, 0)',
     );
@@ -534,13 +528,13 @@ for (const [name, engine] of [
   });
 
   on(
-    'what an owner has left is cleaned up before the next one comes',
+    'session state of an owner is reset before the next owner',
     async (db) => {
       await db.script('create table item (id integer primary key)');
       await db.run(
         'statement',
         async (connection) => {
-          // what no verb lets anybody do
+          // sets up state that the public methods cannot create
           await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
           await connection.execute('insert into item values (1)', [], undefined);
         },
@@ -557,7 +551,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'with reset: "full" nothing is left of an owner, and the session is set up anew',
+    'reset: "full" resets the whole session and sets it up again',
     async (db) => {
       if (await isOld(db)) return;
       await db.execute("set @mine = 'left', time_zone = '+05:00'");
@@ -570,7 +564,7 @@ for (const [name, engine] of [
     { pool: { max: 1, reset: 'full' } },
   );
 
-  on('isolation is that of one transaction', async (db) => {
+  on('an isolation level applies to one transaction only', async (db) => {
     await db.script('create table item (id integer primary key)');
     const seen = (isolation: 'read committed' | 'repeatable read'): Promise<unknown[]> =>
       db.transaction(
@@ -591,35 +585,32 @@ for (const [name, engine] of [
     await db.execute('insert into item values (51)');
   });
 
-  on(
-    "a lock that is waited for too long by the server's own limit is a LockTimeout, and the transaction is undone",
-    async (db) => {
-      await db.script(
-        'create table item (id integer primary key, n integer); insert into item values (1, 0), (2, 0)',
+  on("the server's own lock wait limit is a LockTimeout, and the transaction is rolled back", async (db) => {
+    await db.script(
+      'create table item (id integer primary key, n integer); insert into item values (1, 0), (2, 0)',
+    );
+    await db.transaction(async (tx) => {
+      await tx.execute('update item set n = 1 where id = 1');
+      await assert.rejects(
+        elsewhere(
+          db,
+          (other) =>
+            other.transaction(async (inner) => {
+              await inner.execute('update item set n = 2 where id = 2');
+              await inner.execute('update item set n = 2 where id = 1');
+            }),
+          'set.innodb_lock_wait_timeout=1',
+        ),
+        LockTimeout,
       );
-      await db.transaction(async (tx) => {
-        await tx.execute('update item set n = 1 where id = 1');
-        await assert.rejects(
-          elsewhere(
-            db,
-            (other) =>
-              other.transaction(async (inner) => {
-                await inner.execute('update item set n = 2 where id = 2');
-                await inner.execute('update item set n = 2 where id = 1');
-              }),
-            'set.innodb_lock_wait_timeout=1',
-          ),
-          LockTimeout,
-        );
-      });
-      assert.deepEqual(await db.fetchAll('select n from item order by id'), [{ n: 1 }, { n: 0 }]);
-    },
-  );
+    });
+    assert.deepEqual(await db.fetchAll('select n from item order by id'), [{ n: 1 }, { n: 0 }]);
+  });
 
   // ── cancelling ──
 
   on(
-    'a statement that takes too long is ended on the server, and the connection goes on',
+    'a statement that exceeds its limit is ended on the server, and the connection stays usable',
     async (db) => {
       const id = await db.scalar('select connection_id()');
       const startedMs = systemClock.monotonicMs();
@@ -634,7 +625,7 @@ for (const [name, engine] of [
           { signal: abort.signal },
         ),
       );
-      void systemClock.sleep(100).then(() => abort.abort(new Error('enough')));
+      void systemClock.sleep(100).then(() => abort.abort(new Error('enough rows')));
       await assert.rejects(running, QueryCanceled);
       assert.equal(await db.scalar('select connection_id()'), id);
       assert.equal(
@@ -648,7 +639,7 @@ for (const [name, engine] of [
   );
 
   on(
-    '200 statements that are canceled at any moment leave every connection in order',
+    'every connection stays usable after 200 statements that are canceled at random times',
     async (db) => {
       const random = seeded(5);
       let [answered, canceled] = [0, 0];
@@ -686,7 +677,7 @@ for (const [name, engine] of [
   // ── the pool ──
 
   on(
-    'makes no more connections than max, and sends away who waits too long',
+    'opens at most max connections, and rejects a caller that waits too long',
     async (db) => {
       const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
       assert.ok(new Set(ids).size <= 2);
@@ -701,7 +692,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'connections that are ended while they are idle bother nobody',
+    'connections that end while idle cause no error for callers',
     async (db) => {
       const id = Number(await db.scalar('select connection_id()'));
       await openElsewhere(db, `kill ${id}`);
@@ -712,7 +703,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a connection that is ended under a statement says so',
+    'a connection that ends during a statement reports it',
     async (db) => {
       const running = assert.rejects(db.scalar(SLEEP, [20]), ConnectionLost);
       let id: unknown;
@@ -733,7 +724,7 @@ for (const [name, engine] of [
 
   // ── migrations ──
 
-  test(`migrations on ${name} are applied once by processes that start together, and undone`, async (t) => {
+  test(`migrations on ${name} are applied once by processes that start together, and rolled back`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const directory = folder(t, {
       '0001_notes.up.sql':
@@ -748,7 +739,7 @@ for (const [name, engine] of [
     const ends: (() => unknown)[] = [];
     t.after(async () => {
       for (const end of ends.reverse()) await end();
-    }); // the tables after the databases
+    }); // drop the tables after the databases are closed
     const url = await mysqlUrl({ after: (end) => void ends.push(end) }, engine);
     const databases = await Promise.all(
       Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })),
@@ -777,7 +768,7 @@ for (const [name, engine] of [
   });
 
   on(
-    'a migration that fails leaves nothing where it changes rows only, and is unfinished where it changes tables',
+    'a failed migration is rolled back if it changes rows only, and is unfinished if it changes tables',
     async (db) => {
       await db.script('create table note (id integer primary key)');
       const rows = { '0001_rows.up.sql': 'insert into note values (1);\ninsert into note values (1);' };
@@ -819,7 +810,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'what a migration sets stays with no connection when it fails before it sets it back, as a dump does',
+    'session settings of a failed migration, such as a dump, do not stay on its connection',
     async (db) => {
       const settings = (): Promise<unknown> =>
         db.fetchOne('select @@foreign_key_checks as checks, @@sql_mode as mode');
@@ -837,7 +828,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'what a migration sets holds for no other, as if they ran on different days',
+    'session settings of a migration do not apply to the next one',
     async (db) => {
       await assert.rejects(
         migrate(db, {
@@ -853,7 +844,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a migration that turns autocommit off is committed and noted',
+    'a migration that turns autocommit off is committed and recorded',
     async (db) => {
       const file = {
         '0001_a.up.sql': 'set autocommit = 0;\ncreate table kept (id integer);\ninsert into kept values (1);',
@@ -866,7 +857,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a migration that uses another database is noted in its own, and the next one runs there',
+    'a migration that selects another database is recorded in its own, and the next one runs in its own',
     async (db) => {
       const files = {
         '0001_a.up.sql': 'create table here (id integer);\nuse information_schema;',
@@ -896,15 +887,16 @@ async function migrate(
   }
 }
 
-/** Their names: a transaction that is open must not be asked. */
+/** Names of the databases. An open transaction must not be queried for its name. */
 const databases = new WeakMap<Database, string>();
 
-/** Something on another connection to the same database. */
+/** Runs a statement on another connection to the same database. */
 async function elsewhere<T>(db: Database, work: (other: Database) => Promise<T>, query = ''): Promise<T> {
   const base =
     process.env[db.dialect === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'] ??
     (await (await import('../../support/mysql-database.ts')).sharedMySql(db.dialect as 'mariadb' | 'mysql'));
-  const [, before, , settings = ''] = /^([^?]*\/\/[^/?]*)(\/[^?]*)?(\?.*)?$/.exec(base)!; // it is an address
+  // the variable holds an address
+  const [, before, , settings = ''] = /^([^?]*\/\/[^/?]*)(\/[^?]*)?(\?.*)?$/.exec(base)!;
   const name = databases.get(db);
   await using other = await openDatabase(
     `${before}/${name}${settings}${query === '' ? '' : `${settings === '' ? '?' : '&'}${query}`}`,
@@ -919,7 +911,7 @@ async function openElsewhere(db: Database, text: string): Promise<void> {
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: what is sent to a server that is gone says so, and it is found again',
+  'MariaDB: a statement to a stopped server reports the lost connection, and the pool reconnects later',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t);
@@ -945,7 +937,7 @@ test(
 );
 
 test(
-  'MariaDB: executeMany() stores every row where two rows together are more than one packet takes',
+  'MariaDB: executeMany() stores every row when two rows together exceed a packet',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--max-allowed-packet=1M']);
@@ -975,7 +967,7 @@ test(
 );
 
 test(
-  'MariaDB: text is stored as it is where the server has another encoding than the one that was asked for',
+  'MariaDB: text is stored correctly on a server that overrides the requested encoding',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, [
@@ -997,7 +989,7 @@ test(
 );
 
 test(
-  'MariaDB: of several servers the first is used that is there and of the wanted kind',
+  'MariaDB: with several servers, the first available one of the wanted kind is used',
   { skip: problem ?? false },
   async (t) => {
     const [reading, writing] = await Promise.all([
@@ -1033,7 +1025,7 @@ test(
   },
 );
 
-test('openDatabase() says why a server of MariaDB cannot be used, without the password', async (t) => {
+test('openDatabase() reports why a MariaDB server cannot be used, without the password', async (t) => {
   if (!needsEngine(t, 'mariadb') || process.env['MARIADB_URL'] !== undefined) return;
   const url = new URL((await mysqlUrl(t, 'mariadb')).replace('mariadb:', 'http:'));
   const refused = (change: (url: URL) => void): Promise<void> => {

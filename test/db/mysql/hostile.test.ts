@@ -1,5 +1,5 @@
 /**
- * Servers of MySQL and MariaDB that mean no good: what they ask for is refused, and what they learn is nothing.
+ * Malicious MySQL and MariaDB servers: their requests are refused, and they learn no secrets.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ import {
   prepared,
 } from '../../support/mysql-bytes.ts';
 
-/** A server that says its greeting, and to what it hears what `answer` gives; what it has heard. */
+/** Starts a server that sends a greeting and replies with the result of `answer`. Returns the received bytes, too. */
 async function fake(
   t: TestContext,
   first: Buffer,
@@ -57,19 +57,14 @@ const tells =
 for (const [what, first, said, pattern] of [
   ['wants the password of before MySQL 4.1', greeting(), packet(2, Buffer.of(0xfe)), /before MySQL 4\.1/],
   [
-    'wants a plugin that is not allowed',
+    'requests a plugin that is not allowed',
     greeting(),
     packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'),
     /mysql_clear_password/,
   ],
+  ['requests an unknown plugin', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
   [
-    'wants a plugin that nobody knows',
-    greeting(),
-    packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '),
-    /dialog/,
-  ],
-  [
-    'switches without end',
+    'switches plugins endlessly',
     greeting(),
     Buffer.concat(
       [2, 4, 6, 8].map((sequence) =>
@@ -78,28 +73,28 @@ for (const [what, first, said, pattern] of [
     ),
     /broke the protocol/,
   ],
-  ['counts its packets wrongly', greeting(), packet(3, OK), /packet number 3, where 2/],
+  ['sends a wrong sequence number', greeting(), packet(3, OK), /packet number 3, but 2/],
   [
-    'sends a packet that belongs to no log-in',
+    'sends a packet that does not belong to a login',
     greeting(),
     packet(2, Buffer.of(0xfb), '/etc/passwd'),
-    /does not belong to a log-in/,
+    /does not belong to a login/,
   ],
   [
-    'says more than anybody needs',
+    'sends a packet above the limit',
     greeting(),
     Buffer.concat([Buffer.from([0xff, 0xff, 0xff, 2]), Buffer.alloc(10)]),
     /more than 65536 bytes/,
   ],
 ] as const) {
-  test(`a server is refused that ${what}, and does not get the password`, async (t) => {
+  test(`a server that ${what} is refused, and does not get the password`, async (t) => {
     const { url, received } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));
     await assert.rejects(opens(url), tells(pattern));
     assert.ok(!Buffer.concat(received).includes('hunter2'));
   });
 }
 
-test('a server that wants endless work for parsec is refused', async (t) => {
+test('a server that requests too many rounds for parsec is refused', async (t) => {
   const { url } = await fake(t, greeting(), (_, count) =>
     count === 0
       ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32))
@@ -108,7 +103,7 @@ test('a server that wants endless work for parsec is refused', async (t) => {
   await assert.rejects(opens(url), tells(/factor of 30/));
 });
 
-test('a server without TLS learns nothing, not even the name, when the address asks for TLS', async (t) => {
+test('a server without TLS receives no data, not even the user name, when the address requires TLS', async (t) => {
   const { url, received } = await fake(t, greeting(), () => undefined);
   await assert.rejects(
     opens(`${url}?sslmode=require`),
@@ -118,32 +113,32 @@ test('a server without TLS learns nothing, not even the name, when the address a
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('what comes with the greeting, before TLS, ends the connection', async (t) => {
+test('bytes between the greeting and TLS end the connection', async (t) => {
   const { url, received } = await fake(
     t,
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
     () => undefined,
   );
-  await assert.rejects(opens(`${url}?sslmode=require`), tells(/more than a greeting/));
+  await assert.rejects(opens(`${url}?sslmode=require`), tells(/data beyond the greeting/));
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('a key that is sent is believed on this machine only, or by name', async (t) => {
+test('an RSA key from the server is accepted only on this machine, or when it is configured', async (t) => {
   const { url, received } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
     count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'),
   );
-  await assert.rejects(opens(url), tells(/public key that is none/));
+  await assert.rejects(opens(url), tells(/an invalid public key/));
   assert.ok(!Buffer.concat(received).includes('hunter2'));
 });
 
 for (const [what, said, pattern] of [
   ['a request for a file', packet(1, Buffer.of(0xfb), '/etc/passwd'), /LOCAL INFILE/],
-  ['an answer with another number', packet(2, OK), /packet number 2, where 1/],
+  ['a reply with a wrong sequence number', packet(2, OK), /packet number 2, but 1/],
   ['too many columns', packet(1, Buffer.from([0xfd, 0xff, 0xff, 0xff])), /columns/],
-  ['a packet that is empty', packet(1), /empty packet/],
-  ['an answer that ends too early', packet(1, Buffer.from([0, 0xfc, 1])), /ends too early/],
+  ['an empty packet', packet(1), /empty packet/],
+  ['a truncated reply', packet(1, Buffer.from([0, 0xfc, 1])), /a truncated message/],
 ] as const) {
-  test(`a connection ends when comes ${what}`, async (t) => {
+  test(`a connection ends when it receives ${what}`, async (t) => {
     const { url } = await fake(t, greeting(), (_, count) => (count === 0 ? packet(2, OK) : said));
     await assert.rejects(
       opens(url),
@@ -153,7 +148,7 @@ for (const [what, said, pattern] of [
 }
 
 test(
-  'a server that takes leave together with an answer leaves nobody waiting who had more to ask',
+  'a server that closes together with a reply leaves no pending request waiting',
   { timeout: 30_000 },
   async (t) => {
     const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
@@ -174,7 +169,7 @@ test(
 );
 
 test(
-  'what is read by a statement that was told to end, and says no more than that it has, is no answer',
+  'the result of a canceled select that ended without an error is discarded',
   { timeout: 30_000 },
   async (t) => {
     const rows = Buffer.concat([
@@ -182,7 +177,7 @@ test(
       packet(2, column('sleep(5)')),
       packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)),
       packet(4, END),
-    ]); // 1: SLEEP() of MySQL was interrupted
+    ]); // 1: MySQL's SLEEP() was interrupted
     let asking: Socket | undefined;
     const { url } = await fake(t, greeting(), (received, count, socket) => {
       if (count === 0) return packet(2, OK);
@@ -200,11 +195,11 @@ test(
 );
 
 for (const [what, isInterrupted] of [
-  ['ends as if it were not', false],
-  ['says that it was', true],
+  ['returns a normal result', false],
+  ['reports the interruption', true],
 ] as const) {
   test(
-    `a statement that was told to end and ${what} gives its connection back ${isInterrupted ? 'at once' : 'behind a question that a late request to end may hit'}`,
+    `a canceled statement that ${what} releases its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
     { timeout: 30_000 },
     async (t) => {
       const clock = new ManualClock();
@@ -246,7 +241,7 @@ for (const [what, isInterrupted] of [
 }
 
 test(
-  'a statement is refused for which the server counts other placeholders, and nothing of it runs',
+  'a statement is refused when the server counts other placeholders, and no part of it runs',
   { timeout: 30_000 },
   async (t) => {
     let executions = 0;
@@ -267,7 +262,7 @@ test(
 );
 
 test(
-  'a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome',
+  'a COMMIT without an answer is canceled at the limit, and its outcome is unknown',
   { timeout: 30_000 },
   async (t) => {
     const clock = new ManualClock();
@@ -297,7 +292,7 @@ test(
   },
 );
 
-test('an answer is read wherever it is split', async (t) => {
+test('a reply is parsed wherever it is split', async (t) => {
   for (let cut = 1; cut < MOST.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;

@@ -1,5 +1,6 @@
 /**
- * MariaDB and MySQL through the public verbs: the contract of every database, and what only they have.
+ * MariaDB and MySQL through the public API: the contract of every database, and the features that only they
+ * have.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -30,15 +31,15 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   databaseContract(name, (t) => mysqlDatabase(t, engine));
-  databaseContract(`${name} without a cache of statements, reset in full`, (t) =>
+  databaseContract(`${name} without a statement cache, with a full reset`, (t) =>
     mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   );
   ownTypeContract(name, engine, (t, options) => mysqlDatabase(t, engine, options));
 }
 
-// ── what one of them has, and the other has not ──
+// ── features of one server only ──
 
-test('MariaDB: RETURNING gives the rows that were written, of one and of many', async (t) => {
+test('MariaDB: RETURNING returns the written rows, for one row and for many', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -71,7 +72,7 @@ test('MariaDB: RETURNING gives the rows that were written, of one and of many', 
   assert.equal(await db.scalar('select count(*) from item'), 7);
 });
 
-test('MySQL: RETURNING is wrong there, and lastInsertId tells the key', async (t) => {
+test('MySQL: RETURNING is a syntax error, and lastInsertId has the key', async (t) => {
   const db = await mysqlDatabase(t, 'mysql');
   if (db === undefined) return;
   await db.script('create table item (id bigint primary key auto_increment, label varchar(20) not null)');
@@ -89,7 +90,7 @@ test('MySQL: RETURNING is wrong there, and lastInsertId tells the key', async (t
   });
 });
 
-test('MariaDB: sequences give numbers, beyond 2^53 too; UUID and INET6 are compared as what they are', async (t) => {
+test('MariaDB: sequences return numbers, also above 2^53; UUID and INET6 compare as their types', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -124,7 +125,7 @@ for (const [name, engine] of [
     ['rows together', 'insert into item values (?, ?)'],
     ['a statement for each', 'update item set label = ? where id = ?'],
   ] as const) {
-    test(`${name}: executeMany() of ${what} ends when its limit is reached, however short each statement is, and leaves nothing`, async (t) => {
+    test(`${name}: executeMany() of ${what} ends at its limit, however short each statement is, and stores no rows`, async (t) => {
       const db = await mysqlDatabase(t, engine);
       if (db === undefined) return;
       await db.script(
@@ -162,7 +163,7 @@ for (const [name, engine] of [
     });
   }
 
-  test(`${name}: a column of JSON is parsed, and so is what its functions give`, async (t) => {
+  test(`${name}: a JSON column is parsed, and so is the result of JSON functions`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined || (/^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql'))
       return;
@@ -185,7 +186,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: the server's own limit on a statement is a QueryTimeout, of the session or of one statement, and its connection goes on`, async (t) => {
+  test(`${name}: the server's own limit, for a session or a statement, is a QueryTimeout, and its connection stays usable`, async (t) => {
     const db = await mysqlDatabase(
       t,
       engine,
@@ -228,7 +229,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select connection_id() + ?', [0]), id);
   });
 
-  test(`${name}: whether its address begins with mysql: or mariadb:, the protocol is that of the server`, async (t) => {
+  test(`${name}: mysql: and mariadb: addresses both use the protocol of the server`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const url = await mysqlUrl(t, engine);
     for (const scheme of ['mysql', 'mariadb']) {
@@ -262,23 +263,23 @@ for (const [name, engine] of [
   });
 }
 
-// ── whoever interleaves, is cut off, or cancels: at length in test/soak/mysql.ts ──
+// ── short versions of test/soak/mysql.ts: interleaving, lost connections and cancellation ──
 
 for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: 500 transactions that interleave see their own rows only, and no other transaction`, async (t) => {
+  test(`${name}: 500 interleaved transactions see only their own rows`, async (t) => {
     const db = await mysqlDatabase(t, engine, { pool: { acquireTimeoutMs: 60_000 } });
     if (db !== undefined) await interleaved(db, MYSQL_KINDS[engine], 500, seeded(1));
   });
 
-  test(`${name}: 10 connections that are ended under load cost nobody a row, and nobody else anything`, async (t) => {
+  test(`${name}: no row is lost or duplicated when 10 connections are ended under load`, async (t) => {
     if (needsEngine(t, engine))
       await terminated(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 10, seeded(2));
   });
 
-  test(`${name}: callers who give up at any moment get what is theirs or nothing, and leave no connection out of step`, async (t) => {
+  test(`${name}: callers that abort at random times get their own result or none, and connections stay usable`, async (t) => {
     if (needsEngine(t, engine))
       await canceled(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 300, seeded(4));
   });
@@ -287,7 +288,7 @@ for (const [name, engine] of [
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: a server that is killed under load is found again, and what it had answered is there',
+  'MariaDB: after a server was killed under load, the pool reconnects and acknowledged data is there',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
@@ -297,7 +298,7 @@ test(
 );
 
 test(
-  'MariaDB: a commit during which the server is killed is of unknown outcome, and is not run again',
+  'MariaDB: a commit during which the server is killed has an unknown outcome, and is not repeated',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
@@ -322,7 +323,7 @@ test(
     await written.promise;
     await admin
       .transaction(async (tx) => {
-        await tx.execute('flush tables with read lock'); // nobody commits
+        await tx.execute('flush tables with read lock'); // the transaction is never committed
         locked.resolve();
         while (
           (await watch.scalar(
@@ -339,13 +340,13 @@ test(
             error instanceof TransactionAborted,
           String(error),
         ),
-      ); // its own server is gone, too, and `flush` had committed what there was
+      ); // the dump server was killed too, and `flush` had written all data
     await committing;
     assert.equal(runs, 1);
   },
 );
 
-test('MariaDB: a type of the program reads the bytes of a point, and writes bytes of its own', async (t) => {
+test('MariaDB: an own type decodes and encodes the bytes of a point', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb', {
     types: {
       point: { parse: (bytes: Uint8Array) => [8, 16].map((at) => Buffer.from(bytes).readDoubleLE(at + 1)) },

@@ -1,6 +1,7 @@
 /**
- * A certificate that is signed by itself, and the proof of it by the password that MariaDB gives from 11.4 on: here by servers of our
- * own, which prove it rightly, wrongly or not at all. By what the server knows of the password the proof is made anew.
+ * Self-signed certificates, and MariaDB's proof of them since 11.4, which depends on the password. The
+ * servers of these tests give a right proof, a wrong one or none. They compute the proof from their stored
+ * password hash.
  */
 import assert from 'node:assert/strict';
 import { X509Certificate, createHash, createPrivateKey, createPublicKey, pbkdf2Sync } from 'node:crypto';
@@ -36,9 +37,9 @@ const sha = (algorithm: string, ...parts: readonly (Uint8Array | string)[]): Buf
     .digest();
 const fingerprintOf = ({ cert }: Pair): Buffer =>
   Buffer.from(new X509Certificate(cert).fingerprint256.replaceAll(':', ''), 'hex');
-/** What a server keeps of the password for mysql_native_password. */
+/** Returns the hash that a server stores for mysql_native_password. */
 const nativeHash = (password: string = PASSWORD): Buffer => sha('sha1', sha('sha1', password));
-/** What a server keeps for parsec: the salt as it sends it, and the public key. */
+/** Returns the values that a server stores for parsec: the salt as it is sent, and the public key. */
 function parsecHash(): Buffer {
   const seed = pbkdf2Sync(PASSWORD, SALT.subarray(2), 1024, 32, 'sha512');
   const key = createPrivateKey({
@@ -50,7 +51,7 @@ function parsecHash(): Buffer {
 }
 const proofOf = (hash: Uint8Array, pair: Pair = SECOND, nonce: string = NONCE): string =>
   sha('sha256', hash, nonce, fingerprintOf(pair)).toString('hex').toUpperCase();
-/** The text of an OK: what it is, and the proof. */
+/** Returns the text of an OK packet: its kind, and the proof. */
 const info = (proof: string, mark: number = 1): Buffer =>
   Buffer.concat([Buffer.of(mark), Buffer.from(proof)]);
 const withLength = (text: Uint8Array): Buffer => Buffer.concat([Buffer.of(text.length), text]);
@@ -61,7 +62,7 @@ interface ReceivedPacket {
   readonly body: Buffer;
 }
 
-/** Answers a log-in by what it writes, with the number behind that of the last packet. */
+/** Replies to a login with the next sequence number. */
 interface Talk {
   next(): Promise<ReceivedPacket>;
   say(...parts: readonly (Uint8Array | string)[]): void;
@@ -73,7 +74,7 @@ interface ServerOptions {
   readonly capabilities?: number;
 }
 
-/** A server that encrypts, does `logIn` once the client has said who it is, and answers statements from then on. */
+/** Starts a TLS server that runs `logIn` after the client's response, then replies to statements. */
 async function serving(
   t: TestContext,
   logIn: (talk: Talk) => Promise<void> | void,
@@ -99,7 +100,7 @@ async function serving(
     let sequence = 0;
     const next = async (): Promise<ReceivedPacket> => {
       const { value } = await packets.next();
-      if (value === undefined) throw new Error('the client has left');
+      if (value === undefined) throw new Error('the client has disconnected');
       received.push(value);
       sequence = value.sequence + 1;
       return value;
@@ -178,11 +179,11 @@ for (const [plugin, hash, logIn] of [
   ['parsec', parsecHash(), parsec],
 ] as const) {
   for (const [how, text] of [
-    ['to the end of its packet', info(proofOf(hash))],
-    ['with its length before it', withLength(info(proofOf(hash)))],
+    ['up to the end of its packet', info(proofOf(hash))],
+    ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
-    test(`a certificate that is signed by itself is accepted with its proof by ${plugin}, ${how}`, async (t) => {
+    test(`a self-signed certificate with its proof is accepted by ${plugin}, ${how}`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
@@ -201,12 +202,12 @@ for (const [plugin, hash, logIn] of [
     ['with the proof of another certificate', info(proofOf(hash, FIRST))],
     ['with the proof of another password', info(proofOf(nativeHash('another')))],
     ['with the proof for another nonce', info(proofOf(hash, SECOND, SWITCH_NONCE))],
-    ['with a proof that is said to be something else', info(proofOf(hash), 2)],
-    ['with a proof that is cut', info(proofOf(hash).slice(0, -1))],
-    ['with a proof that goes on', info(`${proofOf(hash)}0`)],
-    ['with its mark alone', info('')],
+    ['with a proof in another kind of information', info(proofOf(hash), 2)],
+    ['with a truncated proof', info(proofOf(hash).slice(0, -1))],
+    ['with a proof that is too long', info(`${proofOf(hash)}0`)],
+    ['with an empty proof', info('')],
   ] as const) {
-    test(`a certificate that is signed by itself is refused ${what} by ${plugin}, and the server is asked nothing`, async (t) => {
+    test(`a self-signed certificate ${what} is refused by ${plugin}, and no statement is sent`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       await assert.rejects(opens(url()), isRefused(NOT_PROVED));
       assert.ok(
@@ -216,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('a certificate that is signed by itself is refused where the last plugin of the log-in has no proof', async (t) => {
+test('a self-signed certificate is refused when the last plugin of the login has no proof', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();
@@ -245,7 +246,7 @@ for (const [plugin, query, asks] of [
     },
   ],
 ] as const) {
-  test(`a server whose certificate is signed by itself does not get the password itself by ${plugin}`, async (t) => {
+  test(`a server with a self-signed certificate does not get the clear-text password by ${plugin}`, async (t) => {
     const { url, received } = await serving(t, asks);
     await assert.rejects(
       opens(url(`sslmode=verify-full${query}`)),
@@ -255,13 +256,13 @@ for (const [plugin, query, asks] of [
   });
 }
 
-test('a certificate of an authority that is not known is refused, though the server proves it', async (t) => {
+test('a certificate of an unknown authority is refused, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash(), FIRST))), { pair: FIRST });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('a certificate that is signed by itself is refused of a server of MySQL, though the server proves it', async (t) => {
+test('a self-signed certificate of a MySQL server is refused, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))), {
     version: '8.4.0',
     capabilities: CAPABILITIES | TLS_CAPABILITY,
@@ -270,13 +271,13 @@ test('a certificate that is signed by itself is refused of a server of MySQL, th
   assert.deepEqual(received, []);
 });
 
-test('a certificate that is signed by itself is refused where the account has no password, though the server proves it', async (t) => {
+test('a self-signed certificate is refused for an account without a password, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash('')))));
   await assert.rejects(opens(url('sslmode=verify-full', '')), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('a certificate that is signed by itself is refused where another authority is named, though the server proves it', async (t) => {
+test('a self-signed certificate is refused when another authority is configured, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))));
   const named = join(folder(t, { 'ca.pem': FIRST.cert }), 'ca.pem');
   await assert.rejects(
@@ -286,7 +287,7 @@ test('a certificate that is signed by itself is refused where another authority 
   assert.deepEqual(received, []);
 });
 
-test('a certificate that is signed by itself needs no proof where it is its own authority, or where none is checked', async (t) => {
+test('a self-signed certificate needs no proof when it is the configured authority, or when verification is off', async (t) => {
   const { url } = await serving(t, native(Buffer.alloc(0)));
   const named = join(folder(t, { 'ca.pem': SECOND.cert }), 'ca.pem');
   for (const query of [

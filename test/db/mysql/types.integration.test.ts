@@ -1,5 +1,6 @@
 /**
- * Every type of MariaDB and MySQL: read in binary and as text, written back, in whatever zone the process is.
+ * Every type of MariaDB and MySQL: decoded from binary and text, and encoded, in any time zone of the
+ * process.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +11,7 @@ import type { Parameter, Row } from '../../../src/db/index.ts';
 
 const bytes = (...values: number[]): Uint8Array => new Uint8Array(values);
 const at = (text: string): Date => new Date(text);
-/** What a value cannot be written back by: a value that stands for it, or nothing. */
+/** Marks a column that is only read, because its value cannot be written back. */
 const READ = Symbol('read only');
 
 type Case = readonly [
@@ -21,7 +22,7 @@ type Case = readonly [
   only?: Engine,
 ];
 
-/** A column's type, a literal, what comes back for it, and what is bound to write it, where that is another. */
+/** A column type, a literal, the decoded value, and the value to write if it differs. */
 const CASES: readonly Case[] = [
   ['tinyint', '-128', -128],
   ['tinyint', '127', 127],
@@ -124,7 +125,7 @@ const CASES: readonly Case[] = [
   ['inet4', "'192.0.2.1'", '192.0.2.1', undefined, 'mariadb'],
 ];
 
-/** Those that the server has: MySQL 5.6 has no JSON. */
+/** Cases that the server supports: MySQL 5.6 has no JSON. */
 async function casesOf(db: Database): Promise<readonly Case[]> {
   const isOld = String(await db.scalar('select version()')).startsWith('5.6');
   return CASES.filter(
@@ -132,7 +133,7 @@ async function casesOf(db: Database): Promise<readonly Case[]> {
   );
 }
 
-/** A table with a column for each case, filled by literals. */
+/** Creates a table with a column for each case, filled by literals. */
 async function filled(db: Database, cases: readonly Case[]): Promise<void> {
   await db.script(
     `create table every (${cases.map(([type], index) => `c${index} ${type}`).join(', ')}) charset utf8mb4`,
@@ -149,7 +150,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: every value is read as it is, in binary and as text, and written back, whatever zone the process is in`, async (t) => {
+  test(`${name}: every value is decoded from binary and text, and encoded, in any time zone of the process`, async (t) => {
     assert.ok(
       CASES.length >= 60 && new Set(CASES.map(([type]) => type.replace(/\(.*/, ''))).size >= 36,
       String(CASES.length),
@@ -170,7 +171,8 @@ for (const [name, engine] of [
       same(await db.fetchOne('select * from every where 1 = ?', [1]), cases, `in binary, in ${zone}`);
       await db.transaction(async (tx) => {
         await tx.execute("prepare as_text from 'select * from every'");
-        same(await tx.fetchOne('execute as_text'), cases, `as text, in ${zone}`); // it cannot be prepared, so it is sent as text
+        // it cannot be prepared, so it is sent as text
+        same(await tx.fetchOne('execute as_text'), cases, `as text, in ${zone}`);
         const { rows } = await tx.fetchArrays('execute as_text');
         assert.deepEqual(
           rows[0],
@@ -205,7 +207,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: NULL is null in every column, in binary and as text, and is written`, async (t) => {
+  test(`${name}: NULL is null in every column, in binary and as text, and can be written`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const cases = await casesOf(db);
@@ -222,7 +224,7 @@ for (const [name, engine] of [
     });
   });
 
-  test(`${name}: what is a matter of taste comes as the address and the options say`, async (t) => {
+  test(`${name}: options of the address and of the database select the form of values`, async (t) => {
     const setUp =
       "create table taste (flag tinyint(1), small tinyint(4), doc json, day date null, moment datetime null, stamp timestamp null, wide bigint); insert into taste values (1, 1, '[1]', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00', 5)";
     const query = 'set.sql_mode=NO_ENGINE_SUBSTITUTION';
@@ -258,7 +260,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: columns tell their tables and types`, async (t) => {
+  test(`${name}: columns report their tables and types`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined || (await casesOf(db)).every(([type]) => type !== 'json')) return;
     await db.script(
@@ -284,7 +286,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: what a type cannot hold is a DataError that does not show it, on every use`, async (t) => {
+  test(`${name}: a value that exceeds its type is a DataError that does not show it, on every use`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -316,7 +318,7 @@ for (const [name, engine] of [
       );
   });
 
-  test(`${name}: no error shows a value that was computed with, or was looked for`, async (t) => {
+  test(`${name}: no error shows a value that was part of a computation or look-up`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -340,7 +342,7 @@ for (const [name, engine] of [
         () => undefined,
         (problem: unknown) => problem,
       );
-      if (error === undefined && text.includes('get_lock')) continue; // servers before MySQL 5.7 take it
+      if (error === undefined && text.includes('get_lock')) continue; // servers before MySQL 5.7 accept it
       assert.ok(
         error instanceof DatabaseError && !/777_?001|sec|ret/.test(error.message),
         `${text}: ${String(error)}`,
@@ -352,7 +354,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: a statement gives each value as it is, whatever kinds were bound to it before`, async (t) => {
+  test(`${name}: a statement encodes each value correctly, whatever kinds of values it had before`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const values = [
@@ -384,7 +386,7 @@ for (const [name, engine] of [
     }
     await db.script('create table mixed (id integer primary key auto_increment, value text)');
     for (let round = 0; round < 3; round++) {
-      // by statements for several rows, each of which is run with other kinds
+      // multi-row statements, each run with other kinds of values
       const many = Array.from(
         { length: 1_100 },
         (_, index) => [values[(index * 7 + (index % (round + 2))) % values.length]!] as const,
@@ -408,7 +410,7 @@ for (const [name, engine] of [
           values.map((value) => [value]),
         ),
         values.length,
-      ); // the server has more statements than are kept
+      ); // the server has more statements than the cache keeps
     assert.equal(
       await db.executeMany(
         'insert into mixed (value) select ?',

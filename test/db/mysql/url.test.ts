@@ -40,7 +40,7 @@ test('parseMySqlUrl() reads users, passwords, hosts and databases, percent-decod
   }
 });
 
-test('parseMySqlUrl() has defaults that are safe, and takes what is said by name', () => {
+test('parseMySqlUrl() has secure defaults, and reads named parameters', () => {
   const plain = parse('mysql://app@db/shop');
   assert.deepEqual(
     [
@@ -96,7 +96,7 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
   );
 });
 
-test('parseMySqlUrl() takes each sslmode that it has, and one by the hosts where none is named', () => {
+test('parseMySqlUrl() accepts each supported sslmode, and derives the default from the hosts', () => {
   for (const mode of ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']) {
     for (const host of ['db', 'localhost', 'one,two'])
       assert.equal(parse(`mysql://app@${host}/shop?sslmode=${mode}`).tls.mode, mode, `${mode} ${host}`);
@@ -111,23 +111,23 @@ test('parseMySqlUrl() takes each sslmode that it has, and one by the hosts where
     assert.equal(parse(`mariadb://app@${hosts}/shop${query}`).tls.mode, mode, hosts + query);
 });
 
-test('parseMySqlUrl() refuses what it does not know, or must not be', () => {
+test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
   for (const [url, hint] of [
     ['mysql:app@db', /two slashes/],
-    ['mysql://db/shop', /names no user/],
+    ['mysql://db/shop', /the user is missing/],
     ['mysql://app@db/x?sslmod=require', /did you mean "sslmode"/],
-    ['mysql://app@db/x?sslmode=allow', /in the clear/],
-    ['mysql://app@db/x?auth_plugins=mysql_old_password', /is a list of/],
+    ['mysql://app@db/x?sslmode=allow', /in clear text/],
+    ['mysql://app@db/x?auth_plugins=mysql_old_password', /must be a list of/],
     ['mysql://app@db/x?pipelining=yes', /one of "0", "1"/],
-    ['mysql://app@db/x?set.time_zone=x', /not to be changed/],
-    ['mysql://app@db/x?set.autocommit=0', /not to be changed/],
+    ['mysql://app@db/x?set.time_zone=x', /must not be changed/],
+    ['mysql://app@db/x?set.autocommit=0', /must not be changed/],
     ["mysql://app@db/x?set.sql_mode=a'b", /a quote/],
     ['mysql://app@db/x?set.a-b=1', /name of a run-time parameter/],
     ['mysql://app@db/x?socket=/s', /this machine/],
     ['mysql://app@localhost/x?socket=s', /absolute path/],
     ['mysql://app@localhost/x?socket=/s&sslmode=require', /no TLS/],
     ['mysql://app@db/x?target_session_attrs=standby', /"any", "read-write"/],
-    ['mysql://app@db/x?sslcert=/c', /belong together/],
+    ['mysql://app@db/x?sslcert=/c', /must be used together/],
   ] as const)
     assert.throws(
       () => parse(url),

@@ -15,7 +15,7 @@ function packet(sequence: number, body: Uint8Array): Buffer {
   ]);
 }
 
-/** Numbers and payloads of the packets in these chunks, which are others once the reader has had them. */
+/** Returns numbers and copied payloads of the packets in these chunks, because the reader reuses its bytes. */
 function packetsOf(chunks: readonly Buffer[], maxBytes = 1024 ** 3): [sequence: number, payload: string][] {
   const found: [number, string][] = [];
   const reader = new PacketReader((bytes, at, end, sequence) =>
@@ -30,7 +30,10 @@ function packetsOf(chunks: readonly Buffer[], maxBytes = 1024 ** 3): [sequence: 
   return found;
 }
 
-/** What the server says, with what is read out of it. A greeting of MariaDB 10.11, shortened; the rest by the manuals. */
+/**
+ * Packets of the server with their decoded form. The greeting is MariaDB 10.11's, shortened; the others
+ * follow the manuals.
+ */
 const GREETING = Buffer.concat([
   Buffer.from([10]),
   Buffer.from('5.5.5-10.11.19-MariaDB\0'),
@@ -140,11 +143,11 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, body, reader, expected] of MESSAGES) {
-  test(`${what} is read, and refused or read otherwise when it ends anywhere earlier`, () => {
+  test(`${what} is decoded; truncated anywhere, it is refused or decoded to another value`, () => {
     assert.deepEqual(reader(body, 0, body.length), expected);
     for (let end = 1; end < body.length; end++) {
       try {
-        assert.notDeepEqual(reader(body, 0, end), undefined); // texts are free to end earlier
+        assert.notDeepEqual(reader(body, 0, end), undefined); // some texts may end earlier
       } catch (error) {
         assert.ok(error instanceof ProtocolViolation, `${end}: ${String(error)}`);
       }
@@ -152,7 +155,7 @@ for (const [what, body, reader, expected] of MESSAGES) {
   });
 }
 
-test('PacketReader gives every packet, wherever the bytes are cut', () => {
+test('PacketReader gives every packet, wherever the bytes are split', () => {
   const bodies = MESSAGES.map(([, body]) => body);
   const bytes = Buffer.concat(bodies.map((body, index) => packet(index, body)));
   const expected = bodies.map((body, index) => [index, hex(body)]);
@@ -171,7 +174,7 @@ test('PacketReader gives every packet, wherever the bytes are cut', () => {
   }
 });
 
-test('PacketReader puts a payload together that is in several packets, and PacketWriter takes it apart', () => {
+test('PacketReader joins a payload of several packets, and PacketWriter splits it', () => {
   for (const extra of [-1, 0, 1, 1000]) {
     const body = Buffer.alloc(2 * MAX_PAYLOAD + extra, 'payload');
     const writer = new PacketWriter();
@@ -192,7 +195,7 @@ test('PacketReader puts a payload together that is in several packets, and Packe
   }
 });
 
-test('PacketReader refuses what is longer than is taken before it is there, and pieces that do not follow each other', () => {
+test('PacketReader refuses a payload above the limit before it arrives, and packets out of sequence', () => {
   assert.throws(() => packetsOf([Buffer.from([0xff, 0xff, 0, 0])], 65_534), ProtocolViolation);
   assert.throws(
     () => packetsOf([Buffer.from([0xff]), Buffer.from([0xff]), Buffer.from([0, 0])], 65_534),
@@ -208,7 +211,7 @@ test('PacketReader refuses what is longer than is taken before it is there, and 
   );
 });
 
-test('PacketWriter writes lengths in the form that they need', () => {
+test('PacketWriter writes lengths in their shortest form', () => {
   const writer = new PacketWriter();
   writer.begin();
   const lengths = [0, 1, 250, 251, 65_535, 65_536, 0xff_ffff, 0x100_0000, 2 ** 40];
@@ -229,7 +232,7 @@ test('PacketWriter writes lengths in the form that they need', () => {
   }
 });
 
-test('readGreeting() reads that of MySQL, and refuses what is too old', () => {
+test("readGreeting() parses MySQL's greeting, and refuses versions that are too old", () => {
   const mysql = Buffer.concat([
     Buffer.from([10]),
     Buffer.from('9.7.4\0'),

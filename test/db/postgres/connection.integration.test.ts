@@ -33,7 +33,7 @@ const fault =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === code;
 
-/** A table of this connection alone. */
+/** Creates a table for this connection only. */
 async function withTable(
   connection: PostgresConnection,
   columns: string = 'id int primary key, label text',
@@ -46,7 +46,7 @@ const idOf = (connection: PostgresConnection): Promise<unknown> =>
 
 // ── statements ──
 
-withPostgres('a statement gives the same on its first use, its second and those that follow', async (t) => {
+withPostgres('a statement gives equal results on its first, second and later uses', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   for (let use = 1; use <= 4; use++) {
@@ -95,7 +95,7 @@ withPostgres('a statement gives the same on its first use, its second and those 
 });
 
 withPostgres(
-  'rows with a column named __proto__ are plain objects, and of two columns with one name the last counts',
+  'rows with a column named __proto__ are plain objects, and the last of two columns with one name wins',
   async (t) => {
     const connection = await connected(t);
     const row = (await connection.fetchOne(
@@ -117,7 +117,7 @@ withPostgres(
   },
 );
 
-withPostgres('statements that are sent together are answered in their order', async (t) => {
+withPostgres('pipelined statements are answered in their order', async (t) => {
   const connection = await connected(t);
   const answers = await Promise.all(
     Array.from({ length: 200 }, (_, index) =>
@@ -142,7 +142,7 @@ withPostgres('statements that are sent together are answered in their order', as
 });
 
 withPostgres(
-  'no more statements are kept than the option says, and the server forgets the others',
+  'the cache keeps as many statements as the option allows, and closes the others on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {
@@ -150,11 +150,12 @@ withPostgres(
         assert.equal(await connection.scalar(`select ${index}`, [], undefined), index);
     }
     const named = 'select count(*) from pg_prepared_statements';
-    for (let use = 0; use < 3; use++) assert.ok(Number(await connection.scalar(named, [], undefined)) <= 4); // one is being closed
+    // one statement is being closed
+    for (let use = 0; use < 3; use++) assert.ok(Number(await connection.scalar(named, [], undefined)) <= 4);
   },
 );
 
-withPostgres('without a cache nothing is prepared by name', async (t) => {
+withPostgres('without a cache statements are unnamed', async (t) => {
   const connection = await connected(t, { statementCache: 0 });
   for (let use = 0; use < 3; use++)
     assert.equal(await connection.scalar('select ?::int', [use], undefined), use);
@@ -181,7 +182,7 @@ withPostgres('without a cache nothing is prepared by name', async (t) => {
   );
 });
 
-withPostgres('an error has what the server adds, where no log shows it', async (t) => {
+withPostgres("an error has the server's detail in a property that logs do not show", async (t) => {
   const connection = await connected(t);
   await withTable(connection, 'id int primary key, label text');
   await connection.execute('insert into item values (1, ?)', ['secret'], undefined);
@@ -191,7 +192,7 @@ withPostgres('an error has what the server adds, where no log shows it', async (
     } catch (error) {
       if (error instanceof DatabaseError) return error;
     }
-    throw assert.fail('no DatabaseError');
+    throw assert.fail('not a DatabaseError');
   };
   const unique = await failure("insert into item values (1, 'x')");
   assert.equal(unique.detail, 'Key (id)=(1) already exists.');
@@ -206,7 +207,7 @@ withPostgres('an error has what the server adds, where no log shows it', async (
     assert.ok(!shown.includes('secret-7'), shown);
 });
 
-withPostgres("a limit of the server's own is a QueryTimeout, and a cancellation is not", async (t) => {
+withPostgres("the server's statement_timeout is a QueryTimeout, and a cancellation is not", async (t) => {
   const connection = await connected(t);
   await connection.execute("set statement_timeout = '50ms'", [], undefined);
   await assert.rejects(connection.execute('select pg_sleep(30)', [], undefined), QueryTimeout);
@@ -222,7 +223,7 @@ withPostgres("a limit of the server's own is a QueryTimeout, and a cancellation 
 });
 
 withPostgres(
-  'a numeric takes a bigint of any length, from the first use, in lists and in COPY',
+  'a numeric accepts a bigint of any length, from the first use, in lists and in COPY',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, amount numeric');
@@ -250,7 +251,7 @@ withPostgres(
   },
 );
 
-withPostgres('operators that are spelled with ? stand beside $1 as they are', async (t) => {
+withPostgres('operators that contain ? work beside $1', async (t) => {
   const connection = await connected(t);
   for (let use = 0; use < 3; use++) {
     assert.equal(await connection.scalar(`select '{"tag":1}'::jsonb ? $1`, ['tag'], undefined), true);
@@ -261,7 +262,7 @@ withPostgres('operators that are spelled with ? stand beside $1 as they are', as
   }
 });
 
-withPostgres('a plan that has become stale is made anew', async (t) => {
+withPostgres('a stale plan is prepared again', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   await connection.execute('insert into item values (1, ?)', ['a'], undefined);
@@ -275,13 +276,13 @@ withPostgres('a plan that has become stale is made anew', async (t) => {
   for (let use = 0; use < 3; use++) await read();
   await connection.begin(WRITING, undefined);
   await connection.execute('alter table item rename column extra to other', [], undefined);
-  await assert.rejects(read(), StatementError); // the transaction has failed by that
+  await assert.rejects(read(), StatementError); // the stale plan has failed the transaction
   await connection.rollback();
   assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
 });
 
 withPostgres(
-  'a function that refuses something as not supported runs once, and forgets no statement',
+  'a function that reports "not supported" runs once, and the statement cache stays',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -303,7 +304,7 @@ withPostgres(
   },
 );
 
-withPostgres('a statement whose types were replaced is prepared again once', async (t) => {
+withPostgres('a statement with replaced types is prepared again once', async (t) => {
   const connection = await connected(t);
   const run = (text: string): Promise<void> => connection.script(text, undefined);
   await run("create type pg_temp.mood as enum ('low'); create domain pg_temp.size as integer");
@@ -359,7 +360,7 @@ withPostgres('a statement whose types were replaced is prepared again once', asy
   }
 });
 
-withPostgres('a statement takes what a column takes since its type was changed', async (t) => {
+withPostgres('a statement accepts the new type of an altered column', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   const [insert, read, WIDE] = [
@@ -377,18 +378,20 @@ withPostgres('a statement takes what a column takes since its type was changed',
   await one(WIDE);
   assert.deepEqual(await known(WIDE), { label: '"a"' });
   await connection.execute("alter table item alter label type jsonb using '1'", [], undefined);
-  await assert.rejects(connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), DatabaseError); // its rows are not there once more
+  // the rows cannot be read twice
+  await assert.rejects(connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), DatabaseError);
   assert.equal(await connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), 1);
   assert.deepEqual(await known(WIDE + 1), { label: 'a' });
   for (let use = 6; use < 9; use++) await one(use);
   await connection.execute('alter table item alter label type text', [], undefined);
   await connection.begin(WRITING, undefined);
-  await assert.rejects(connection.execute(insert, [-1, 'no JSON'], undefined), DataError); // nothing more runs in a transaction that has failed
+  // a failed transaction runs no further statements
+  await assert.rejects(connection.execute(insert, [-1, 'no JSON'], undefined), DataError);
   await connection.rollback();
   await connection.execute(insert, [-1, 'no JSON'], undefined);
 });
 
-withPostgres('values of types that are not built in come as what they are, from the first use', async (t) => {
+withPostgres('values of types that are not built in are decoded from the first use', async (t) => {
   const connection = await connected(t);
   await connection.script("create type pg_temp.svc_color as enum ('red', 'green')", undefined);
   for (let use = 0; use < 3; use++) {
@@ -414,12 +417,12 @@ withPostgres('values of types that are not built in come as what they are, from 
 });
 
 for (const text of ['', ' -- nothing', 'select 1; select 2', 'begin', 'commit']) {
-  withPostgres(`what is no statement is refused before it is sent: ${JSON.stringify(text)}`, async (t) => {
+  withPostgres(`an invalid statement is refused before it is sent: ${JSON.stringify(text)}`, async (t) => {
     await assert.rejects((await connected(t)).execute(text, [], undefined), fault('E_DB_STATEMENT'));
   });
 }
 
-withPostgres('a number of values that does not fit is refused before it is sent', async (t) => {
+withPostgres('a wrong number of values is refused before it is sent', async (t) => {
   const connection = await connected(t);
   for (const params of [[], [1, 2]])
     await assert.rejects(connection.execute('select ?', params, undefined), fault('E_DB_PARAMETER_COUNT'));
@@ -430,7 +433,7 @@ withPostgres('a number of values that does not fit is refused before it is sent'
   assert.equal(connection.isIdle, true);
 });
 
-withPostgres('COPY that is run as a statement is refused, or drained', async (t) => {
+withPostgres('COPY run as a statement is refused or drained', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   await assert.rejects(connection.execute('copy item from stdin', [], undefined), StatementError);
@@ -455,7 +458,7 @@ withPostgres('COPY that is run as a statement is refused, or drained', async (t)
 // ── errors ──
 
 withPostgres(
-  'an error says which constraint of which table, and where a statement is wrong, and shows no value',
+  'an error names constraint, table and position in the statement, and shows no value',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -531,7 +534,7 @@ withPostgres('a warning of the server is logged', async (t) => {
 
 // ── many rows ──
 
-withPostgres('executeMany() runs all rows or none, in a transaction or by itself', async (t) => {
+withPostgres('executeMany() runs all rows or none, in a transaction and outside one', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   const insert = 'insert into item values (?, ?)';
@@ -619,7 +622,7 @@ withPostgres('executeMany() runs all rows or none, in a transaction or by itself
 });
 
 withPostgres(
-  'executeMany() does not fill the memory while the server is slow, and others wait for it',
+  'executeMany() uses bounded memory while the server is slow, and other requests wait for it',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -637,7 +640,7 @@ withPostgres(
   },
 );
 
-withPostgres('executeMany() of statements that answer much does not hang', async (t) => {
+withPostgres('executeMany() of statements with large results does not hang', async (t) => {
   const connection = await connected(t);
   assert.equal(
     await connection.executeMany(
@@ -650,7 +653,7 @@ withPostgres('executeMany() of statements that answer much does not hang', async
 });
 
 for (const count of [63, 64]) {
-  withPostgres(`insertMany() of ${count} rows keeps the sign of a zero`, async (t) => {
+  withPostgres(`insertMany() of ${count} rows keeps the sign of a negative zero`, async (t) => {
     const connection = await connected(t);
     await connection.script('create temporary table zero (v double precision)', undefined);
     await connection.insertMany(
@@ -664,7 +667,7 @@ for (const count of [63, 64]) {
 }
 
 withPostgres(
-  'insertMany() inserts all rows or none, however many, and what INSERT would refuse is refused',
+  'insertMany() inserts all rows or none, and refuses what INSERT refuses, for any number of rows',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -769,7 +772,7 @@ withPostgres(
 // ── streams ──
 
 withPostgres(
-  'a stream reads rows in batches, and ends its transaction when the loop ends, is left or throws',
+  'a stream reads rows in batches, and ends its transaction when the loop ends, breaks or throws',
   async (t) => {
     const connection = await connected(t);
     const numbers = 'select n from generate_series(1, ?::int) n';
@@ -781,7 +784,7 @@ withPostgres(
     for await (const _ of connection.stream(numbers, [600], undefined)) break;
     assert.equal(connection.isIdle, true);
     for await (const _ of connection.stream('select 1 where false', [], undefined))
-      assert.fail('there is no row');
+      assert.fail('the table is empty');
     await assert.rejects(
       (async () => {
         for await (const _ of connection.stream(
@@ -803,24 +806,27 @@ withPostgres(
   },
 );
 
-withPostgres('a stream inside a transaction lets other statements run, and ends with it', async (t) => {
-  const connection = await connected(t);
-  await connection.begin(WRITING, undefined);
-  let rows = 0;
-  for await (const batch of connection.stream('select n from generate_series(1, 1000) n', [], undefined))
-    rows += batch.length + Number(await connection.scalar('select 0', [], undefined));
-  assert.equal(rows, 1_000);
-  const left = connection.stream('select n from generate_series(1, 1000) n', [], undefined);
-  await left.next();
-  await connection.commit();
-  assert.equal(connection.isIdle, true);
-  await left.return();
-  assert.equal(connection.isIdle, true);
-});
+withPostgres(
+  'a stream inside a transaction allows other statements, and ends with the transaction',
+  async (t) => {
+    const connection = await connected(t);
+    await connection.begin(WRITING, undefined);
+    let rows = 0;
+    for await (const batch of connection.stream('select n from generate_series(1, 1000) n', [], undefined))
+      rows += batch.length + Number(await connection.scalar('select 0', [], undefined));
+    assert.equal(rows, 1_000);
+    const left = connection.stream('select n from generate_series(1, 1000) n', [], undefined);
+    await left.next();
+    await connection.commit();
+    assert.equal(connection.isIdle, true);
+    await left.return();
+    assert.equal(connection.isIdle, true);
+  },
+);
 
 // ── transactions ──
 
-withPostgres('a transaction commits, rolls back, and undoes to a point', async (t) => {
+withPostgres('a transaction commits, rolls back, and rolls back to a savepoint', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   await connection.begin({ isolation: 'serializable', isReadOnly: false }, undefined);
@@ -847,7 +853,7 @@ withPostgres('a transaction commits, rolls back, and undoes to a point', async (
 });
 
 withPostgres(
-  'COMMIT that is answered by ROLLBACK is an error, and so is one after the transaction has gone',
+  'a COMMIT answered by ROLLBACK is an error, and so is one without its transaction',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -866,7 +872,7 @@ withPostgres(
 );
 
 withPostgres(
-  'a script runs statement by statement, up to the first that fails, and never ends a transaction',
+  'a script runs statement by statement up to the first failure, and never ends a transaction',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -892,10 +898,10 @@ withPostgres(
 // ── limits ──
 
 withPostgres(
-  'a statement that takes too long is ended on the server, and the connection goes on',
+  'a statement that exceeds its limit is ended on the server, and the connection stays usable',
   async (t) => {
     const connection = await connected(t);
-    const reason = new Error('the client left');
+    const reason = new Error('the client disconnected');
     const abort = new AbortController();
     await assert.rejects(connection.execute('select pg_sleep(60)', [], soon(30)), QueryTimeout);
     assert.deepEqual([connection.isIdle, connection.isBroken], [true, false]);
@@ -925,7 +931,7 @@ withPostgres(
   },
 );
 
-withPostgres('of statements that were sent together only the one is canceled that is meant', async (t) => {
+withPostgres('a cancellation ends only the intended one of several pipelined statements', async (t) => {
   const connection = await connected(t);
   const answers = await Promise.allSettled([
     connection.scalar('select 1 from pg_sleep(0.2)', [], undefined),
@@ -937,23 +943,26 @@ withPostgres('of statements that were sent together only the one is canceled tha
   assert.equal(connection.isBroken, false);
 });
 
-withPostgres('200 statements that are canceled at any moment leave the connection in order', async (t) => {
-  const connection = await connected(t);
-  for (let round = 0; round < 200; round++) {
-    const abort = new AbortController();
-    const answer = connection.scalar('select ?::int from pg_sleep(0.002)', [round], {
-      ...soon(),
-      signal: abort.signal,
-    });
-    if (round % 3 === 0) abort.abort();
-    else setImmediate(() => abort.abort());
-    const outcome = await answer.catch((error: unknown) => error);
-    assert.ok(outcome === round || outcome instanceof QueryCanceled, String(outcome));
-    assert.equal(await connection.scalar('select ?::int', [round], undefined), round);
-  }
-});
+withPostgres(
+  'the connection stays usable after 200 statements that are canceled at random times',
+  async (t) => {
+    const connection = await connected(t);
+    for (let round = 0; round < 200; round++) {
+      const abort = new AbortController();
+      const answer = connection.scalar('select ?::int from pg_sleep(0.002)', [round], {
+        ...soon(),
+        signal: abort.signal,
+      });
+      if (round % 3 === 0) abort.abort();
+      else setImmediate(() => abort.abort());
+      const outcome = await answer.catch((error: unknown) => error);
+      assert.ok(outcome === round || outcome instanceof QueryCanceled, String(outcome));
+      assert.equal(await connection.scalar('select ?::int', [round], undefined), round);
+    }
+  },
+);
 
-withPostgres("a lock that is waited for too long by the server's own limit is a LockTimeout", async (t) => {
+withPostgres("the server's own lock_timeout is a LockTimeout", async (t) => {
   const [one, two] = [await connected(t), await connected(t, { parameters: { lock_timeout: '20' } })];
   await one.begin(WRITING, undefined);
   await one.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined);
@@ -965,7 +974,7 @@ withPostgres("a lock that is waited for too long by the server's own limit is a 
 // ── the end ──
 
 withPostgres(
-  'a connection that the server ends is broken, tells it once, and rejects what is under way',
+  'a connection that the server ends is broken, reports it once, and rejects pending requests',
   async (t) => {
     const [victim, other] = [await connected(t), await connected(t)];
     const lost: Error[] = [];
@@ -977,7 +986,8 @@ withPostgres(
     behind.catch(() => undefined);
     await other.execute('select pg_terminate_backend(?)', [pid as number], undefined);
     const isReset = ({ cause }: ConnectionLost): boolean =>
-      (cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNRESET'; // the server has not read the second one, and its reset may overtake what it says
+      // the server has not read the second statement, and its reset may overtake its error message
+      (cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNRESET';
     await assert.rejects(
       sleeping,
       (error) => error instanceof ConnectionLost && (error.sqlstate === '57P01' || isReset(error)),
@@ -991,7 +1001,7 @@ withPostgres(
   },
 );
 
-withPostgres('an idle connection that the server ends tells it', async (t) => {
+withPostgres('an idle connection reports that the server ended it', async (t) => {
   const [victim, other] = [await connected(t), await connected(t)];
   const lost = Promise.withResolvers<Error>();
   victim.onLost = lost.resolve;
@@ -1000,7 +1010,7 @@ withPostgres('an idle connection that the server ends tells it', async (t) => {
   assert.equal(victim.isBroken, true);
 });
 
-withPostgres('COMMIT during which the connection breaks has an outcome that nobody knows', async (t) => {
+withPostgres('a COMMIT whose connection breaks has an unknown outcome', async (t) => {
   const connection = await connected(t);
   await connection.begin(WRITING, undefined);
   const committing = connection.commit();
@@ -1010,7 +1020,7 @@ withPostgres('COMMIT during which the connection breaks has an outcome that nobo
 });
 
 withPostgres(
-  'destroy() rejects what is under way, and close() takes leave; both may be called again',
+  'destroy() rejects pending requests, close() sends Terminate, and both may be called again',
   async (t) => {
     const connection = await connected(t);
     let lost = 0;
@@ -1027,7 +1037,7 @@ withPostgres(
   },
 );
 
-withPostgres('ping() asks the server, and reset() undoes all that an owner has set', async (t) => {
+withPostgres('ping() queries the server, and reset() undoes all session changes of an owner', async (t) => {
   const connection = await connected(t);
   await connection.ping(soon());
   for (let use = 0; use < 3; use++) await connection.scalar('select 1', [], undefined);
@@ -1045,7 +1055,7 @@ withPostgres('ping() asks the server, and reset() undoes all that an owner has s
   assert.equal(await connection.scalar('select count(*) from pg_listening_channels()', [], undefined), 0);
 });
 
-withPostgres('notifications are told, of others and of oneself, at any moment', async (t) => {
+withPostgres('notifications of this and other connections arrive at any time', async (t) => {
   const [listener, other] = [await connected(t), await connected(t)];
   const reported = Promise.withResolvers<unknown[]>();
   await listener.script('listen svc_news', undefined);
@@ -1054,7 +1064,7 @@ withPostgres('notifications are told, of others and of oneself, at any moment', 
   assert.deepEqual(await reported.promise, ['svc_news', 'grüße', await idOf(other)]);
 });
 
-withPostgres('a connection that must write is stale once the server refuses to', async (t) => {
+withPostgres('a connection that must write is stale once the server refuses writes', async (t) => {
   const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
   assert.deepEqual(
     [
@@ -1071,7 +1081,7 @@ withPostgres('a connection that must write is stale once the server refuses to',
   await connection.script('set transaction_read_only = on', undefined).catch(() => undefined);
 });
 
-withPostgres('an account that is refused, and a server that is not there, are told apart', async () => {
+withPostgres('a refused account and an unreachable server have different errors', async () => {
   const url = await sharedPostgres();
   await assert.rejects(
     connectPostgres(...optionsOf(url, { password: 'wrong' }), soon()),
@@ -1113,12 +1123,13 @@ for (const [name, ways] of [
 ] as const) {
   const url = process.env[name];
   test(
-    `PostgreSQL: logs in by ${name}`,
+    `PostgreSQL: login by ${name}`,
     { skip: url === undefined && `needs a server with that account: set ${name}` },
     async (t) => {
       const connection = await connected(t, {}, url);
       assert.equal(await connection.scalar('select ?::int', [ways], undefined), ways);
-      await assert.rejects(connection.execute('select pg_sleep(60)', [], soon(20)), QueryTimeout); // a CancelRequest goes the same way
+      // a CancelRequest connects in the same way
+      await assert.rejects(connection.execute('select pg_sleep(60)', [], soon(20)), QueryTimeout);
       assert.equal(connection.isIdle, true);
     },
   );
@@ -1126,7 +1137,7 @@ for (const [name, ways] of [
 
 const TLS_URL = process.env['PG_TLS_URL'];
 test(
-  'PostgreSQL: TLS modes check what they say',
+  'PostgreSQL: each sslmode performs its checks',
   { skip: TLS_URL === undefined && 'needs a server with TLS: set PG_TLS_URL' },
   async (t) => {
     const other = process.env['OTHER_CA_FILE'];

@@ -19,7 +19,7 @@ for (const [text, style, expected] of [
 ] as const)
   test(`isoFromStyle() reads "${text}" of ${style}`, () => assert.equal(isoFromStyle(text, style), expected));
 
-test('PostgreSQL: dates and times come to the same in every DateStyle, alone and in arrays, as text and in binary', async (t) => {
+test('PostgreSQL: dates and times are equal in every DateStyle, alone and in arrays, as text and in binary', async (t) => {
   for (const statementCache of [0, 100]) {
     const db = await postgresDatabase(t, { statementCache, pool: { max: 1 } });
     if (db === undefined) return;

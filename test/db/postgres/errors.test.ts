@@ -95,7 +95,7 @@ for (const [sqlstate, message, shown] of [
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of ${sqlstate} names what is wrong and not the value: ${shown}`, () =>
+  test(`the message of ${sqlstate} names the problem without the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
@@ -122,7 +122,7 @@ for (const [sqlstate, message, shown] of [
     'duplicate key value violates unique constraint "a_key"',
   ],
 ] as const) {
-  test(`the message of ${sqlstate} quotes what the statement has, and no value: ${shown}`, () =>
+  test(`the message of ${sqlstate} quotes text of the statement, but no value: ${shown}`, () =>
     assert.equal(
       postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message,
       shown,
@@ -154,7 +154,7 @@ for (const [what, letters, columns] of [
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 
-test('isStalePlan() knows references to objects of the catalogs that were dropped, unless a function raises them', () => {
+test('isStalePlan() recognises references to dropped catalog objects, unless a function raised the error', () => {
   const stale = (letters: Record<string, string>): boolean =>
     isStalePlan(postgresError(fields(letters), undefined));
   for (const [M, C = 'XX000'] of [
@@ -181,7 +181,7 @@ test('isStalePlan() knows references to objects of the catalogs that were droppe
   );
 });
 
-test('isStalePlan() and isFatal() tell what they say', () => {
+test('isStalePlan() and isFatal() classify errors', () => {
   assert.deepEqual(
     ['0A000', '26000', '42P05', '42601'].map((C) => isStalePlan(postgresError(fields({ C }), undefined))),
     [true, true, true, false],

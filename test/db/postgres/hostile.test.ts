@@ -26,7 +26,7 @@ import type { PostgresHost } from '../../../src/db/postgres/url.ts';
 
 const MAX_ITERATIONS = 10_000_000;
 
-/** What a server does with each connection; `next` gives the bytes that come. */
+/** Script of a server, run for each connection. `next` resolves to the next received bytes. */
 type Script = (socket: Socket, next: () => Promise<Buffer>) => Promise<void> | void;
 
 const KEY = write.backendKey(7, Buffer.from('0badcafe', 'hex'));
@@ -38,7 +38,7 @@ const WELCOME = Buffer.concat([
 ]);
 const SECRET = 's3cret-Pw';
 
-/** A server that does as the script says, on a port of its own. */
+/** Starts a scripted server on its own port. */
 async function serving(t: TestContext, script: Script): Promise<PostgresHost> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -90,7 +90,7 @@ function connect(host: PostgresHost, { tls, ...changes }: Changes = {}): Promise
   );
 }
 
-/** Connects to a server that lets anybody in, and hands over what is sent to it. */
+/** Connects to a server that accepts every login, and returns the connection with the server's socket. */
 async function welcomed(t: TestContext, script: Script, changes: Changes = {}): Promise<PostgresConnection> {
   const connection = await connect(
     await serving(t, async (socket, next) => {
@@ -113,11 +113,11 @@ const lost = (error: unknown): boolean => error instanceof ConnectionLost && !er
 for (const [what, answer] of [
   ['says no', 'N'],
   ['says something else', 'X'],
-  ['says an error of its own', 'E\0\0\0\x30SERROR\0Mlook here\0\0'],
-  ['says more than one byte', `S${'x'.repeat(10)}`],
-  ['lets a greeting follow its no', 'NR\0\0\0\x08\0\0\0\0'],
+  ['replies with an error message', 'E\0\0\0\x30SERROR\0Mlook here\0\0'],
+  ['replies with more than one byte', `S${'x'.repeat(10)}`],
+  ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0'],
 ] as const) {
-  test(`a server is refused that ${what} when TLS is asked for, and learns nothing`, async (t) => {
+  test(`a server that ${what} when TLS is requested is refused, and receives no further data`, async (t) => {
     let seen = Buffer.alloc(0);
     const host = await serving(t, async (socket, next) => {
       seen = Buffer.concat([seen, await next()]);
@@ -132,7 +132,7 @@ for (const [what, answer] of [
   });
 }
 
-test('a server is refused whose bytes before TLS come in a packet of their own', async (t) => {
+test('a server that sends bytes before TLS in a separate packet is refused', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('S');
@@ -141,7 +141,7 @@ test('a server is refused whose bytes before TLS come in a packet of their own',
   await assert.rejects(connect(host, { tls: { mode: 'require' } }), (error) => refused(error) || lost(error));
 });
 
-test('with `prefer` a server without TLS is taken, with a warning', async (t) => {
+test('sslmode=prefer accepts a server without TLS and logs a warning', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('N');
@@ -154,7 +154,7 @@ test('with `prefer` a server without TLS is taken, with a warning', async (t) =>
   connection.destroy();
 });
 
-/** Speaks TLS once it was asked to, then goes on. */
+/** Agrees to TLS, then runs the script. */
 function encrypted(script: Script, alpn?: readonly string[]): Script {
   return async (socket, next) => {
     if (alpn === undefined) await next();
@@ -183,7 +183,7 @@ function encrypted(script: Script, alpn?: readonly string[]): Script {
   };
 }
 
-test('a certificate that nobody vouches for is refused, unless that is not asked for', async (t) => {
+test('an untrusted certificate is refused, unless verification is turned off', async (t) => {
   const host = await serving(
     t,
     encrypted(async (socket, next) => {
@@ -196,7 +196,7 @@ test('a certificate that nobody vouches for is refused, unless that is not asked
   (await connect(host, { tls: { mode: 'require' } })).destroy();
 });
 
-test('with channel_binding=require nothing but SCRAM-SHA-256-PLUS will do', async (t) => {
+test('channel_binding=require accepts only SCRAM-SHA-256-PLUS', async (t) => {
   for (const asked of [
     write.authentication(0),
     write.authentication(3),
@@ -214,7 +214,7 @@ test('with channel_binding=require nothing but SCRAM-SHA-256-PLUS will do', asyn
   }
 });
 
-test('a server that offers no PLUS on TLS is told that we could', async (t) => {
+test('a server that offers no PLUS over TLS learns that the client supports channel binding', async (t) => {
   const said = Promise.withResolvers<string>();
   const host = await serving(
     t,
@@ -231,7 +231,7 @@ test('a server that offers no PLUS on TLS is told that we could', async (t) => {
 
 // ── the log-in ──
 
-test('a password goes in the clear to nobody whose certificate was not checked, but on this machine', async (t) => {
+test('a clear-text password is sent without a verified certificate only to this machine', async (t) => {
   const seen: string[] = [];
   const script: Script = async (socket, next) => {
     await next();
@@ -244,7 +244,7 @@ test('a password goes in the clear to nobody whose certificate was not checked, 
 });
 
 test(
-  'a password goes in the clear to no other machine',
+  'a clear-text password is not sent to another machine',
   { skip: process.platform === 'win32' },
   async (t) => {
     const server = await serving(t, () => undefined);
@@ -280,13 +280,10 @@ test(
 
 for (const [what, messages] of [
   ['asks for Kerberos', [write.authentication(7)]],
-  ['asks for what nobody knows', [write.authentication(77)]],
-  ['offers only what we do not speak', [write.authenticationSasl('SCRAM-SHA-1', 'PLAIN')]],
-  ['offers nothing', [write.authenticationSasl()]],
-  [
-    'says that all is well without having proved itself',
-    [write.authenticationSasl('SCRAM-SHA-256'), WELCOME],
-  ],
+  ['asks for an unknown authentication', [write.authentication(77)]],
+  ['offers only unsupported mechanisms', [write.authenticationSasl('SCRAM-SHA-1', 'PLAIN')]],
+  ['offers no mechanism', [write.authenticationSasl()]],
+  ['reports success without its proof', [write.authenticationSasl('SCRAM-SHA-256'), WELCOME]],
   [
     'skips the first message of SCRAM',
     [write.authenticationSasl('SCRAM-SHA-256'), write.authentication(12, Buffer.from('v=QQ=='))],
@@ -296,7 +293,7 @@ for (const [what, messages] of [
     'asks for absurdly many iterations',
     [write.authenticationSasl('SCRAM-SHA-256'), `i=${MAX_ITERATIONS + 1}`],
   ],
-  ['leaves its signature out', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', WELCOME]],
+  ['omits its signature', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', WELCOME]],
   [
     'has a wrong signature',
     [
@@ -317,7 +314,7 @@ for (const [what, messages] of [
     ],
   ],
 ] as const) {
-  test(`a server is refused that ${what}`, async (t) => {
+  test(`a server that ${what} is refused`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       for (const message of messages) {
         const nonce = /r=([^,]*)/.exec((await next()).toString('latin1'))?.[1];
@@ -337,22 +334,22 @@ for (const [what, bytes] of [
   ['a message of 2 GiB', Buffer.concat([Buffer.from('S'), write.int32(2 ** 31 - 1)])],
   ['a message that is shorter than its length', Buffer.concat([Buffer.from('R'), write.int32(3)])],
   ['a row', write.dataRow('x')],
-  ['one more question after the first', Buffer.concat([write.authentication(0), write.authentication(3)])],
+  ['a second authentication request', Buffer.concat([write.authentication(0), write.authentication(3)])],
   ['ReadyForQuery at once', write.ready()],
   ['ReadyForQuery in a transaction', Buffer.concat([write.authentication(0), write.ready('T')])],
   [
-    'an answer to another version',
+    'a reply for another protocol version',
     Buffer.concat([write.message('v', write.int32(196_610), write.int32(0)), WELCOME]),
   ],
   [
-    'no end of settings',
+    'endless settings',
     Buffer.concat([
       write.authentication(0),
       ...Array.from({ length: 600 }, (_, index) => write.parameterStatus(`s${index}`, 'x')),
     ]),
   ],
 ] as const) {
-  test(`a log-in is refused in which comes ${what}`, async (t) => {
+  test(`a login that receives ${what} is refused`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -361,7 +358,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('a log-in that a web server answers fails with E_DB_CONNECT, which names it', async (t) => {
+test('a login that a web server answers fails with E_DB_CONNECT, which names the web server', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');
@@ -369,7 +366,7 @@ test('a log-in that a web server answers fails with E_DB_CONNECT, which names it
   await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /it is an HTTP server/ });
 });
 
-test('an older server may say so, and a notice or two may come before the end', async (t) => {
+test('an older protocol version and notices are accepted during login', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(
@@ -384,7 +381,7 @@ test('an older server may say so, and a notice or two may come before the end', 
   (await connect(host)).destroy();
 });
 
-test('protocol 3.2 is asked for where the address says so: the key to cancel by is long, and an older server may answer by 3.0', async (t) => {
+test('protocol 3.2 is requested by the address: its cancellation key is long, and an older server may answer with 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
   for (const [answer, key] of [
     [Buffer.alloc(0), long],
@@ -424,7 +421,7 @@ for (const [what, version, unknown] of [
   ['version 2', 131_072, 0],
   ['a parameter that was not sent', 196_608, 1],
 ] as const) {
-  test(`a log-in by 3.2 is refused in which the server answers by ${what}`, async (t) => {
+  test(`a 3.2 login is refused when the server answers by ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(
@@ -443,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('a server that closes, or says why it refuses, is told apart', async (t) => {
+test('a server that closes the connection and one that refuses with a reason have different errors', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -462,7 +459,7 @@ test('a server that closes, or says why it refuses, is told apart', async (t) =>
   }
 });
 
-test('a server that says nothing is given up when the time is over, at each step', async (t) => {
+test('the limit ends a login to a silent server, at each step', async (t) => {
   const silent: Script = () => undefined;
   const asksForMore: Script = async (socket, next) => {
     await next();
@@ -497,7 +494,7 @@ test('a server that says nothing is given up when the time is over, at each step
   }
 });
 
-test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', async (t) => {
+test('a COMMIT without an answer is canceled at the limit, and its outcome is unknown', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -540,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of others', false, QueryTimeout],
 ] as const) {
-  test(`a stream that is left in ${what} ends within its limit, and five seconds at least, where nobody answers`, async (t) => {
+  test(`a stream that is abandoned in ${what} ends within its limit, and after at least five seconds, on a silent server`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -582,7 +579,7 @@ for (const [what, isOurs, expected] of [
   });
 }
 
-test('the look-up of a type for a statement that has not run yet ends with the signal of its call, where nobody answers', async (t) => {
+test("a type look-up for a statement that has not run ends with the call's signal on a silent server", async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -593,7 +590,7 @@ test('the look-up of a type for a statement that has not run yet ends with the s
       return first.readUInt32BE(4) === 80_877_102 ? reported.resolve() : reported.reject(first); // CancelRequest
     socket.write(WELCOME);
     assert.match(String(await next()), /insert into t/);
-    const unknownType = Buffer.from([0, 1, 0, 1, 0x86, 0x9f]); // one parameter, of the type 99999
+    const unknownType = Buffer.from([0, 1, 0, 1, 0x86, 0x9f]); // one parameter of type 99999
     socket.write(
       Buffer.concat([write.message('1'), write.message('t', unknownType), write.message('n'), write.ready()]),
     );
@@ -641,7 +638,7 @@ for (const [what, bytes] of [
     ]),
   ],
   [
-    'a row with fewer',
+    'a row with fewer columns',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
@@ -651,7 +648,7 @@ for (const [what, bytes] of [
     ]),
   ],
   [
-    'a value longer than its row',
+    'a value that exceeds its row',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
@@ -661,7 +658,7 @@ for (const [what, bytes] of [
     ]),
   ],
   [
-    'a value of a length that there is not',
+    'a value with a negative length',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
@@ -671,7 +668,7 @@ for (const [what, bytes] of [
     ]),
   ],
   [
-    'JSON that is none',
+    'invalid JSON',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
@@ -684,9 +681,9 @@ for (const [what, bytes] of [
   ['ReadyForQuery of no known status', Buffer.concat([ANSWER.subarray(0, -1), Buffer.from('X')])],
   ['a message of 2 GiB', Buffer.concat([Buffer.from('D'), write.int32(2 ** 31 - 1)])],
   ['CopyBoth', write.message('W', Buffer.alloc(1), write.int16(0))],
-  ['a message that nobody knows', write.message('~')],
+  ['an unknown message', write.message('~')],
 ] as const) {
-  test(`a connection ends when comes ${what}`, async (t) => {
+  test(`a connection ends when it receives ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -702,11 +699,11 @@ for (const [what, bytes] of [
 const PONG = Buffer.concat([write.message('I'), write.ready()]);
 
 for (const [what, bytes] of [
-  ['a reply to nothing', ANSWER],
-  ['an error about nothing', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
+  ['a reply without a request', ANSWER],
+  ['an error without a request', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
   ['a second answer', PONG],
 ] as const) {
-  test(`an idle connection ends when comes ${what}`, async (t) => {
+  test(`an idle connection ends when it receives ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([PONG, bytes]));
@@ -717,7 +714,7 @@ for (const [what, bytes] of [
     assert.ok(lost(await ended.promise));
   });
 
-  test(`a connection is not handed out when behind the log-in comes ${what}`, async (t) => {
+  test(`a connection is not handed out when the login is followed by ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([WELCOME, bytes]));
@@ -726,7 +723,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('a connection ends whose encoding is no longer UTF-8: what is escaped for COPY ends elsewhere in others', async (t) => {
+test('a connection ends when its encoding is no longer UTF-8, because COPY escapes depend on it', async (t) => {
   const connection = await welcomed(t, async (socket, next) => {
     await next();
     socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
@@ -744,7 +741,7 @@ test('a connection ends whose encoding is no longer UTF-8: what is escaped for C
   assert.equal(connection.isBroken, true);
 });
 
-test('an answer is read wherever it is split', async (t) => {
+test('a reply is parsed wherever it is split', async (t) => {
   for (let at = 1; at < ANSWER.length; at += 3) {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
@@ -756,7 +753,7 @@ test('an answer is read wherever it is split', async (t) => {
   }
 });
 
-test('mutated answers end the connection or give a result, and never anything else', async (t) => {
+test('mutated replies end the connection or give a result, and have no other effect', async (t) => {
   const random = seeded(77);
   for (let run = 0; run < 150; run++) {
     const bytes = Buffer.from(ANSWER);
@@ -773,7 +770,7 @@ test('mutated answers end the connection or give a result, and never anything el
   }
 });
 
-test('a statement that the server does not end when told to costs the connection, after a grace', async (t) => {
+test('a connection is closed after a grace period when the server ignores a cancellation', async (t) => {
   const clock = new ManualClock();
   const reported = Promise.withResolvers<void>();
   let isFirst = true;
@@ -804,7 +801,7 @@ test('a statement that the server does not end when told to costs the connection
 });
 
 test(
-  'a server that takes leave together with an answer leaves nobody waiting who had more to ask',
+  'a server that closes together with a reply leaves no pending request waiting',
   { timeout: 30_000 },
   async (t) => {
     const described = Buffer.concat([
@@ -846,7 +843,7 @@ test(
   },
 );
 
-test('close() gives a server a second to close, and no more', async (t) => {
+test('close() waits one second for the server to close', async (t) => {
   const clock = new ManualClock();
   const connection = await welcomed(
     t,
@@ -862,7 +859,7 @@ test('close() gives a server a second to close, and no more', async (t) => {
   assert.equal(clock.pending, 0);
 });
 
-test('a listener that throws is logged, and costs nobody the connection', async (t) => {
+test('a listener that throws is logged, and the connection stays open', async (t) => {
   const { logger, events } = collectedLog();
   const connection = await welcomed(
     t,
@@ -881,7 +878,7 @@ test('a listener that throws is logged, and costs nobody the connection', async 
   assert.equal(events.length, 1);
 });
 
-test('a server that knows the password is believed (the way in which the others above are not)', async (t) => {
+test('a server that proves the password is accepted (as a control for the refused servers)', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(write.authenticationSasl('SCRAM-SHA-256'));

@@ -7,7 +7,7 @@ import { fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import type { PostgresSession } from '../../../src/db/postgres/url.ts';
 
-/** A session that listens, as far as it is told to. */
+/** A fake session that listens until the test ends it. */
 class FakeSession {
   readonly scripts: string[] = [];
   pings = 0;
@@ -20,7 +20,7 @@ class FakeSession {
   async script(text: string): Promise<void> {
     if (this.isClosed) throw new ConnectionLost('closed');
     this.scripts.push(text);
-    if (this.isDying()) this.lose(); // behind the answer
+    if (this.isDying()) this.lose(); // closed after the reply
   }
   async ping(): Promise<void> {
     this.pings++;
@@ -49,7 +49,7 @@ function bench() {
     const session = new FakeSession();
     session.isDying = () => state.isDying();
     sessions.push(session);
-    return session as unknown as PostgresSession; // the listener uses no more of it
+    return session as unknown as PostgresSession; // the listener no longer uses it
   };
   return {
     clock,
@@ -60,7 +60,7 @@ function bench() {
   };
 }
 
-test('PostgresListener listens once to each channel, tells all who listen, and ends with the last', async () => {
+test('PostgresListener listens once per channel, calls all listeners, and ends with the last one', async () => {
   const { listener, sessions, clock } = bench();
   const received: string[] = [];
   const first = await listener.listen(
@@ -88,7 +88,7 @@ test('PostgresListener listens once to each channel, tells all who listen, and e
   await listener.close();
 });
 
-test('PostgresListener survives what a listener throws, and logs it', async () => {
+test('PostgresListener logs an exception of a listener and continues', async () => {
   const { listener, sessions, events } = bench();
   const received: string[] = [];
   await listener.listen(
@@ -109,7 +109,7 @@ test('PostgresListener survives what a listener throws, and logs it', async () =
   await listener.close();
 });
 
-test('PostgresListener listens to everything again when its connection was lost, tells who wants to know, and does not hammer a server that is away', async () => {
+test('PostgresListener listens to all channels again after a lost connection, calls onReconnect, and backs off while the server is down', async () => {
   const { listener, sessions, state, clock } = bench();
   let reconnects = 0;
   const received: string[] = [];
@@ -133,7 +133,7 @@ test('PostgresListener listens to everything again when its connection was lost,
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener whose connection ends in the breath of an answer makes another one, or says so', async () => {
+test('PostgresListener opens a new connection, or reports an error, when its connection ends together with a reply', async () => {
   const { listener, sessions, clock, state } = bench();
   let dying = 0;
   state.isDying = () => dying-- > 0;
@@ -157,7 +157,7 @@ test('PostgresListener whose connection ends in the breath of an answer makes an
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener asks twice a minute whether the connection still answers, and makes another when not', async () => {
+test('PostgresListener pings its connection twice a minute, and replaces one that does not answer', async () => {
   const { listener, sessions, clock } = bench();
   let reconnects = 0;
   await listener.listen('a', () => undefined, { onReconnect: () => reconnects++ });
@@ -172,7 +172,7 @@ test('PostgresListener asks twice a minute whether the connection still answers,
   await listener.close();
 });
 
-test('PostgresListener.listen() rejects when nothing can be reached, or the channel has no name', async () => {
+test('PostgresListener.listen() rejects when the server is unreachable, or the channel has no name', async () => {
   const { listener, state } = bench();
   state.isAway = true;
   await assert.rejects(
@@ -192,7 +192,7 @@ test('PostgresListener.listen() rejects when nothing can be reached, or the chan
   );
 });
 
-test('PostgresListener.close() gives up a server that is away', async () => {
+test('PostgresListener.close() stops reconnecting to an unreachable server', async () => {
   const { listener, sessions, state, clock } = bench();
   await listener.listen('a', () => undefined, {});
   state.isAway = true;

@@ -1,5 +1,6 @@
 /**
- * Types of a program's own on PostgreSQL: lists and objects for a parameter of the type, arrays of it, extensions, built-in types.
+ * An application's own types on PostgreSQL: lists and objects as parameters, arrays, extensions, and replaced
+ * built-in types.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,7 +20,7 @@ const POINT: OwnType = {
   },
 };
 
-test('PostgreSQL encodes lists for a parameter of an own type by themselves, and in arrays of it', async (t) => {
+test('PostgreSQL encodes lists for a parameter of an own type, alone and in arrays', async (t) => {
   const db = await postgresDatabase(t, { types: { point3: POINT } });
   if (db === undefined) return;
   await db.script(
@@ -63,7 +64,7 @@ test('PostgreSQL encodes lists for a parameter of an own type by themselves, and
   assert.equal(await db.scalar('select count(*) from path'), 206);
 });
 
-test('PostgreSQL reads an array of an own type before a value of the type itself', async (t) => {
+test('PostgreSQL decodes an array of an own type before any single value of it', async (t) => {
   const db = await postgresDatabase(t, { types: { point3: POINT } });
   if (db === undefined) return;
   await db.script('create type point3 as (x float8, y float8, z float8)');
@@ -74,7 +75,7 @@ test('PostgreSQL reads an array of an own type before a value of the type itself
   assert.deepEqual(await text!.scalar('select ?::point3', [typed('point3', [1, 2, 3])]), [1, 2, 3]);
 });
 
-test('PostgreSQL reads and writes hstore by an own type', async (t) => {
+test('PostgreSQL decodes and encodes hstore by an own type', async (t) => {
   const db = await postgresDatabase(t, {
     types: {
       hstore: {
@@ -113,7 +114,7 @@ test('PostgreSQL reads and writes hstore by an own type', async (t) => {
   assert.deepEqual(await db.scalar("select data -> 'a' from attributes where id = 5"), '1');
 });
 
-test('PostgreSQL lets an own type replace how a built-in one is read, in arrays too', async (t) => {
+test('PostgreSQL lets an own type replace the decoder of a built-in type, in arrays too', async (t) => {
   const db = await postgresDatabase(t, {
     types: {
       numeric: { parse: BigInt as (text: string) => bigint },

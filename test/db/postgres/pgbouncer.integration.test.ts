@@ -1,5 +1,6 @@
 /**
- * PostgreSQL behind PgBouncer in transaction mode: what every database does, and what needs a session of its own says so.
+ * PostgreSQL behind PgBouncer in transaction mode: the contract of every database, and errors for features
+ * that need their own session.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -15,7 +16,7 @@ import type { Database, DatabaseOptions } from '../../../src/db/index.ts';
 const problem = pgbouncerProblem();
 const skip = problem ?? false;
 
-/** With nothing in it. */
+/** An empty database behind PgBouncer. */
 async function emptied(t: TestContext, options: DatabaseOptions = {}): Promise<Database> {
   const db = await openDatabase(await address(), options);
   t.after(() => db.close());
@@ -32,7 +33,7 @@ if (problem !== undefined) test('PostgreSQL behind PgBouncer', { skip }, () => u
 else databaseContract('PostgreSQL behind PgBouncer', (t) => emptied(t), { knowsTypes: false });
 
 test(
-  'transactions behind PgBouncer interleave on fewer sessions than connections, and no row comes from another',
+  'transactions behind PgBouncer interleave on fewer sessions than connections, without mixing rows',
   { skip },
   async (t) => {
     const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
@@ -44,12 +45,12 @@ test(
   },
 );
 
-test('callers behind PgBouncer give up at any moment, and no connection is spoilt', { skip }, async (t) => {
+test('connections behind PgBouncer stay usable when callers abort at random times', { skip }, async (t) => {
   await emptied(t);
   await canceled(await address(), POSTGRES, 200, seeded(2));
 });
 
-test('a statement behind PgBouncer ends on the server when its time is over', { skip }, async (t) => {
+test('a statement behind PgBouncer ends on the server at its limit', { skip }, async (t) => {
   const db = await emptied(t, { pool: { max: 1 } });
   await assert.rejects(db.execute('select pg_sleep(62)', [], { timeoutMs: 50 }), QueryTimeout);
   assert.equal(
@@ -61,7 +62,7 @@ test('a statement behind PgBouncer ends on the server when its time is over', { 
 });
 
 test(
-  'many rows, a stream of them, and values of types that are not built in pass PgBouncer',
+  'executeMany(), streams and values of types that are not built in work behind PgBouncer',
   { skip },
   async (t) => {
     const db = await emptied(t);
@@ -93,7 +94,7 @@ test(
 );
 
 test(
-  'dates and intervals behind PgBouncer are ISO 8601, whatever the account has set',
+  'dates and intervals behind PgBouncer are ISO 8601, whatever the settings of the account',
   { skip },
   async (t) => {
     const admin = await emptied(t, { pool: { max: 1 } });
@@ -125,7 +126,7 @@ test(
 );
 
 test(
-  'an address without startup=plain is refused by PgBouncer at once, and told the option',
+  'PgBouncer refuses an address without startup=plain at once, and the error names the option',
   { skip },
   async () => {
     const url = await sharedPgbouncer();
@@ -145,7 +146,7 @@ test(
   },
 );
 
-test('migrations behind PgBouncer are applied once by those that start together', { skip }, async (t) => {
+test('migrations behind PgBouncer are applied once by processes that start together', { skip }, async (t) => {
   await emptied(t);
   const sources = {
     directory: folder(t, {
@@ -168,7 +169,7 @@ test('migrations behind PgBouncer are applied once by those that start together'
 });
 
 test(
-  'LISTEN behind PgBouncer is refused, as a notification would go to whoever has the session by then',
+  'LISTEN behind PgBouncer is refused, because another client could receive the notifications',
   { skip },
   async (t) => {
     const db = await emptied(t);

@@ -1,5 +1,6 @@
 /**
- * PostgreSQL through the public verbs: the contract of every database, and what only it has.
+ * PostgreSQL through the public API: the contract of every database, and the features that only PostgreSQL
+ * has.
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -41,9 +42,9 @@ ownTypeContract('PostgreSQL without a cache of statements', 'postgres', (t, opti
   postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 
-// ── the pool, by what the server sees ──
+// ── the pool, as the server sees it ──
 
-test('a database of PostgreSQL rolls back what was left open, and gives the next owner a connection without it', async (t) => {
+test('a PostgreSQL database rolls back an open transaction before the next owner gets the connection', async (t) => {
   const { logger, events } = collectedLog();
   const db = await postgresDatabase(t, { pool: { max: 1, leakSeconds: 30 }, log: logger });
   if (db === undefined) return;
@@ -51,7 +52,7 @@ test('a database of PostgreSQL rolls back what was left open, and gives the next
   await db.run(
     'statement',
     async (connection) => {
-      // what no verb lets anybody do
+      // sets up state that the public methods cannot create
       await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
       await connection.execute('insert into left_open values (1)', [], undefined);
     },
@@ -62,7 +63,7 @@ test('a database of PostgreSQL rolls back what was left open, and gives the next
   assert.match(String(warning?.['acquired']), /postgres\.integration\.test\.ts/);
 });
 
-test('a database of PostgreSQL makes no more connections than max, and sends away who waits too long', async (t) => {
+test('a PostgreSQL database opens at most max connections, and rejects a caller that waits too long', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 2, acquireTimeoutMs: 200 } });
   if (db === undefined) return;
   const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
@@ -75,7 +76,7 @@ test('a database of PostgreSQL makes no more connections than max, and sends awa
   await Promise.all([first, second]);
 });
 
-test('a database of PostgreSQL notices connections that were ended while they were idle, and bothers nobody', async (t) => {
+test('a PostgreSQL database detects connections that ended while idle, without an error for callers', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t, '&application_name=svc_idle');
   await using db = await openDatabase(url, { pool: { max: 3 } });
@@ -94,7 +95,7 @@ test('a database of PostgreSQL notices connections that were ended while they we
   assert.equal(await db.scalar('select 1'), 1);
 });
 
-test('a database of PostgreSQL leaves a server that no longer takes writes when it was asked for one that does', async (t) => {
+test('a PostgreSQL database with target read-write leaves a server that no longer accepts writes', async (t) => {
   if (!needsPostgres(t)) return;
   await using db = await openDatabase(await postgresUrl(t, '&target_session_attrs=read-write'), {
     pool: { max: 1 },
@@ -106,13 +107,14 @@ test('a database of PostgreSQL leaves a server that no longer takes writes when 
     ReadOnly,
   );
   assert.equal(await db.scalar('select pg_backend_pid()'), before, 'it was asked for');
-  await db.execute('set default_transaction_read_only = on'); // as after a failover, for this connection
-  await assert.rejects(db.execute('insert into item values (1)'), ReadOnly).catch(() => undefined); // some versions tell it before
+  await db.execute('set default_transaction_read_only = on'); // simulates a failover for this connection
+  // some versions report the change before the error
+  await assert.rejects(db.execute('insert into item values (1)'), ReadOnly).catch(() => undefined);
   await db.execute('insert into item values (2)');
   assert.notEqual(await db.scalar('select pg_backend_pid()'), before);
 });
 
-test('a database of several servers of PostgreSQL uses the first that is there and of the wanted kind', async (t) => {
+test('a PostgreSQL database with several servers uses the first available one of the wanted kind', async (t) => {
   if (!needsPostgres(t)) return;
   const [reading, writing] = await Promise.all([
     PostgresServer.start(t, ['default_transaction_read_only = on']),
@@ -137,7 +139,7 @@ test('a database of several servers of PostgreSQL uses the first that is there a
   assert.equal(await portFor('any'), writing.port);
 });
 
-test('openDatabase() says why a server of PostgreSQL cannot be used, without the password', async (t) => {
+test('openDatabase() reports why a PostgreSQL server cannot be used, without the password', async (t) => {
   if (!needsPostgres(t)) return;
   const url = new URL(await postgresUrl(t));
   const refused = (change: (url: URL) => void, options = {}) => {
@@ -164,14 +166,14 @@ test('openDatabase() says why a server of PostgreSQL cannot be used, without the
   );
 });
 
-test('readOnly makes every transaction on PostgreSQL refuse writes', async (t) => {
+test('readOnly makes every PostgreSQL transaction refuse writes', async (t) => {
   const db = await postgresDatabase(t, { readOnly: true });
   if (db !== undefined) await assert.rejects(db.execute('create table item (id integer)'), ReadOnly);
 });
 
-// ── what only it has ──
+// ── features of PostgreSQL only ──
 
-test('db.listen() hears what others send, also after its connection was ended', async (t) => {
+test('db.listen() receives notifications of other sessions, also after its connection was ended', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const received: string[] = [];
@@ -188,7 +190,7 @@ test('db.listen() hears what others send, also after its connection was ended', 
   await db
     .transaction(async (tx) => {
       await tx.execute('select pg_notify(?, ?)', ['Orders "1"', 'never']);
-      throw new Error('undone');
+      throw new Error('rolled back');
     })
     .catch(() => undefined);
   await until(() => received.length === 1);
@@ -211,7 +213,7 @@ test('db.listen() hears what others send, also after its connection was ended', 
   );
 });
 
-test('a table that is changed while its statements are prepared ends no transaction by its first statement, and one at most by another', async (t) => {
+test('an altered table fails at most one transaction per connection, and none by its first statement', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -230,7 +232,7 @@ test('a table that is changed while its statements are prepared ends no transact
   const columns = async (tx: Database | Transaction): Promise<number> =>
     Object.keys((await tx.fetchOne(read, [1]))!).length;
   const onAll = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T[]> => {
-    // each has a connection of its own
+    // each transaction has its own connection
     const begun = Promise.withResolvers<void>();
     let count = 0;
     return Promise.all(
@@ -286,11 +288,11 @@ test('a table that is changed while its statements are prepared ends no transact
   await assert.rejects(
     db.executeMany(insert, [[2, 'b']]),
     (error) => error instanceof StatementError && error.isRetryable,
-  ); // its rows are not there once more
+  ); // the rows cannot be read twice
   for (const id of [2, 3, 4]) assert.equal(await db.executeMany(insert, [[id, 'b']]), 1);
 });
 
-test('a statement on PostgreSQL ends on the server when its time is over', async (t) => {
+test('a PostgreSQL statement ends on the server at its limit', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   await assert.rejects(db.execute('select pg_sleep(61)', [], { timeoutMs: 50 }), QueryTimeout); // other tests sleep for 60 s on the same server
@@ -304,7 +306,7 @@ test('a statement on PostgreSQL ends on the server when its time is over', async
 
 // ── migrations ──
 
-test('migrations on PostgreSQL are applied once by processes that start together, and undone', async (t) => {
+test('PostgreSQL migrations are applied once by processes that start together, and can be rolled back', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, {
     '0001_notes.up.sql':
@@ -319,7 +321,7 @@ test('migrations on PostgreSQL are applied once by processes that start together
   const ends: (() => unknown)[] = [];
   t.after(async () => {
     for (const end of ends.reverse()) await end();
-  }); // the schema after the databases
+  }); // drop the schema after the databases are closed
   const url = await postgresUrl({ after: (end) => void ends.push(end) });
   const databases = await Promise.all(
     Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })),
@@ -346,7 +348,7 @@ test('migrations on PostgreSQL are applied once by processes that start together
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
 });
 
-test('a migration on PostgreSQL that changes the search path, as pg_dump does, is noted, and changes it for no other', async (t) => {
+test('a PostgreSQL migration that changes the search path, as pg_dump does, is recorded, and the path of others stays', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const path = await db.scalar('show search_path');
@@ -375,7 +377,7 @@ test('a migration on PostgreSQL that changes the search path, as pg_dump does, i
   assert.equal((await migrator.down({ steps: 3 })).length, 3);
 });
 
-test('what a migration on PostgreSQL sets stays with no connection, whether it fails or not', async (t) => {
+test('settings of a PostgreSQL migration do not stay on its connection, whether it fails or not', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const settings = (): Promise<unknown> =>
@@ -399,7 +401,7 @@ test('what a migration on PostgreSQL sets stays with no connection, whether it f
   );
 });
 
-test('what a migration on PostgreSQL sets holds for no other, as if they ran on different days', async (t) => {
+test('settings of a PostgreSQL migration do not apply to the next migration', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const directory = folder(t, {
@@ -411,7 +413,7 @@ test('what a migration on PostgreSQL sets holds for no other, as if they ran on 
   assert.deepEqual(await db.fetchAll('select id from note'), [{ id: 2 }]);
 });
 
-test('a migration on PostgreSQL that puts a schema with a set_config() of its own before pg_catalog changes the path for no other', async (t) => {
+test('a PostgreSQL migration that puts its own set_config() before pg_catalog does not change the path of others', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const schema = await db.scalar('select current_schema()');
@@ -425,7 +427,7 @@ test('a migration on PostgreSQL that puts a schema with a set_config() of its ow
   assert.equal(await db.scalar('select to_regclass(?) is not null', [`${schema}.here`]), true);
 });
 
-test('a migration on PostgreSQL that fails when it is noted or committed leaves nothing, and says which', async (t) => {
+test('a PostgreSQL migration that fails while it is recorded or committed has no effect, and the error names it', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   for (const [text, said] of [
@@ -447,7 +449,7 @@ test('a migration on PostgreSQL that fails when it is noted or committed leaves 
   }
 });
 
-test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
+test('a PostgreSQL migration that fails has no effect, and the error names the position', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const directory = folder(t, {
@@ -460,14 +462,14 @@ test('a migration on PostgreSQL that fails leaves nothing, and says where', asyn
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
 
-test('DatabasePlugin.openMigrator() looks at PostgreSQL, and writes nothing', async (t) => {
+test('DatabasePlugin.openMigrator() reads PostgreSQL without writing', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t);
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
   const plugin = new DatabasePlugin(url, { migrationDirectory: directory });
   app.register(plugin);
-  app.check(); // plugins are registered when the application is compiled
+  app.check(); // compiling the application registers its plugins
   await using open = await plugin.openMigrator({ onlyReads: true });
   assert.deepEqual(
     (await open.migrator.status()).map(({ state }) => state),
@@ -480,7 +482,7 @@ test('DatabasePlugin.openMigrator() looks at PostgreSQL, and writes nothing', as
 
 // ── in an application ──
 
-test('who opens SQLite loads nothing of PostgreSQL but how its addresses are read', async () => {
+test('an SQLite database loads no PostgreSQL module except the address parser', async () => {
   const program = `import { registerHooks } from 'node:module';
     registerHooks({ load(url, context, next) { const file = url.split('/src/db/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
     const { openDatabase } = await import('svc/db');
@@ -494,7 +496,7 @@ test('who opens SQLite loads nothing of PostgreSQL but how its addresses are rea
   assert.deepEqual(stdout.trim().split('\n'), ['wire/pool-settings.ts', 'postgres/url.ts']);
 });
 
-test('DatabasePlugin serves an application from PostgreSQL, is ready while it is there, and counts', async (t) => {
+test('DatabasePlugin serves an application from PostgreSQL, reports readiness, and exports metrics', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
@@ -517,26 +519,27 @@ test('DatabasePlugin serves an application from PostgreSQL, is ready while it is
     assert.match(metrics, line);
 });
 
-// ── shortly, what test/soak/postgres.ts does at length ──
+// ── short versions of test/soak/postgres.ts ──
 
-test('transactions on PostgreSQL interleave, and no row comes from another', async (t) => {
+test('PostgreSQL transactions interleave without mixing rows', async (t) => {
   const db = await postgresDatabase(t, { pool: { acquireTimeoutMs: 60_000 } });
   if (db !== undefined) await interleaved(db, POSTGRES, 500, seeded(1));
 });
 
-test('connections to PostgreSQL are cut, its server is killed, and what was committed is there, once', async (t) => {
+test('committed data exists exactly once after PostgreSQL connections are cut and the server is killed', async (t) => {
   if (!needsPostgres(t)) return;
-  const server = await PostgresServer.start(t, ['synchronous_commit = on']); // what was answered survives a kill
+  // acknowledged data survives a kill
+  const server = await PostgresServer.start(t, ['synchronous_commit = on']);
   await terminated(server.url, POSTGRES, 10, seeded(2));
   const outage = await restarted(server, server.url, POSTGRES, 1, 'kill', seeded(3));
   assert.ok(outage.backMs <= 2_000 && outage.attempts < 20, JSON.stringify(outage));
 });
 
-test('callers on PostgreSQL give up at any moment, and no connection is spoilt', async (t) => {
+test('PostgreSQL connections stay usable when callers abort at random times', async (t) => {
   if (needsPostgres(t)) await canceled(await postgresUrl(t), POSTGRES, 300, seeded(4));
 });
 
-test('what is sent to a server of PostgreSQL that is gone says so', async (t) => {
+test('a statement sent to a PostgreSQL server that is gone reports the lost connection', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
   await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });

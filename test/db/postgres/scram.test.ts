@@ -22,7 +22,7 @@ const NONCE = 'rOprNGfwEbeRWgbNEkqO';
 const SERVER_FIRST = `r=${NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`;
 const SERVER_FINAL = 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=';
 
-test('SCRAM-SHA-256 says and accepts what RFC 7677 §3 has', async () => {
+test('SCRAM-SHA-256 produces and accepts the messages of RFC 7677 §3', async () => {
   const first = new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user');
   assert.equal(first.mechanism, 'SCRAM-SHA-256');
   assert.equal(first.message, `n,,n=user,r=${NONCE}`);
@@ -34,7 +34,10 @@ test('SCRAM-SHA-256 says and accepts what RFC 7677 §3 has', async () => {
   assert.deepEqual(final.verify(SERVER_FINAL), { kind: 'verified' });
 });
 
-/** A server that knows the password: what it answers, and whether it took the proof (RFC 5802 §3), written plainly. */
+/**
+ * A plain reference server that knows the password: returns its replies, and whether it accepted the proof
+ * (RFC 5802 §3).
+ */
 function server(
   password: string,
   salt: Buffer,
@@ -85,7 +88,7 @@ for (const [what, binding, mechanism, header, bound] of [
     Buffer.concat([Buffer.from('p=tls-server-end-point,,'), DIGEST]),
   ],
 ] as const) {
-  test(`SCRAM proves itself to a plain server, and the server to it, ${what}`, async () => {
+  test(`SCRAM authenticates client and reference server to each other, ${what}`, async () => {
     const first = new ScramFirst('pa\u00adss', binding, new ScramKeyring());
     assert.equal(first.mechanism, mechanism);
     assert.ok(first.message.startsWith(`${header}n=,r=`));
@@ -107,15 +110,15 @@ for (const [what, message] of [
   ['iterations beyond 2^53', `r=${NONCE}x,s=QQ==,i=99999999999999999999`],
   ['negative iterations', `r=${NONCE}x,s=QQ==,i=-4096`],
   ['iterations in hexadecimal digits', `r=${NONCE}x,s=QQ==,i=0x1000`],
-  ['a mandatory extension that nobody knows', `m=x,r=${NONCE}x,s=QQ==,i=4096`],
+  ['an unknown mandatory extension', `m=x,r=${NONCE}x,s=QQ==,i=4096`],
   ['an error', 'e=other-error'],
   ['nothing', ''],
 ] as const) {
-  test(`SCRAM refuses a first message with ${what}`, () =>
+  test(`SCRAM refuses a server-first message with ${what}`, () =>
     assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramIssue));
 }
 
-test('SCRAM refuses a last message without the right signature', async () => {
+test('SCRAM refuses a server-final message without a valid signature', async () => {
   const final = await new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user').answer(SERVER_FIRST);
   for (const message of [
     '',
@@ -134,7 +137,7 @@ test('SCRAM refuses a last message without the right signature', async () => {
   assert.equal(final.verify(`${SERVER_FINAL},ext=1`).kind, 'verified');
 });
 
-/** Answers at once: what is derived does not matter here. */
+/** Returns fixed keys at once, because their values do not matter in this test. */
 const KEYS = await new ScramKeyring().get('pencil', Buffer.alloc(1), 1);
 const AT_ONCE = new (class extends ScramKeyring {
   override get(): Promise<ScramKeys> {
@@ -142,7 +145,7 @@ const AT_ONCE = new (class extends ScramKeyring {
   }
 })();
 
-test('SCRAM answers or refuses a mutated first message, and never anything else', async () => {
+test('SCRAM answers or refuses a mutated server-first message, and has no other effect', async () => {
   const random = seeded(11);
   for (let run = 0; run < 300; run++) {
     const bytes = Buffer.from(SERVER_FIRST);
@@ -157,7 +160,7 @@ test('SCRAM answers or refuses a mutated first message, and never anything else'
   }
 });
 
-test('ScramKeyring derives once for equal password, salt and iterations, and forgets the oldest', async () => {
+test('ScramKeyring derives keys once per password, salt and iterations, and evicts the oldest', async () => {
   const keys = new ScramKeyring();
   const salt = Buffer.from('salt');
   const one = keys.get('a', salt, 1);
@@ -228,7 +231,7 @@ for (const [what, bytes, expected] of [
   });
 }
 
-test('serverEndPoint() digests real certificates, by the hash of their signature', () => {
+test('serverEndPoint() hashes real certificates with the hash of their signature', () => {
   for (const { cert } of [FIRST, SECOND]) {
     const { raw } = new X509Certificate(cert);
     assert.deepEqual(serverEndPoint(raw), createHash('sha256').update(raw).digest());

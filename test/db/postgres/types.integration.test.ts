@@ -17,10 +17,10 @@ import type { PostgresConnection } from '../../../src/db/postgres/connection.ts'
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 const at = (text: string): Date => new Date(text);
-/** What comes back is not what goes in: only read. */
+/** Marks a case that is only read, because its text is not the server's own form. */
 const READ = Symbol('only read');
 
-/** Type, text that the server reads, and the value; both ways but where it says READ. */
+/** Type, server text and value. Each case is tested in both directions, except READ. */
 const VALUES: readonly (readonly [type: string, text: string, value: unknown, only?: typeof READ])[] = [
   ['bool', 't', true],
   ['bool', 'f', false],
@@ -225,7 +225,7 @@ const VALUES: readonly (readonly [type: string, text: string, value: unknown, on
 const SCHEMA = `create type pg_temp.svc_mood as enum ('happy', 'so so'); create type pg_temp.svc_pair as (a int, b text);
   create domain pg_temp.svc_positive as int check (value > 0); create domain pg_temp.svc_list as int[]; set search_path = pg_temp, public; set lc_monetary = 'C'`;
 
-/** Equal, -0 and NaN told apart, whichever way it is asked: unnamed, named, and prepared in binary. */
+/** Compares a value in each protocol mode: unnamed, named, and prepared in binary. Distinguishes -0 and NaN. */
 async function same(
   connection: PostgresConnection,
   sql: string,
@@ -239,7 +239,7 @@ async function same(
   }
 }
 
-withPostgres('every value is read as it is, and written back, whatever zone the process is in', async (t) => {
+withPostgres('every value is decoded and encoded correctly in any time zone of the process', async (t) => {
   assert.ok(VALUES.length >= 150, String(VALUES.length));
   const connection = await connected(t);
   await connection.script(SCHEMA, undefined);
@@ -270,7 +270,7 @@ withPostgres('every value is read as it is, and written back, whatever zone the 
   }
 });
 
-withPostgres('values come in text too: without a cache of statements', async (t) => {
+withPostgres('without a statement cache values are decoded from text', async (t) => {
   const connection = await connected(t, { statementCache: 0 });
   await connection.script(SCHEMA, undefined);
   for (const [type, text, value] of VALUES)
@@ -278,7 +278,7 @@ withPostgres('values come in text too: without a cache of statements', async (t)
   assert.equal(connection.isIdle, true);
 });
 
-withPostgres('int8 comes as the option says, in rows and in lists', async (t) => {
+withPostgres('int8 follows the option, in rows and in lists', async (t) => {
   for (const [int8, expected] of [
     ['bigint', [5n, [5n]]],
     ['string', ['5', ['5']]],
@@ -293,76 +293,82 @@ withPostgres('int8 comes as the option says, in rows and in lists', async (t) =>
   }
 });
 
-withPostgres('a value that is none for its type is refused by its place, before it is sent', async (t) => {
-  const connection = await connected(t);
-  const circle: unknown[] = [];
-  circle.push(circle);
-  for (const [type, value] of [
-    ['int', NaN],
-    ['int', Infinity],
-    ['text', { a: 1 }],
-    ['text', [1]],
-    ['int', [1]],
-    ['text', bytes(1)],
-    ['int[]', [undefined]],
-    ['int[]', [{ a: 1 }]],
-    ['int[]', [NaN]],
-    ['int[]', circle],
-    ['text[]', ['a\0b']],
-    ['text', 'a\0b'],
-    ['text', 'a\ud800'],
-    ['json', circle],
-    ['json', { a: 1n }],
-    ['jsonb', Promise.resolve(1)],
-    ['text', undefined],
-    ['int', new Date(NaN)],
-    ['int8', 2n ** 63n],
-    ['text', () => 1],
-    ['date[]', [new Date(NaN)]],
-    ['text[]', [bytes(1)]],
-  ] as const) {
-    for (let use = 0; use < 3; use++) {
-      await assert.rejects(
-        connection.fetchOne(`select 1, ?::int, ?::${type} as value`, [1, value as never], undefined),
-        (error) => {
-          assert.ok(
-            error instanceof SvcError && error.code === 'E_DB_PARAMETER',
-            `${type}: ${String(error)}`,
-          );
-          assert.match(error.message, /parameter 2/);
-          return true;
-        },
-      );
-      assert.equal(connection.isIdle, true);
+withPostgres(
+  'a value that is invalid for its type is refused with its position, before it is sent',
+  async (t) => {
+    const connection = await connected(t);
+    const circle: unknown[] = [];
+    circle.push(circle);
+    for (const [type, value] of [
+      ['int', NaN],
+      ['int', Infinity],
+      ['text', { a: 1 }],
+      ['text', [1]],
+      ['int', [1]],
+      ['text', bytes(1)],
+      ['int[]', [undefined]],
+      ['int[]', [{ a: 1 }]],
+      ['int[]', [NaN]],
+      ['int[]', circle],
+      ['text[]', ['a\0b']],
+      ['text', 'a\0b'],
+      ['text', 'a\ud800'],
+      ['json', circle],
+      ['json', { a: 1n }],
+      ['jsonb', Promise.resolve(1)],
+      ['text', undefined],
+      ['int', new Date(NaN)],
+      ['int8', 2n ** 63n],
+      ['text', () => 1],
+      ['date[]', [new Date(NaN)]],
+      ['text[]', [bytes(1)]],
+    ] as const) {
+      for (let use = 0; use < 3; use++) {
+        await assert.rejects(
+          connection.fetchOne(`select 1, ?::int, ?::${type} as value`, [1, value as never], undefined),
+          (error) => {
+            assert.ok(
+              error instanceof SvcError && error.code === 'E_DB_PARAMETER',
+              `${type}: ${String(error)}`,
+            );
+            assert.match(error.message, /parameter 2/);
+            return true;
+          },
+        );
+        assert.equal(connection.isIdle, true);
+      }
     }
-  }
-});
+  },
+);
 
-withPostgres('what a type cannot hold is a DataError that does not show it, on every use', async (t) => {
-  const connection = await connected(t);
-  for (const [type, value] of [
-    ['int4', 1.5],
-    ['int4', 2 ** 31],
-    ['int2', 40_000],
-    ['int4', 'secret'],
-    ['date', 'secret'],
-    ['uuid', 'secret'],
-    ['bool', 'secret'],
-    ['int8', '99999999999999999999'],
-    ['jsonb', '{secret'],
-    ['timestamptz', 'secret'],
-    ['int[]', '{secret'],
-  ] as const) {
-    for (let use = 0; use < 3; use++) {
-      await assert.rejects(
-        connection.fetchOne(`select ?::${type} as value`, [value], undefined),
-        (error) => error instanceof DataError && !/secret|1\.5|40000|9999|2147483648/.test(error.message),
-      );
+withPostgres(
+  'a value that exceeds its type is a DataError that does not show it, on every use',
+  async (t) => {
+    const connection = await connected(t);
+    for (const [type, value] of [
+      ['int4', 1.5],
+      ['int4', 2 ** 31],
+      ['int2', 40_000],
+      ['int4', 'secret'],
+      ['date', 'secret'],
+      ['uuid', 'secret'],
+      ['bool', 'secret'],
+      ['int8', '99999999999999999999'],
+      ['jsonb', '{secret'],
+      ['timestamptz', 'secret'],
+      ['int[]', '{secret'],
+    ] as const) {
+      for (let use = 0; use < 3; use++) {
+        await assert.rejects(
+          connection.fetchOne(`select ?::${type} as value`, [value], undefined),
+          (error) => error instanceof DataError && !/secret|1\.5|40000|9999|2147483648/.test(error.message),
+        );
+      }
     }
-  }
-});
+  },
+);
 
-withPostgres('other values find their form by the type that is wanted', async (t) => {
+withPostgres('other values are encoded by the type of the parameter', async (t) => {
   const connection = await connected(t);
   const noon = at('2024-03-10T12:00:00.250Z');
   for (const [type, value, expected] of [
@@ -397,7 +403,7 @@ withPostgres('other values find their form by the type that is wanted', async (t
 
 // ── without a server ──
 
-test('binary dates agree with those of JavaScript, day by day and at random', () => {
+test('binary dates agree with Date, for successive days and at random', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),
@@ -410,14 +416,14 @@ test('binary dates agree with those of JavaScript, day by day and at random', ()
   }
 });
 
-test('binary instants agree with their text, and go back to what they were', () => {
+test('binary instants agree with their text, and are encoded without loss', () => {
   const random = seeded(6);
   for (let run = 0; run < 5_000; run++) {
     const date = new Date(
       ((random(2 ** 31) * 2 ** 21 + random(2 ** 21)) * (random(2) === 0 ? 1 : -1)) % 8.64e15,
     );
     const [high, low] = microsOf(date);
-    if (date.getTime() < -2.1e14) continue; // before the server's time
+    if (date.getTime() < -2.1e14) continue; // before PostgreSQL's first timestamp
     assert.deepEqual(instantOf(high, low), date);
     const text = instantText(date);
     assert.deepEqual(instantFromText(text.replace('T', ' ').replace('Z', '+00')), date, text);
@@ -425,12 +431,12 @@ test('binary instants agree with their text, and go back to what they were', () 
   }
 });
 
-test('instantFromText() leaves alone what it cannot read', () => {
+test('instantFromText() returns unreadable text unchanged', () => {
   for (const text of ['infinity', '', 'yesterday', '10.03.2024 02:30:00 UTC'])
     assert.equal(instantFromText(text), text);
 });
 
-test('arrays go to text and back, whatever is in them', () => {
+test('arrays survive encoding and decoding, whatever their elements', () => {
   const random = seeded(8);
   const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
   const list = (depth: number): unknown[] =>
@@ -450,7 +456,7 @@ test('arrays go to text and back, whatever is in them', () => {
   }
 });
 
-test('arrayFromText() gives text back that is no array, in no time', () => {
+test('arrayFromText() returns text that is not an array unchanged, in linear time', () => {
   for (const text of [
     '',
     '{',

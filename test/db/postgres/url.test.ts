@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parsePostgresUrl, type PostgresUrl } from '../../../src/db/postgres/url.ts';
-import { isLocalHost } from '../../../src/db/wire/server-options.ts';
+import { isLocalHost } from '../../../src/db/wire/server-url.ts';
 
 class Refused extends Error {}
 const refuse = (problem: string): never => {
@@ -51,7 +51,7 @@ test('parsePostgresUrl() reads users, passwords, hosts and databases, percent-de
   }
 });
 
-test("parsePostgresUrl() verifies the server unless it is this machine, and takes libpq's words for the rest", () => {
+test("parsePostgresUrl() verifies the server's certificate except on this machine, and accepts libpq's other modes", () => {
   for (const [url, mode] of [
     ['postgres://u@db/d', 'verify-full'],
     ['postgres://u@localhost/d', 'disable'],
@@ -98,7 +98,7 @@ test("parsePostgresUrl() verifies the server unless it is this machine, and take
   );
 });
 
-test('parsePostgresUrl() reads run-time parameters only where they are said to be some', () => {
+test('parsePostgresUrl() accepts run-time parameters only when they are marked with set.', () => {
   const { parameters, target, connectTimeoutMs, statementCache, hasPlainStartup } = parse(
     'postgres://u@db/d?application_name=my%20app&options=-c%20geqo%3Doff&set.search_path=app,public&set.my.flag=1&target_session_attrs=read-write&connect_timeout=3&statement_cache=0&startup=plain',
   );
@@ -125,18 +125,18 @@ test('parsePostgresUrl() reads run-time parameters only where they are said to b
   );
 });
 
-test('parsePostgresUrl() refuses what contradicts itself, and what it does not know, with a suggestion', () => {
+test('parsePostgresUrl() refuses contradictions and unknown parameters, with a suggestion', () => {
   for (const [url, hint] of [
     ['postgres:db/d', /two slashes/],
-    ['postgres://db/d', /no user/],
+    ['postgres://db/d', /the user is missing/],
     ['postgres://u:p@ss@db/d', /%40/],
     ['postgres://u:p#x@db/d', /%23/],
     ['postgres://u:%zz@db/d', /percent/],
     ['postgres://u@db/d%00', /NUL/],
-    ['postgres://u@db:x/d', /is no host/],
-    ['postgres://u@db:0/d', /"port" is an integer/],
-    ['postgres://u@db:65536/d', /"port" is an integer/],
-    ['postgres://u@::1/d', /is no host/],
+    ['postgres://u@db:x/d', /is not a host/],
+    ['postgres://u@db:0/d', /"port" must be an integer/],
+    ['postgres://u@db:65536/d', /"port" must be an integer/],
+    ['postgres://u@::1/d', /is not a host/],
     ['postgres://u@[db]/d', /IPv6/],
     ['postgres://u@a b/d', /character/],
     ['postgres://u@db/d?sslmod=require', /did you mean "sslmode"/],
@@ -147,21 +147,21 @@ test('parsePostgresUrl() refuses what contradicts itself, and what it does not k
     ['postgres://u@db/d?sslmode=allow', /clear/],
     ['postgres://u@db/d?sslmode', /no value/],
     ['postgres://u@db/d?sslmode=require&sslmode=disable', /twice/],
-    ['postgres://u@db/d?host=/run', /"host" is there twice/],
-    ['postgres://u@db/d?user=v', /"user" is there twice/],
-    ['postgres://u@db/d?dbname=e', /"dbname" is there twice/],
-    ['postgres://u:p@db/d?password=q', /"password" is there twice/],
-    ['postgres://u@db:1/d?port=2', /"port" is there twice/],
-    ['postgres://u@a,b/d?port=1,2,3', /2 hosts and 3 ports/],
+    ['postgres://u@db/d?host=/run', /"host" occurs twice/],
+    ['postgres://u@db/d?user=v', /"user" occurs twice/],
+    ['postgres://u@db/d?dbname=e', /"dbname" occurs twice/],
+    ['postgres://u:p@db/d?password=q', /"password" occurs twice/],
+    ['postgres://u@db:1/d?port=2', /"port" occurs twice/],
+    ['postgres://u@a,b/d?port=1,2,3', /hosts \(2\) differs from the number of ports \(3\)/],
     ['postgres://u@db/d?connect_timeout=0', /connect_timeout/],
     ['postgres://u@db/d?statement_cache=x', /statement_cache/],
     ['postgres://u@db/d?set.=1', /run-time parameter/],
     ['postgres://u@db/d?set.a%20b=1', /run-time parameter/],
-    ['postgres://u@db/d?set.DateStyle=SQL', /not to be changed/],
-    ['postgres://u@db/d?set.client_encoding=x', /not to be changed/],
+    ['postgres://u@db/d?set.DateStyle=SQL', /must not be changed/],
+    ['postgres://u@db/d?set.client_encoding=x', /must not be changed/],
     ['postgres://u@db/d?sslmode=disable&sslrootcert=x', /contradict/],
     ['postgres://u@/d?host=/run&sslmode=require', /unix socket/],
-    ['postgres://u@db/d?sslcert=x', /belong together/],
+    ['postgres://u@db/d?sslcert=x', /must be used together/],
     ['postgres://u@db/d?sslmode=prefer&sslnegotiation=direct', /direct/],
     ['postgres://u@db/d?sslmode=disable&channel_binding=require', /channel_binding/],
   ] as const) {

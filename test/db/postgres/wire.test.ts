@@ -13,7 +13,7 @@ const MAX_PARAMETERS = 65_535;
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-/** Types and bodies of the messages in these chunks, which are others once the reader has had them. */
+/** Returns types and copied bodies of the messages in these chunks, because the reader reuses its bytes. */
 function messagesOf(
   chunks: readonly Buffer[],
   maxBytes: number = MAX_MESSAGE_BYTES,
@@ -31,7 +31,7 @@ function messagesOf(
   return found;
 }
 
-/** Each message of the server, with what is read out of it. */
+/** Each message of the server, with its decoded form. */
 const MESSAGES: readonly (readonly [
   what: string,
   bytes: Buffer,
@@ -209,11 +209,11 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, bytes, reader, expected] of MESSAGES) {
-  test(`${what} is read, and refused when it ends anywhere earlier`, () => {
+  test(`${what} is decoded, and refused when it is truncated anywhere`, () => {
     assert.deepEqual(reader(bytes, 5, bytes.length), expected);
     for (let end = 5; end < bytes.length; end++) {
       try {
-        reader(bytes, 5, end); // some are free to end earlier: a SASL message is what there is
+        reader(bytes, 5, end); // some bodies may end earlier: a SASL message is the rest of its body
       } catch (error) {
         assert.ok(error instanceof ProtocolViolation, String(error));
       }
@@ -221,7 +221,7 @@ for (const [what, bytes, reader, expected] of MESSAGES) {
   });
 }
 
-test('MessageReader gives the same messages wherever the bytes are split, and byte by byte', () => {
+test('MessageReader gives equal messages wherever the bytes are split, and byte by byte', () => {
   const all = Buffer.concat([
     ...MESSAGES.map(([, bytes]) => bytes),
     write.message('1'),
@@ -241,7 +241,7 @@ test('MessageReader gives the same messages wherever the bytes are split, and by
   }
 });
 
-test('MessageReader hands out a message that came in one chunk without a copy', () => {
+test('MessageReader returns a message that arrives in one chunk without a copy', () => {
   const chunk = Buffer.concat([write.ready(), write.commandComplete('BEGIN')]);
   const reader = new MessageReader((_type, bytes) => assert.equal(bytes, chunk));
   reader.push(chunk);
@@ -254,7 +254,7 @@ for (const [what, length] of [
   ['longer than a log-in needs', MAX_LOGIN_BYTES + 1],
   ['of 2 GiB', 2 ** 31 - 1],
 ] as const) {
-  test(`MessageReader refuses a message ${what} before its body comes, whole or split`, () => {
+  test(`MessageReader refuses a message ${what} before its body arrives, whole or split`, () => {
     const header = Buffer.concat([Buffer.from('D'), write.int32(length)]);
     for (let at = 0; at <= header.length; at++)
       assert.throws(
@@ -264,8 +264,8 @@ for (const [what, length] of [
   });
 }
 
-test('MessageReader takes no memory for what is only announced', () => {
-  const reader = new MessageReader(() => assert.fail('there is no message'));
+test('MessageReader allocates no memory for an announced body', () => {
+  const reader = new MessageReader(() => assert.fail('no message is complete'));
   reader.maxBytes = MAX_MESSAGE_BYTES;
   const before = process.memoryUsage().arrayBuffers;
   reader.push(Buffer.concat([Buffer.from('D'), write.int32(MAX_MESSAGE_BYTES)]));
@@ -274,7 +274,7 @@ test('MessageReader takes no memory for what is only announced', () => {
   assert.ok(reader.hasPartial);
 });
 
-test('MessageReader tells of nothing after stop(), in the midst of a chunk too', () => {
+test('MessageReader reports no message after stop(), even within a chunk', () => {
   let count = 0;
   const reader: MessageReader = new MessageReader(() => {
     count++;
@@ -285,7 +285,7 @@ test('MessageReader tells of nothing after stop(), in the midst of a chunk too',
   assert.equal(count, 1);
 });
 
-test('mutated messages are read or refused as a violation, never anything else', () => {
+test('mutated messages are decoded or refused as a violation, and have no other effect', () => {
   const random = seeded(47);
   for (let run = 0; run < 20_000; run++) {
     const [what, bytes, reader] = MESSAGES[run % MESSAGES.length]!;
@@ -301,7 +301,7 @@ test('mutated messages are read or refused as a violation, never anything else',
   }
 });
 
-test('random bytes give messages or a violation, never anything else', () => {
+test('random bytes give messages or a violation, and have no other effect', () => {
   const random = seeded(48);
   for (let run = 0; run < 2_000; run++) {
     const chunks = Array.from({ length: 1 + random(6) }, () =>
@@ -315,7 +315,7 @@ test('random bytes give messages or a violation, never anything else', () => {
   }
 });
 
-/** What a writer wrote, as hexadecimal digits. */
+/** Returns the bytes of a writer as hexadecimal digits. */
 function written(work: (writer: MessageWriter) => void): string {
   const writer = new MessageWriter();
   work(writer);
@@ -450,7 +450,7 @@ for (const [what, work, expected] of [
   test(`MessageWriter writes ${what}`, () => assert.equal(written(work), expected));
 }
 
-test('MessageWriter refuses what a field cannot hold, and goes on where it is rewound to', () => {
+test('MessageWriter refuses a value that exceeds its field, and continues after rewind()', () => {
   const writer = new MessageWriter();
   writer.sync();
   for (const work of [
@@ -483,7 +483,7 @@ test('MessageWriter refuses what a field cannot hold, and goes on where it is re
   assert.equal(writer.length, 0);
 });
 
-test('MessageWriter lets go of a buffer that one large value has made large', () => {
+test('MessageWriter releases a buffer that one large value has enlarged', () => {
   const writer = new MessageWriter();
   writer.copyData(Buffer.alloc(4 * 1024 * 1024));
   assert.equal(writer.take().length, 4 * 1024 * 1024 + 5);

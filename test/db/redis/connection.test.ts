@@ -1,5 +1,5 @@
 /**
- * The connection to Redis against servers that are none: who gets which reply, and what becomes of servers that misbehave.
+ * The connection to Redis against fake servers: assignment of replies, and reactions to misbehaving servers.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import type { RedisOptions } from '../../../src/db/index.ts';
 
-/** What a server answers to a command; undefined says nothing. */
+/** Returns the reply to a command; undefined sends none. */
 type Answer = (command: readonly string[], socket: Socket) => string | undefined;
 
 interface Fake {
@@ -36,7 +36,7 @@ interface Fake {
 
 const HELLO = '%2\r\n+server\r\n+redis\r\n+role\r\n+master\r\n';
 
-/** The usual log-in. */
+/** Replies of a normal login. */
 function greeting([name, second]: readonly string[]): string | undefined {
   return name === 'HELLO' ? HELLO : name === 'CLIENT' && second === 'SETINFO' ? '+OK\r\n' : undefined;
 }
@@ -75,15 +75,16 @@ async function opened(
   const fake = await serving(t, (command, socket) => greeting(command) ?? answer(command, socket));
   const redis = await new Redis(fake.url, options).open();
   t.after(() => redis.close());
-  while (redis.load.pending > 0) await new Promise((resolve) => setImmediate(resolve)); // the end of the log-in
+  // the last command of the login
+  while (redis.load.pending > 0) await new Promise((resolve) => setImmediate(resolve));
   return { redis, fake };
 }
 
 const echo: Answer = (command) => `$${Buffer.byteLength(command[1] ?? '')}\r\n${command[1] ?? ''}\r\n`;
 
-// ── whose reply ──
+// ── assignment of replies ──
 
-test('a caller who gives up costs nobody else his reply', async (t) => {
+test('an abandoned command does not take the reply of another caller', async (t) => {
   const held: (() => void)[] = [];
   const arrived = Promise.withResolvers<void>();
   const { redis } = await opened(t, (command, socket) => {
@@ -101,13 +102,13 @@ test('a caller who gives up costs nobody else his reply', async (t) => {
   );
   await assert.rejects(second, QueryTimeout);
   assert.equal(redis.load.pending, 3, 'their places stay');
-  await arrived.promise; // 5 ms may be over before the server has read
+  await arrived.promise; // 5 ms may pass before the server has read the command
   for (const answer of held) answer();
   assert.equal(await third, 'c');
   assert.equal(redis.load.pending, 0);
 });
 
-test('commands that are abandoned at any moment never get one the reply of another', async (t) => {
+test('commands abandoned at random times never receive the reply of another one', async (t) => {
   const random = seeded(3);
   const { redis } = await opened(t, (command, socket) => {
     const reply = Buffer.from(`$${command[1]!.length}\r\n${command[1]}\r\n`);
@@ -136,7 +137,7 @@ test('commands that are abandoned at any moment never get one the reply of anoth
   assert.equal(await redis.command(['ECHO', 'last']), 'last');
 });
 
-test('commands of one turn of the loop are sent together', async (t) => {
+test('commands of one turn of the event loop are sent together', async (t) => {
   const { redis, fake } = await opened(t, echo);
   let chunks = 0;
   for (const socket of fake.sockets) socket.on('data', () => chunks++);
@@ -149,7 +150,7 @@ test('commands of one turn of the loop are sent together', async (t) => {
   assert.equal(chunks, 1);
 });
 
-test('more commands than may be under way are refused at once, and a transaction is sent whole or not at all', async (t) => {
+test('commands above the limit are refused at once, and a transaction is sent completely or not at all', async (t) => {
   const { redis, fake } = await opened(t, () => undefined, { maxPending: 4, commandTimeoutMs: 0 });
   for (const socket of fake.sockets) socket.pause();
   const waiting = [1, 2, 3].map((count) => redis.command(['GET', count]));
@@ -163,7 +164,7 @@ test('more commands than may be under way are refused at once, and a transaction
   assert.ok(!fake.commands.flat().includes('MULTI'));
 });
 
-test('pushes and what nobody asked about answer no command', async (t) => {
+test('pushes and unexpected attributes are not replies to a command', async (t) => {
   const { redis } = await opened(t, () => '>2\r\n+invalidate\r\n*1\r\n+k\r\n+mine\r\n');
   assert.equal(await redis.command(['GET', 'k']), 'mine');
 });
@@ -171,13 +172,13 @@ test('pushes and what nobody asked about answer no command', async (t) => {
 // ── servers that misbehave ──
 
 for (const [what, bytes] of [
-  ['a type that there is not', '?\r\n'],
+  ['an unknown type', '?\r\n'],
   ['a second reply', '+a\r\n+b\r\n'],
   ['more than may be', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
   ['nothing, and closes', ''],
   ['half a reply, and closes', '$10\r\nabc'],
 ] as const) {
-  test(`a connection ends whose server says ${what}`, async (t) => {
+  test(`a connection ends when its server sends ${what}`, async (t) => {
     const { logger, events } = collectedLog();
     const { redis, fake } = await opened(
       t,
@@ -203,7 +204,7 @@ for (const [what, reply] of [
   ['a string', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
   ['a list', `*200\r\n${`$1000\r\n${'x'.repeat(1_000)}\r\n`.repeat(200)}`],
 ] as const)
-  test(`a reply that is larger than maxReplyBytes names the option: ${what}`, async (t) => {
+  test(`the error of a reply above maxReplyBytes names the option: ${what}`, async (t) => {
     const { redis } = await opened(t, () => reply, { maxReplyBytes: 65_536 });
     await assert.rejects(
       redis.command(['GET', 'a']),
@@ -214,7 +215,7 @@ for (const [what, reply] of [
     );
   });
 
-test('a server that says nothing for five seconds, while commands are given up, loses the connection', async (t) => {
+test('a connection with abandoned commands is lost after five seconds without data', async (t) => {
   const clock = new ManualClock();
   let isSilent = true;
   const { redis, fake } = await opened(
@@ -234,7 +235,7 @@ test('a server that says nothing for five seconds, while commands are given up, 
   assert.equal(await redis.command(['ECHO', 'b']), 'b');
 });
 
-test('mutated replies end the connection or give a value, and never anything else', async (t) => {
+test('mutated replies end the connection or give a value, and have no other effect', async (t) => {
   const random = seeded(8);
   const all = Buffer.from('*3\r\n$1\r\na\r\n:1\r\n%1\r\n+k\r\n#t\r\n');
   for (let run = 0; run < 100; run++) {
@@ -250,7 +251,7 @@ test('mutated replies end the connection or give a value, and never anything els
   }
 });
 
-test('a server that ends each connection at once is not tried in a hot loop', async (t) => {
+test('a server that ends each connection at once is not retried in a hot loop', async (t) => {
   const fake = await serving(t, (command, socket) => {
     const said = greeting(command);
     if (command[0] === 'CLIENT') socket.end();
@@ -269,7 +270,7 @@ test('a server that ends each connection at once is not tried in a hot loop', as
 
 // ── the log-in ──
 
-test('a server that knows no HELLO is spoken to in RESP2', async (t) => {
+test('a server without HELLO is used with RESP2', async (t) => {
   const fake = await serving(t, ([name, ...rest]) => {
     switch (name) {
       case 'HELLO':
@@ -305,10 +306,10 @@ for (const [what, answer, problem] of [
   [
     'a node of a cluster',
     '-ERR SELECT is not allowed in cluster mode\r\n',
-    /is a node of a cluster, which has database 0 only/,
+    /is a node of a cluster, and clusters are not supported/,
   ],
 ] as const) {
-  test(`open() names ${what}, and does not go on trying`, async (t) => {
+  test(`open() names ${what}, and does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => {
       if (name === 'HELLO') return '%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n';
       return name === 'SELECT' ? answer : '+OK\r\n';
@@ -325,7 +326,7 @@ for (const [what, answer] of [
   ['a wrong password', '-WRONGPASS invalid username-password pair\r\n'],
   ['none where one is needed', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
 ] as const) {
-  test(`open() says of ${what} that the log-in is refused, without the password, and does not go on trying`, async (t) => {
+  test(`open() reports a refused login by ${what}, without the password, and does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => (name === 'HELLO' ? answer : '+OK\r\n'));
     const redis = new Redis(fake.url.replace('redis://', 'redis://app:hunter2@'));
     await assert.rejects(
@@ -338,7 +339,7 @@ for (const [what, answer] of [
   });
 }
 
-test('a replica is left for the next server, and a primary that becomes one is left as soon as it says so', async (t) => {
+test('a replica is skipped for the next server, and a primary that becomes a replica is left at its first error', async (t) => {
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
@@ -393,7 +394,7 @@ test('a replica is left for the next server, and a primary that becomes one is l
 
 // ── commands ──
 
-test('errors are told apart by their first word, and quote nothing', async (t) => {
+test('errors are classified by their first word, and quote no input', async (t) => {
   const { redis } = await opened(t, ([, second]) => `-${second}\r\n`);
   for (const [said, Class] of [
     ['WRONGTYPE Operation', RedisError],
@@ -429,7 +430,7 @@ test('errors are told apart by their first word, and quote nothing', async (t) =
   );
 });
 
-test('a script is sent by its digest, and with its text to a server that does not know it', async (t) => {
+test('a script is sent by its digest, and with its text if the server does not know it', async (t) => {
   const script = new RedisScript('return 1');
   assert.equal(script.sha1, 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db');
   let isKnown = false;
@@ -452,7 +453,7 @@ test('a script is sent by its digest, and with its text to a server that does no
   );
 });
 
-test('commands that would disturb others, and arguments that are none, are refused before anything is sent', async (t) => {
+test('commands that affect other callers, and invalid arguments, are refused before they are sent', async (t) => {
   const { redis, fake } = await opened(t, echo);
   const before = fake.commands.length;
   for (const parts of [
@@ -492,7 +493,7 @@ test('commands that would disturb others, and arguments that are none, are refus
   await assert.rejects(redis.command(['ECHO', 'a'], { signal: AbortSignal.abort() }), QueryCanceled);
 });
 
-test('while there is no connection commands fail at once, or wait if they may', async (t) => {
+test('without a connection commands fail at once, or wait if offlineQueue allows it', async (t) => {
   const fake = await serving(t, (command) => greeting(command) ?? echo(command, undefined as never));
   const away = new Redis('redis://127.0.0.1:1/0');
   t.after(() => away.close());
@@ -520,7 +521,7 @@ test('while there is no connection commands fail at once, or wait if they may', 
   );
 });
 
-test('Redis checks its options', () => {
+test('Redis validates its options', () => {
   assert.throws(() => new Redis('redis://h', { timeout: 1 } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new Redis('redis://h', { maxPending: 0 }), fault('E_OPTION_RANGE'));
   assert.throws(() => new Redis('redis://h', { clientName: 'a b' }), fault('E_OPTION_RANGE'));

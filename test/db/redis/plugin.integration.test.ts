@@ -1,5 +1,5 @@
 /**
- * Redis as a part of an application: started, asked whether it is there, counted, and away.
+ * Redis as a plugin of an application: start, readiness, metrics, and an unavailable server.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -52,7 +52,7 @@ function site(
   return { app, client, events, plugin: own };
 }
 
-test('RedisPlugin gives handlers its client, is ready while the server is there, and counts', async (t) => {
+test('RedisPlugin provides its client to handlers, reports readiness, and exports metrics', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { client, events } = site(t, server.url, {
@@ -84,7 +84,7 @@ test('RedisPlugin gives handlers its client, is ready while the server is there,
     assert.equal(events.filter((line) => line['event'] === event).length, 1, event);
 });
 
-test('an application that has started hears at once what others send to rooms', async (t) => {
+test('an application receives frames for rooms from other processes right after its start', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   await using other = new Redis(server.url);
@@ -101,11 +101,12 @@ test('an application that has started hears at once what others send to rooms', 
   await app.startup();
   const received = Promise.withResolvers<string>();
   app.rooms.join('tea', { deliver: (message) => received.resolve(message.payload.toString()) });
-  elsewhere.publish('tea', Buffer.from(`${'o'.repeat(12)}hello`), true); // as Rooms writes it: who sends, then the text
+  // the format of Rooms: sender, then text
+  elsewhere.publish('tea', Buffer.from(`${'o'.repeat(12)}hello`), true);
   assert.equal(await received.promise, 'hello');
 });
 
-test('an application does not start without its Redis, unless it is told to', async (t) => {
+test('an application does not start without its Redis, unless an option allows it', async (t) => {
   const away = 'redis://127.0.0.1:1/0?connect_timeout=1';
   const strict = site(t, away);
   await assert.rejects(strict.app.startup(), fault('E_REDIS_OPEN'));
@@ -117,7 +118,7 @@ test('an application does not start without its Redis, unless it is told to', as
   assert.equal((await lenient.client.get('/readyz')).status, 503);
 });
 
-test('while Redis is away caches miss, rate limits do as they were told, sessions and repeats fail, and nothing hangs', async (t) => {
+test('while Redis is unavailable caches miss, rate limits follow onStoreError, sessions and idempotency fail, and nothing hangs', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   let calls = 0;
@@ -201,7 +202,7 @@ test('while Redis is away caches miss, rate limits do as they were told, session
   }
 });
 
-test('RedisPlugin has a finding where its server is spoken to without TLS, in production', () => {
+test('RedisPlugin reports a finding for a server without TLS in production', () => {
   const rules = (url: string): string[] => {
     const app = new Svc({ logger: collectedLog().logger, env: 'production', authSecret: SECRET });
     app.register(new RedisPlugin(url));
@@ -212,7 +213,7 @@ test('RedisPlugin has a finding where its server is spoken to without TLS, in pr
   };
   assert.deepEqual(
     rules('redis://:x@cache.example/0').filter((line) => line.startsWith('redis/')),
-    ['redis/tls it is spoken to without TLS (redis://)'],
+    ['redis/tls its connection has no TLS (redis://)'],
   );
   for (const url of ['rediss://cache.example', 'redis://127.0.0.1', 'redis+unix:///run/redis.sock'])
     assert.deepEqual(
@@ -221,7 +222,7 @@ test('RedisPlugin has a finding where its server is spoken to without TLS, in pr
     );
 });
 
-test('RedisPlugin warns of a server that evicts, and is known by its name', async (t) => {
+test('RedisPlugin warns of a server that evicts keys, and uses its name', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '10mb', '--maxmemory-policy', 'allkeys-lru']);
   const { client, events, plugin } = site(t, server.url, {

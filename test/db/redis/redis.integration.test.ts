@@ -1,5 +1,6 @@
 /**
- * The client of Redis on a server: what it asks and hears, through TLS, by ACL, over a unix socket, and after the server has gone.
+ * The client of Redis with a real server: commands, subscriptions, TLS, ACLs, unix sockets and server
+ * restarts.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -18,7 +19,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
   while (!isSo()) await systemClock.sleep(2);
 };
 
-test('Redis carries text, bytes and numbers of all kinds, and each reply as what it is', async (t) => {
+test('Redis accepts text, bytes and numbers, and returns each type of reply', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['FLUSHALL']);
@@ -56,7 +57,7 @@ test('Redis carries text, bytes and numbers of all kinds, and each reply as what
   );
 });
 
-test('a transaction stands together, and what one of its commands refuses stands in its place', async (t) => {
+test('a transaction is atomic, and a failed command has an error as its result', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['DEL', 'tx', 'count']);
@@ -72,7 +73,7 @@ test('a transaction stands together, and what one of its commands refuses stands
       error instanceof RedisError &&
       error.reply === 'EXECABORT' &&
       /\(NONSENSE: ERR unknown command/.test(error.message),
-  ); // and says which
+  ); // the error names the command
   assert.equal(await redis.command(['GET', 'tx']), 'a');
   assert.deepEqual(await redis.transaction([]), []);
   const all = await Promise.all(
@@ -89,7 +90,7 @@ test('a transaction stands together, and what one of its commands refuses stands
     assert.equal(String(pair[0]), pair[1], 'nobody came between');
 });
 
-test('a script runs also after the server has forgotten it', async (t) => {
+test('a script runs after the server has forgotten it', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const script = new RedisScript('return {KEYS[1], ARGV[1]}');
@@ -99,7 +100,7 @@ test('a script runs also after the server has forgotten it', async (t) => {
   }
 });
 
-test('subscribe() hears what is published, in order, and again after the server was away', async (t) => {
+test('subscribe() delivers messages in order, and again after a restart of the server', async (t) => {
   if (!needsRedis(t)) return;
   const { logger } = collectedLog();
   const server = await RedisServer.start(t);
@@ -132,7 +133,7 @@ test('subscribe() hears what is published, in order, and again after the server 
   assert.equal(await redis.publish('news', 'nobody'), 0);
 });
 
-test('Redis logs in by user and password, over TCP, TLS and a unix socket, and is refused with a wrong one', async (t) => {
+test('Redis logs in by user and password over TCP, TLS and a unix socket, and refuses a wrong password', async (t) => {
   if (!needsRedis(t)) return;
   const files = folder(t, { 'key.pem': FIRST.key, 'cert.pem': FIRST.cert });
   writeFileSync(
@@ -187,7 +188,7 @@ test('Redis logs in by user and password, over TCP, TLS and a unix socket, and i
   );
 });
 
-test('what was under way when the server was killed is ConnectionLost, once, and all goes on when it is back', async (t) => {
+test('pending commands reject with ConnectionLost once when the server is killed, and the client recovers', async (t) => {
   if (!needsRedis(t)) return;
   const { logger, events } = collectedLog();
   const server = await RedisServer.start(t);
@@ -217,7 +218,7 @@ test('what was under way when the server was killed is ConnectionLost, once, and
   await redis.ping();
 });
 
-test('Redis.dedicated() waits for an item while other commands go on', async (t) => {
+test('Redis.dedicated() waits for an item while other commands run', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using queue = await redis.dedicated();
@@ -227,7 +228,7 @@ test('Redis.dedicated() waits for an item while other commands go on', async (t)
   assert.deepEqual(await item, ['dedicated:jobs', 'one']);
 });
 
-test('Redis.dedicated() runs WATCH, MULTI and EXEC, which is null after another caller has written', async (t) => {
+test("Redis.dedicated() runs WATCH, MULTI and EXEC, which is null after another caller's write", async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using own = await redis.dedicated();
@@ -240,7 +241,7 @@ test('Redis.dedicated() runs WATCH, MULTI and EXEC, which is null after another 
   }
 });
 
-test('a command of Redis.dedicated() that is given up ends the connection, and no item is lost', async (t) => {
+test('abandoning a command of Redis.dedicated() ends the connection, and no item is lost', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const queue = await redis.dedicated();
@@ -255,7 +256,7 @@ test('a command of Redis.dedicated() that is given up ends the connection, and n
   assert.equal(await redis.command(['LLEN', 'dedicated:kept']), 1);
 });
 
-test('Redis.dedicated() refuses commands that make replies mean something else, and ends with its client', async (t) => {
+test('Redis.dedicated() refuses commands that change the meaning of replies, and ends with its client', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await new Redis((await sharedRedis()).url).open();
   const own = await redis.dedicated();

@@ -19,7 +19,7 @@ function read(chunks: readonly (string | Uint8Array)[], maxReplyBytes = 1_000_00
   return reported;
 }
 
-/** As text, where a string is bytes. */
+/** Converts bytes to text. */
 function shown(value: RespValue): unknown {
   if (Buffer.isBuffer(value)) return { bytes: value.toString('latin1') };
   if (value instanceof RespError) return { error: value.message };
@@ -30,7 +30,7 @@ function shown(value: RespValue): unknown {
 
 const bytes = (text: string): { bytes: string } => ({ bytes: text });
 
-/** From the specification of the protocol, and what lies at its edges. */
+/** Replies from the specification, and edge cases. */
 const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])[] = [
   ['a simple string', '+OK\r\n', 'OK'],
   ['an empty simple string', '+\r\n', ''],
@@ -80,7 +80,7 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
 ];
 
 for (const [what, text, value] of REPLIES) {
-  test(`RespReader reads ${what}, wherever it is split`, () => {
+  test(`RespReader parses ${what}, wherever it is split`, () => {
     const all = Buffer.from(text);
     assert.deepEqual(
       read([all]).map(([each]) => shown(each)),
@@ -100,7 +100,7 @@ for (const [what, text, value] of REPLIES) {
   });
 }
 
-test('RespReader tells pushes from replies, and each in its order', () => {
+test('RespReader separates pushes from replies, and keeps their order', () => {
   const reported = read(['+a\r\n>3\r\n+message\r\n+ch\r\n$1\r\nx\r\n+b\r\n']);
   assert.deepEqual(
     reported.map(([value, isPush]) => [shown(value), isPush]),
@@ -113,7 +113,7 @@ test('RespReader tells pushes from replies, and each in its order', () => {
 });
 
 for (const [what, text] of [
-  ['a type that there is not', '?3\r\n'],
+  ['an unknown type', '?3\r\n'],
   ['a web page', 'HTTP/1.1 400 Bad Request\r\n'],
   ['a line that ends without a carriage return', '+OK\n'],
   ['an empty line', '\r\n'],
@@ -125,14 +125,14 @@ for (const [what, text] of [
   ['a string of an absurd length', '$99999999999\r\n'],
   ['an array of more than may be', '*1000001\r\n'],
   ['a map of more than may be', '%1000001\r\n'],
-  ['a string that is longer than it said', '$1\r\nab\r\n'],
-  ['an integer that is none', ':1.5\r\n'],
+  ['a string that exceeds its length', '$1\r\nab\r\n'],
+  ['an invalid integer', ':1.5\r\n'],
   ['an integer of too many digits', `:${'9'.repeat(21)}\r\n`],
   ['no integer at all', ':\r\n'],
-  ['a truth that is none', '#x\r\n'],
+  ['an invalid boolean', '#x\r\n'],
   ['a null that is something', '_x\r\n'],
-  ['a double that is none', ',1.2.3\r\n'],
-  ['a big number that is none', '(1e5\r\n'],
+  ['an invalid double', ',1.2.3\r\n'],
+  ['an invalid big number', '(1e5\r\n'],
   ['a big number without an end', `(${'1'.repeat(10_001)}\r\n`],
   ['lists in lists', '*1\r\n'.repeat(33)],
   ['a push inside of a reply', '*1\r\n>1\r\n+a\r\n'],
@@ -144,11 +144,11 @@ for (const [what, text] of [
   test(`RespReader refuses ${what}`, () => assert.throws(() => read([text]), ProtocolViolation));
 }
 
-test('RespReader takes as many replies as come, each within the limit', () => {
+test('RespReader reads any number of replies within the limit', () => {
   assert.equal(read([`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(50)]).length, 50);
 });
 
-test('RespReader tells of nothing once it is stopped, from the midst of a chunk on', () => {
+test('RespReader reports no reply after stop(), even within a chunk', () => {
   const reported: unknown[] = [];
   const reader = new RespReader(
     (value) => {
@@ -161,7 +161,7 @@ test('RespReader tells of nothing once it is stopped, from the midst of a chunk 
   assert.deepEqual(reported, ['a']);
 });
 
-test('RespReader gives values or refuses, whatever the bytes are', () => {
+test('RespReader gives values or refuses random bytes', () => {
   const random = seeded(5);
   const all = Buffer.from(REPLIES.map(([, text]) => text).join(''));
   for (let run = 0; run < 2_000; run++) {
@@ -198,7 +198,7 @@ for (const [what, command, text] of [
   });
 }
 
-test('RespWriter writes what RespReader reads, words and bytes in any order', () => {
+test('RespReader reads what RespWriter writes, for any text and bytes', () => {
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();

@@ -1,5 +1,6 @@
 /**
- * What all processes share in Redis: each store by the contract of its interface, and what is particular to them.
+ * Stores in Redis that all processes share: the contract of each interface, and behaviour that only Redis
+ * has.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -26,7 +27,7 @@ import { travel } from '../../support/redis-time.ts';
 
 const problem = redisProblem();
 
-/** A client of an empty server. */
+/** Returns a client of an empty server. */
 async function emptied(): Promise<Redis> {
   const redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['FLUSHALL']);
@@ -80,8 +81,8 @@ else {
       there,
       settle: async () => {
         await Promise.all([here.settled(), there.settled()]);
-        await Promise.all([one.ping(), two.ping()]); // what was published before is there
-        await systemClock.sleep(20); // what is on its way to subscribers is answered by nothing
+        await Promise.all([one.ping(), two.ping()]); // earlier frames have arrived
+        await systemClock.sleep(20); // subscribers on their way send no reply
       },
       close: async () => {
         await Promise.all([one.close(), two.close()]);
@@ -99,7 +100,8 @@ test('RedisRateLimitStore decides as MemoryRateLimitStore does', async (t) => {
     new MemoryRateLimitStore({ clock }),
     seeded(4),
   ];
-  const rule = { limit: 10, periodMs: 100_000 }; // a token each ten seconds: what the test itself takes is little
+  // one token in ten seconds, so the duration of the test is negligible
+  const rule = { limit: 10, periodMs: 100_000 };
   for (let step = 0; step < 200; step++) {
     const cost = random(4);
     const [mine, theirs] = [await ours.take('k', rule, cost), reference.take('k', rule, cost)];
@@ -112,14 +114,14 @@ test('RedisRateLimitStore decides as MemoryRateLimitStore does', async (t) => {
     clock.advance(ms);
     await travel(redis, ms);
     if (step % 10 === 9) {
-      // and what the test has taken does not add up
+      // the duration of the test does not accumulate
       await travel(redis, 200_000);
       clock.advance(200_000);
     }
   }
 });
 
-test('RedisRateLimitStore allows exactly as many as the limit, however many clients ask at once', async (t) => {
+test('RedisRateLimitStore allows exactly the limit, with any number of concurrent clients', async (t) => {
   if (!needsRedis(t)) return;
   const clients = await Promise.all(Array.from({ length: 4 }, () => opened(t)));
   const stores = clients.map((redis) => new RedisRateLimitStore(redis, { timeoutMs: 5_000 }));
@@ -131,7 +133,7 @@ test('RedisRateLimitStore allows exactly as many as the limit, however many clie
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 50);
 });
 
-test('keys that are long, or half a character, are kept apart, and none is mistaken for another', async (t) => {
+test('long keys and keys with lone surrogates never collide', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const store = new RedisRecordStore(redis);
@@ -160,7 +162,7 @@ test('keys that are long, or half a character, are kept apart, and none is mista
   for (const key of keys) assert.equal(await store.get(key), key.length.toString());
 });
 
-test('RedisCache keeps what a structured clone keeps, and takes what it cannot read for a miss', async (t) => {
+test('RedisCache stores structured clones, and treats unreadable values as a miss', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const cache = new RedisCache(redis, { timeoutMs: 5_000, maxValueBytes: 1_000 });
@@ -183,7 +185,7 @@ test('RedisCache keeps what a structured clone keeps, and takes what it cannot r
   await assert.rejects(async () => cache.set('f', () => 1, 1_000));
 });
 
-test('a server without room refuses records with StoreFull, and loses none', async (t) => {
+test('a server without memory refuses records with StoreFull, and keeps existing ones', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '3mb', '--maxmemory-policy', 'noeviction']);
   await using redis = await new Redis(server.url).open();
@@ -192,7 +194,7 @@ test('a server without room refuses records with StoreFull, and loses none', asy
   const filled = (write: (count: number) => Promise<unknown>) =>
     assert.rejects(async () => {
       for (let count = 0; count < 100; count++) await write(count);
-    }, StoreFull); // what it needs itself comes and goes
+    }, StoreFull); // the server's own memory varies
   await filled((count) => store.add(`${count}`, 'x'.repeat(100_000), 60_000));
   await filled((count) => store.set(`more ${count}`, 'x'.repeat(10_000), 60_000));
   await filled(() => store.replace('first', 'kept', 'kept', 60_000));
@@ -200,7 +202,7 @@ test('a server without room refuses records with StoreFull, and loses none', asy
   assert.equal(await store.delete('first'), true);
 });
 
-test('RedisRoomBus hands frames to this process also while Redis is away, and to others again when it is back', async (t) => {
+test('RedisRoomBus delivers frames to this process while Redis is unavailable, and to others when it is back', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { logger } = collectedLog();
@@ -232,13 +234,14 @@ test('RedisRoomBus hands frames to this process also while Redis is away, and to
   await until(() => lost === 1);
   await server.start();
   await until(() => one.isConnected);
-  while ((await one.publish('svc:rooms', 'not a frame').catch(() => 0)) < 2) await systemClock.sleep(5); // both subscribe again
+  // both have subscribed again
+  while ((await one.publish('svc:rooms', 'not a frame').catch(() => 0)) < 2) await systemClock.sleep(5);
   here.publish('r', Uint8Array.of(3), false);
   await until(() => got.there === 2);
   assert.equal(got.here, 3);
 });
 
-test('the stores in Redis check their options', () => {
+test('the stores in Redis validate their options', () => {
   const redis = new Redis('redis://h');
   for (const make of [
     () => new RedisCache(redis, { ttl: 1 } as never),

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { isReadable, parseRedisUrl } from '../../../src/db/redis/url.ts';
 import { fault } from '../../contract/database.ts';
 
-test('parseRedisUrl() reads user, password, hosts and database', () => {
+test('parseRedisUrl() parses user, password, hosts and database', () => {
   for (const [url, user, password, hosts, database] of [
     ['redis://cache.example', '', undefined, ['cache.example:6379'], 0],
     ['redis://cache.example/', '', undefined, ['cache.example:6379'], 0],
@@ -24,7 +24,7 @@ test('parseRedisUrl() reads user, password, hosts and database', () => {
   }
 });
 
-test('parseRedisUrl() encrypts as the scheme says, and then checks all of the certificate', () => {
+test('parseRedisUrl() uses TLS by the scheme, and then verifies the certificate fully', () => {
   for (const [url, mode] of [
     ['redis://cache.example', 'disable'],
     ['redis://127.0.0.1', 'disable'],
@@ -47,7 +47,7 @@ test('parseRedisUrl() encrypts as the scheme says, and then checks all of the ce
   );
 });
 
-test('parseRedisUrl() refuses what comes from a variable that is not set, or from a file whose last line has an end', () => {
+test('parseRedisUrl() refuses the value of an unset variable, and a trailing line feed', () => {
   assert.throws(
     () => parseRedisUrl(undefined as never),
     (error) => fault('E_REDIS_URL')(error) && /not set/.test((error as Error).message),
@@ -61,7 +61,7 @@ test('parseRedisUrl() refuses what comes from a variable that is not set, or fro
   );
 });
 
-test('parseRedisUrl() refuses what it does not know, without the password', () => {
+test('parseRedisUrl() refuses unknown parameters, without showing the password', () => {
   for (const url of [
     'http://h',
     'redis:h',

@@ -383,7 +383,7 @@ test('SQLite explains why a file cannot be opened', async (t) => {
     [join(at, 'missing/data.db'), {}, /there is no directory/],
     [join(at, 'folder'), {}, /it is a directory/],
     [join(at, 'text.db'), {}, /it is no SQLite database/],
-    [join(at, 'none.db'), { readOnly: true }, /there is no such file/],
+    [join(at, 'none.db'), { readOnly: true }, /the file does not exist/],
   ];
   for (const [path, options, problem] of problems) {
     await assert.rejects(
@@ -529,7 +529,7 @@ test('SQLite reports a stale read as retryable, and a transaction with retries b
       },
       { retries: 5 },
     ),
-    /not retried/,
+    /without retries/,
   );
   assert.equal(others, 1);
 });

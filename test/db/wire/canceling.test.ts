@@ -11,7 +11,7 @@ interface Watched {
   readonly lost: Error[];
 }
 
-/** A statement that may take 100 ms, and a server that is told of it by `cancel`. */
+/** Watches a statement with a limit of 100 ms, and a server that receives `cancel`. */
 function watched(cancel: () => Promise<void> = () => Promise.resolve()): Watched {
   const clock = new ManualClock(0);
   const reported: number[] = [];
@@ -38,7 +38,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   }
 }
 
-test('Canceling tells a server that goes on with the statement again, ever more rarely, and gives the connection up after 5 s', async () => {
+test('Canceling repeats the cancellation at growing intervals while the statement runs, and closes the connection after 5 s', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 5_000);
@@ -49,7 +49,7 @@ test('Canceling tells a server that goes on with the statement again, ever more 
   assert.deepEqual([reported.length, lost.length], [4, 1]);
 });
 
-test('Canceling tells nobody again once the statement is over, and its end waits for what is on its way', async () => {
+test('Canceling sends no cancellation after the statement ended, and the end waits for a pending one', async () => {
   let arrived: () => void = () => undefined;
   const { clock, canceling, reported, lost } = watched(
     () =>
@@ -71,7 +71,7 @@ test('Canceling tells nobody again once the statement is over, and its end waits
   assert.deepEqual([reported, lost], [[100], []]);
 });
 
-test('Canceling sends no further request to end a statement that is over between two of them', async () => {
+test('Canceling sends no repeated cancellation when the statement ends between two of them', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 150);
@@ -80,8 +80,8 @@ test('Canceling sends no further request to end a statement that is over between
   assert.deepEqual([reported, lost, clock.pending], [[100], [], 0]);
 });
 
-test('Canceling gives the connection up when nobody can be told', async () => {
-  const { clock, canceling, reported, lost } = watched(() => Promise.reject(new Error('no way there')));
+test('Canceling closes the connection when the cancellation cannot be sent', async () => {
+  const { clock, canceling, reported, lost } = watched(() => Promise.reject(new Error('no route')));
   canceling.begin();
   await pass(clock, 6_000);
   assert.equal(lost.length, 1);
@@ -89,7 +89,7 @@ test('Canceling gives the connection up when nobody can be told', async () => {
   await canceling.end();
 });
 
-test('Canceling tells nobody of a statement that another is in front of, until that is over', async () => {
+test('Canceling sends no cancellation for a queued statement until it runs', async () => {
   const { clock, canceling, reported } = watched();
   await pass(clock, 1_000);
   assert.deepEqual([reported, canceling.wasRequested], [[], false]);

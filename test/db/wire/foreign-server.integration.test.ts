@@ -1,5 +1,5 @@
 /**
- * Addresses that lead to real servers of other kinds: each is recognised at once, by what it says or by asking it.
+ * Addresses of real servers of other kinds: each is recognised at once, by its first bytes or by a probe.
  */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -11,7 +11,7 @@ import { needsPostgres, sharedPostgres } from '../../support/postgres-database.t
 import { needsRedis, sharedRedis } from '../../support/redis-server.ts';
 import type { AddressInfo } from 'node:net';
 
-/** Less than connect_timeout, and than failed attempts are repeated for. */
+/** Shorter than connect_timeout, and than the time in which attempts are repeated. */
 const SOON_MS = 4_500;
 
 const portOf = (url: string): number => Number(new URL(url).port);

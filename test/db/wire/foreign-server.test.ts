@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Redis, openDatabase } from '../../../src/db/index.ts';
-import { foreignServer } from '../../../src/db/wire/foreign-server.ts';
+import { foreignServer } from '../../../src/db/wire/server-probe.ts';
 
-/** Less than failed attempts are repeated for. */
+/** Shorter than the time in which attempts are repeated. */
 const SOON_MS = 3_000;
 const GREETING = Buffer.from('4a0000000a352e352e352d31302e31312e31392d4d617269614442002600000000', 'hex');
 const HTTP = 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n';
 
-/** A server that says one thing, at once or when it is spoken to. */
+/** Starts a server that sends one text, at once or after the first bytes of the client. */
 async function saying(t: TestContext, bytes: string | Buffer, isFirst: boolean): Promise<number> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -30,7 +30,7 @@ for (const [kind, bytes, isFirst, schemes] of [
   ['a mail or FTP server', '220 mail.example ESMTP\r\n', true, ['postgres', 'mysql', 'redis']],
 ] as const)
   for (const scheme of schemes)
-    test(`an address of ${scheme} that leads to ${kind} is refused at once, and says so`, async (t) => {
+    test(`an address of ${scheme} for ${kind} is refused at once, and the error names the server`, async (t) => {
       const port = await saying(t, bytes, isFirst);
       const startedMs = performance.now();
       const opening =
@@ -44,7 +44,7 @@ for (const [kind, bytes, isFirst, schemes] of [
       assert.ok(performance.now() - startedMs < SOON_MS);
     });
 
-test('foreignServer() knows no server of the kind that is expected, nor of few bytes', () => {
+test('foreignServer() ignores servers of the expected kind, and short inputs', () => {
   assert.equal(foreignServer(GREETING, 'MySQL'), undefined);
   assert.equal(foreignServer(Buffer.from('-NOAUTH x'), 'Redis'), undefined);
   assert.equal(foreignServer(GREETING.subarray(0, 4), 'Redis'), undefined);

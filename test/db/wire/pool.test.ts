@@ -1,5 +1,5 @@
 /**
- * The pool: who gets which connection when, what becomes of those that break, and a server that comes and goes.
+ * The pool: order of callers, broken connections, and servers that stop and return.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -60,7 +60,8 @@ const limit = (more: { signal?: AbortSignal; timeoutMs?: number } = {}, clock?: 
   deadlineMs: more.timeoutMs === undefined ? Infinity : clock!.monotonicMs() + more.timeoutMs,
   timeoutMs: more.timeoutMs ?? 0,
 });
-const fake = (connection: PooledConnection): FakeConnection => connection as unknown as FakeConnection; // bench() makes no others
+// bench() creates only this kind
+const fake = (connection: PooledConnection): FakeConnection => connection as unknown as FakeConnection;
 
 async function lend(pool: Pool<PooledConnection>, count: number): Promise<PooledConnection[]> {
   return Promise.all(Array.from({ length: count }, () => pool.acquire(undefined)));
@@ -68,7 +69,7 @@ async function lend(pool: Pool<PooledConnection>, count: number): Promise<Pooled
 
 // ── lending ──
 
-test('Pool lends the connection that was given back last, at once and without a promise', async () => {
+test('Pool lends the connection that was returned last, at once and without a promise', async () => {
   const { pool, server } = bench();
   const [first, second] = await lend(pool, 2);
   assert.notEqual(first, second);
@@ -81,7 +82,7 @@ test('Pool lends the connection that was given back last, at once and without a 
   await pool.close();
 });
 
-test('Pool makes no more than max connections, and serves who waits in the order in which they came', async () => {
+test('Pool opens at most max connections, and serves callers in order of arrival', async () => {
   const { pool, server } = bench({ max: 2 });
   const held = await lend(pool, 2);
   const served: number[] = [];
@@ -98,7 +99,7 @@ test('Pool makes no more than max connections, and serves who waits in the order
   assert.deepEqual([server.open.size, pool.load], [2, { inUse: 0, idle: 2, waiting: 0 }]);
 });
 
-test('Pool ignores a connection that is given back twice, or was never its own', async () => {
+test('Pool ignores a connection that is returned twice, or belongs to another pool', async () => {
   const { pool } = bench({ max: 1 });
   const [connection] = await lend(pool, 1);
   pool.release(connection!);
@@ -109,7 +110,7 @@ test('Pool ignores a connection that is given back twice, or was never its own',
   assert.ok(pool.acquire(undefined) instanceof Promise);
 });
 
-test('Pool tells who waited too long how many use, wait and come, and why none could be made', async () => {
+test('Pool reports to a caller that waited too long the load, and the last error of connecting', async () => {
   const { pool, clock, events } = bench({ max: 1 });
   await lend(pool, 1);
   const late = assert.rejects(
@@ -129,7 +130,7 @@ test('Pool tells who waited too long how many use, wait and come, and why none c
   assert.deepEqual([pool.load.waiting, events], [0, ['opened', 'timeout']]);
 });
 
-test('Pool gives each caller its own five seconds', async () => {
+test('Pool gives each caller its full waiting time', async () => {
   const { pool, clock } = bench({ max: 1 });
   await lend(pool, 1);
   const ended: number[] = [];
@@ -141,7 +142,7 @@ test('Pool gives each caller its own five seconds', async () => {
   assert.deepEqual(ended, [5_000, 5_000, 5_000]);
 });
 
-test('Pool refuses at once whoever comes when maxWaiting callers wait, and counts only those who wait for others', async () => {
+test('Pool refuses callers at once while maxWaiting callers wait, and counts only those that wait for others', async () => {
   const { pool, events } = bench({ max: 2, maxWaiting: 1 });
   const [first] = await lend(pool, 2);
   const waiting = pool.acquire(undefined);
@@ -153,14 +154,14 @@ test('Pool refuses at once whoever comes when maxWaiting callers wait, and count
   pool.release(first!);
   assert.equal(await waiting, first);
   const none = bench({ max: 1, maxWaiting: 0 });
-  const [only] = await lend(none.pool, 1); // it waits for its own connection to be made
+  const [only] = await lend(none.pool, 1); // it waits for its own connection to open
   assert.throws(() => none.pool.acquire(undefined), PoolTimeout);
   none.pool.release(only!);
   await none.clock.advance(2_000);
-  assert.equal(await none.pool.acquire(undefined), only); // and for it to answer
+  assert.equal(await none.pool.acquire(undefined), only); // it waits for the check of its connection
 });
 
-test('Pool takes a caller out of the queue whose signal is aborted or whose time is over', async () => {
+test('Pool removes a caller from the queue when its signal aborts or its limit is reached', async () => {
   const { pool, clock } = bench({ max: 1 });
   const [held] = await lend(pool, 1);
   const abort = new AbortController();
@@ -178,9 +179,9 @@ test('Pool takes a caller out of the queue whose signal is aborted or whose time
   assert.equal(await patient, held);
 });
 
-// ── looking after ──
+// ── maintenance ──
 
-test('Pool asks a connection whether it still answers after a second of idleness, and lends another when it does not', async () => {
+test('Pool checks a connection after a second of idleness, and lends another one when the check fails', async () => {
   const { pool, server, clock } = bench();
   const [first] = await lend(pool, 1);
   pool.release(first!);
@@ -192,7 +193,7 @@ test('Pool asks a connection whether it still answers after a second of idleness
   assert.deepEqual(fake(first!).calls, ['ping']);
   pool.release(first!);
   await clock.advance(1_001);
-  server.answers = () => new Promise(() => undefined); // a network that swallows everything
+  server.answers = () => new Promise(() => undefined); // a network that drops everything
   const next = pool.acquire(undefined);
   await clock.advance(2_000);
   assert.notEqual(await next, first);
@@ -200,7 +201,7 @@ test('Pool asks a connection whether it still answers after a second of idleness
   assert.equal(server.open.size, 1);
 });
 
-test('Pool rolls back what an owner left open before it lends the connection again, warns with a stack once a minute, and counts', async () => {
+test('Pool rolls back an open transaction before it lends the connection again, warns with a stack once a minute, and counts it', async () => {
   const { pool, clock, log, events } = bench({ max: 1, leakAfterMs: 30_000 });
   for (let round = 0; round < 3; round++) {
     const connection = await pool.acquire(undefined);
@@ -219,7 +220,7 @@ test('Pool rolls back what an owner left open before it lends the connection aga
   fake(connection).inFlight = 1;
   pool.release(connection);
   await turn();
-  assert.equal(fake(connection).calls.at(-1), 'ping'); // behind the statement
+  assert.equal(fake(connection).calls.at(-1), 'ping'); // queued after the statement
   assert.equal(log.events.filter(({ event }) => event === 'connection_left_in_use').length, 2);
 });
 
@@ -237,7 +238,7 @@ test('Pool ends a connection that cannot be cleaned up', async () => {
   }
 });
 
-test('Pool undoes all settings between two owners when reset is full', async () => {
+test('Pool resets all session state between two owners when reset is full', async () => {
   const { pool } = bench({ reset: 'full' });
   const [connection] = await lend(pool, 1);
   pool.release(connection!);
@@ -245,7 +246,7 @@ test('Pool undoes all settings between two owners when reset is full', async () 
   assert.deepEqual([fake(connection!).calls, pool.load.idle], [['reset'], 1]);
 });
 
-test('Pool never lends a connection that broke while it was idle or lent, or that is stale', async () => {
+test('Pool never lends a connection that is broken or stale', async () => {
   const { pool, server, events, log } = bench();
   const [first, second, third] = await lend(pool, 3);
   pool.release(first!);
@@ -266,7 +267,7 @@ test('Pool never lends a connection that broke while it was idle or lent, or tha
   assert.notEqual(await pool.acquire(undefined), fourth);
 });
 
-test('Pool lets idle connections go after a minute, down to min, and makes those in the background', async () => {
+test('Pool closes idle connections after a minute, down to min, and opens the minimum in the background', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   pool.fill();
   await turn();
@@ -282,7 +283,7 @@ test('Pool lets idle connections go after a minute, down to min, and makes those
   assert.deepEqual([server.open.size, pool.load.idle], [2, 2]);
 });
 
-test('Pool ends connections at their age, give or take a tenth, and only when nobody has them', async () => {
+test('Pool ends connections at their maximum age plus or minus a tenth, and only when they are not borrowed', async () => {
   const { pool, server, clock } = bench({ random: seededRandom(1), max: 3 });
   const connections = await lend(pool, 3);
   pool.release(connections[0]!);
@@ -291,7 +292,7 @@ test('Pool ends connections at their age, give or take a tenth, and only when no
     await clock.advance(60_000);
     if (connections.length > 1 && minute === 36) pool.release(connections[1]!);
     ended.push(3 - server.open.size);
-    if (minute < 26) pool.release(await pool.acquire(undefined)); // so that it is not idle for long
+    if (minute < 26) pool.release(await pool.acquire(undefined)); // keeps it from being idle for long
   }
   assert.deepEqual([ended[36], ended[39]], [2, 2]);
   assert.equal(ended[35], 1);
@@ -303,7 +304,7 @@ function seededRandom(seed: number): () => number {
   return () => next(1_000_000) / 1_000_000;
 }
 
-test('Pool reports who holds a connection for longer than leakAfterMs, once', async () => {
+test('Pool reports a connection that is borrowed for longer than leakAfterMs, once', async () => {
   const { pool, clock, log, events } = bench({ leakAfterMs: 30_000 });
   async function theOneWhoKeepsIt(): Promise<void> {
     await pool.acquire(undefined);
@@ -317,9 +318,9 @@ test('Pool reports who holds a connection for longer than leakAfterMs, once', as
   assert.match(String(reports[0]!['acquired']), /theOneWhoKeepsIt/);
 });
 
-// ── a server that comes and goes ──
+// ── a server that stops and returns ──
 
-test('Pool tries a server that is away less than 20 times a second, and is back within two seconds', async () => {
+test('Pool tries a stopped server less than 20 times a second, and connects within two seconds of its return', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const { pool, server, clock } = bench({ random: seededRandom(seed), acquireTimeoutMs: 60_000 });
     for (const connection of await lend(pool, 10)) pool.release(connection);
@@ -345,7 +346,7 @@ test('Pool tries a server that is away less than 20 times a second, and is back 
   }
 });
 
-test('Pool takes a connection that is stale from its beginning for an attempt that failed', async () => {
+test('Pool counts a connection that is stale from its start as a failed attempt', async () => {
   const { pool, server, clock, events } = bench({ acquireTimeoutMs: 1_000 });
   server.areStale = true;
   const refused = assert.rejects(
@@ -359,7 +360,7 @@ test('Pool takes a connection that is stale from its beginning for an attempt th
   assert.deepEqual([server.open.size, events.includes('opened')], [0, false]);
 });
 
-test('Pool asks nobody while nobody waits', async () => {
+test('Pool makes no attempts while no caller waits', async () => {
   const { pool, server, clock } = bench({ acquireTimeoutMs: 100 });
   server.refusal = () => new ConnectionLost('connection refused');
   const refused = assert.rejects(
@@ -377,7 +378,7 @@ test('Pool asks nobody while nobody waits', async () => {
   assert.ok(server.attempts.length <= length + 1);
 });
 
-test('Pool tells all who wait what the server refuses for good, and does not ask again by itself', async () => {
+test('Pool rejects all callers after a permanent refusal, and does not retry by itself', async () => {
   const { pool, server, clock } = bench({ min: 3 });
   const wrong = new DatabaseError('password authentication failed', { sqlstate: '28P01' });
   server.refusal = () => wrong;
@@ -391,7 +392,7 @@ test('Pool tells all who wait what the server refuses for good, and does not ask
   assert.ok(await pool.acquire(undefined));
 });
 
-test('Pool lets who waits have what others give back, though no more connections can be made', async () => {
+test('Pool serves callers with returned connections, even when no more can be opened', async () => {
   const { pool, server } = bench();
   const [held] = await lend(pool, 1);
   server.refusal = () => new DatabaseError('no more', { sqlstate: '28000' });
@@ -403,7 +404,7 @@ test('Pool lets who waits have what others give back, though no more connections
 
 // ── ending ──
 
-test('Pool.close() refuses who comes, serves who waits, waits for what is lent, and leaves no timer', async () => {
+test('Pool.close() refuses new callers, serves waiting ones, waits for borrowed connections, and leaves no timer', async () => {
   const { pool, server, clock } = bench({ max: 1 });
   const [held] = await lend(pool, 1);
   const waiting = pool.acquire(undefined);
@@ -418,7 +419,7 @@ test('Pool.close() refuses who comes, serves who waits, waits for what is lent, 
   assert.deepEqual([server.open.size, clock.pending, fake(held!).calls], [0, 0, ['close']]);
 });
 
-test('Pool.close() ends what does not come back in time, and sends away who still waits', async () => {
+test('Pool.close() ends connections that are not returned in time, and rejects waiting callers', async () => {
   const { pool, server, clock, log } = bench({ max: 1, acquireTimeoutMs: 60_000 });
   const [held] = await lend(pool, 1);
   const sentAway = assert.rejects(async () => pool.acquire(undefined), fault('E_DB_CLOSED'));
@@ -432,7 +433,7 @@ test('Pool.close() ends what does not come back in time, and sends away who stil
   assert.equal(clock.pending, 0);
 });
 
-test('Pool.close() gives up connections that nobody waits for', async () => {
+test('Pool.close() abandons opening connections that have no caller', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   server.delay = () => new Promise(() => undefined);
   pool.fill();
@@ -449,12 +450,12 @@ test('Pool.close() gives up connections that nobody waits for', async () => {
   assert.equal(down.clock.pending, 0);
 });
 
-test('Pool.close() ends a connection that is made only once the pool is closed', async () => {
+test('Pool.close() ends a connection that opens after the pool was closed', async () => {
   const [gate, server] = [Promise.withResolvers<void>(), new FakeServer()];
   const { pool, clock } = bench({
     min: 1,
     async connect() {
-      await gate.promise; // whatever the signal says
+      await gate.promise; // regardless of the signal
       const connection = new FakeConnection(server, 1);
       server.open.add(connection);
       return connection as unknown as PooledConnection;
@@ -468,7 +469,7 @@ test('Pool.close() ends a connection that is made only once the pool is closed',
   assert.deepEqual([server.open.size, pool.load, clock.pending], [0, { inUse: 0, idle: 0, waiting: 0 }, 0]);
 });
 
-test('Pool warns of each outage once, and of a later one anew', async () => {
+test('Pool warns once per outage', async () => {
   const { pool, server, clock, log } = bench({ max: 1 });
   for (let outage = 1; outage <= 2; outage++) {
     server.refusal = () => new ConnectionLost('refused');
@@ -484,7 +485,7 @@ test('Pool warns of each outage once, and of a later one anew', async () => {
   }
 });
 
-test('Pool ends no connection whose clean-up was in time, however long its next owner has it', async () => {
+test('Pool keeps a connection whose clean-up was in time, however long its next owner borrows it', async () => {
   const { pool, clock } = bench({ max: 1 });
   const connection = await pool.acquire(undefined);
   fake(connection).isInTransaction = true;
@@ -497,7 +498,7 @@ test('Pool ends no connection whose clean-up was in time, however long its next 
 });
 
 test(
-  'Pool asks each of two connections that were idle for long, each time, and lends both when they answer',
+  'Pool checks two long-idle connections each time, and lends both when they answer',
   { timeout: 10_000 },
   async () => {
     const { pool, server, clock } = bench({ max: 2 });
@@ -518,9 +519,9 @@ test(
   },
 );
 
-// ── against a plain reference ──
+// ── comparison with a plain reference ──
 
-/** What must hold after every step, whatever happened. */
+/** Invariants after every step. */
 function assertSound(
   { pool, server }: Bench,
   held: ReadonlyMap<PooledConnection, unknown>,
@@ -536,7 +537,7 @@ function assertSound(
 }
 
 for (let seed = 1; seed <= 60; seed++) {
-  test(`Pool lends no connection twice, loses no caller and keeps its bounds, in 400 random steps from seed ${seed}`, async () => {
+  test(`Pool lends no connection twice, loses no caller and keeps its limits, in 400 random steps from seed ${seed}`, async () => {
     const below = seeded(seed);
     const settings = {
       max: 1 + below(5),
@@ -654,7 +655,7 @@ for (let seed = 1; seed <= 60; seed++) {
   });
 }
 
-test('Pool makes the connections that it keeps without haste where a server ends them as soon as they are idle, and callers do not wait for that', async () => {
+test('Pool backs off from opening its minimum when the server ends idle connections at once, and callers do not wait for that', async () => {
   const { pool, server, clock } = bench({ min: 5 });
   pool.fill();
   for (let step = 0; step < 600; step++) {

@@ -4,11 +4,11 @@ import { ConnectionLost, DatabaseError } from '../../../src/db/index.ts';
 import { findServer, searchMs, type Search, type ServerKind } from '../../../src/db/wire/server-hosts.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import type { PooledConnection } from '../../../src/db/wire/pool-settings.ts';
-import type { ServerHost, TargetSession } from '../../../src/db/wire/server-options.ts';
+import type { ServerHost, TargetSession } from '../../../src/db/wire/server-url.ts';
 
 type Kind = 'primary off' | 'primary on' | 'standby on' | 'away' | 'refuses' | 'dies';
 
-/** Servers by their names: `findServer` looks for one, and what it did is written down. */
+/** Runs `findServer` on named fake servers, and records its steps. */
 function searched(
   kinds: readonly Kind[],
   target: TargetSession,
@@ -33,7 +33,7 @@ function searched(
         done.push(`destroy ${port}`);
       },
     };
-    return session as unknown as PooledConnection; // findServer() uses no more of it
+    return session as unknown as PooledConnection; // findServer() does not use more
   }
   const hosts = kinds.map((_, index) => ({ host: 'h', port: index + 1 }));
   return {
@@ -70,7 +70,7 @@ for (const [kinds, target, done, found] of [
   });
 }
 
-test('findServer() says what the last server was left for, and ends with the first that refuses the log-in', async () => {
+test('findServer() reports the error of the last server, and stops at the first refused login', async () => {
   const none = searched(['primary off', 'standby on'], 'read-write');
   assert.ok(await findServer(none.search, LIMIT));
   const wrong = searched(['away', 'standby on'], 'primary');
@@ -78,7 +78,7 @@ test('findServer() says what the last server was left for, and ends with the fir
     findServer(wrong.search, LIMIT),
     (error) =>
       error instanceof ConnectionLost &&
-      /port 2 is a standby, and target_session_attrs asks for "primary"/.test(error.message),
+      /port 2 is a standby, but target_session_attrs requires "primary"/.test(error.message),
   );
   for (const target of ['any', 'prefer-standby'] as const) {
     const refused = searched(['away', 'refuses', 'primary off'], target);
@@ -90,7 +90,7 @@ test('findServer() says what the last server was left for, and ends with the fir
   }
 });
 
-test('searchMs() is the time of all hosts, twice where the list is gone through twice', () => {
+test('searchMs() is the sum over all hosts, doubled when the list is searched twice', () => {
   const { search } = searched(['away', 'away', 'away'], 'any');
   assert.deepEqual([searchMs(search), searchMs({ ...search, target: 'prefer-standby' })], [3_000, 6_000]);
 });

@@ -1,5 +1,6 @@
 /**
- * Servers that go silent in the midst of a session: callers settle at their limits, and connections are given up behind them.
+ * Servers that fall silent during a session: callers settle at their limits, and the connections are closed
+ * later.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -16,7 +17,7 @@ import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
 import { silencedProxy, type SilencedProxy } from '../../support/silenced-proxy.ts';
 
-/** Long before a connection is given up, 5 s after the limit. */
+/** Well before a connection is closed, which is 5 s after the limit. */
 const SOON_MS = 3_000;
 const LIMIT = { timeoutMs: 300 };
 
@@ -24,7 +25,7 @@ interface Silenced extends SilencedProxy {
   readonly db: Database;
 }
 
-/** An idle connection that was cut a moment ago may be lent once more before its end is seen. */
+/** An idle connection that was cut just now may be lent once more before its end is noticed. */
 async function answered(db: Database): Promise<unknown> {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -51,7 +52,7 @@ for (const [name, address] of [
     run: (silenced: Silenced) => Promise<void>,
     options: DatabaseOptions = {},
   ): void => {
-    test(`${name} that goes silent: ${what}`, async (t) => {
+    test(`${name} falls silent: ${what}`, async (t) => {
       const ends: (() => void | Promise<void>)[] = [];
       t.after(async () => {
         for (const end of ends.reverse()) await end();

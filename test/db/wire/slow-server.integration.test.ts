@@ -1,5 +1,6 @@
 /**
- * Servers that stop reading while many rows are written, go on, and stop again: rows are made only while there is room for them.
+ * Servers that repeatedly stop reading while many rows are written: rows are produced only while there is
+ * room for them.
  */
 import assert from 'node:assert/strict';
 import { Duplex } from 'node:stream';
@@ -26,14 +27,14 @@ import type { Params } from '../../../src/db/values.ts';
 
 const ROWS = 200;
 const VALUE = 'x'.repeat(10_000);
-/** So much waits at most: what is written before it is sent, and the row that goes beyond it. */
+/** Maximum buffered bytes: the threshold of sending, and the row that exceeds it. */
 const MOST_AT_ONCE = (64 * 1024) / VALUE.length + 2;
 const MOST_IN_A_BULK = (256 * 1024) / VALUE.length + 2;
 const TURNS = 10;
-/** A test that waits longer fails. */
+/** Time limit of a test. */
 const MAX_TURNS = 10_000;
 
-/** A socket whose server reads short requests at once, and of the others one for each `takeIn()`. */
+/** A socket whose server reads short requests at once, and others only on `takeIn()`. */
 class SlowSocket extends Duplex {
   readonly #received: Buffer[] = [];
   #taken: (() => void) | undefined;
@@ -49,7 +50,7 @@ class SlowSocket extends Duplex {
   }
 
   override _read(): void {
-    /* answers do not come this way */
+    /* replies do not use this path */
   }
 
   override _write(chunk: Buffer, _: string, done: () => void): void {
@@ -61,7 +62,7 @@ class SlowSocket extends Duplex {
     }
   }
 
-  /** Reads what is under way. */
+  /** Reads the pending bytes. */
   takeIn(): void {
     const taken = this.#taken;
     this.#taken = undefined;
@@ -81,7 +82,7 @@ async function until(isSo: () => boolean, problem: string): Promise<void> {
   }
 }
 
-/** Rows that count how many of them were made, and whether they were left. */
+/** Rows that count how many were produced, and whether the iteration was ended. */
 function counted(row: (id: number) => Params): {
   readonly rows: Iterable<Params>;
   readonly state: { made: number; isLeft: boolean };
@@ -102,9 +103,9 @@ function counted(row: (id: number) => Params): {
 
 interface Under {
   readonly socket: SlowSocket;
-  /** Begins to write, and gives the rows affected. */
+  /** Begins to write. Resolves to the number of affected rows. */
   readonly run: (rows: Iterable<Params>) => Promise<number>;
-  /** Answers all that was asked. */
+  /** Replies to all requests. */
   readonly answer: () => void;
   readonly most: number;
 }
@@ -221,7 +222,7 @@ function onMySql(how: 'each' | 'bulk'): Under {
   };
 }
 
-/** The first bytes of all packets. */
+/** First bytes of all packets. */
 function commandsIn(received: Buffer): number[] {
   const commands: number[] = [];
   for (let at = 0; at < received.length; at += 4 + received.readUIntLE(at, 3))
@@ -236,7 +237,7 @@ for (const [name, make] of [
   ['MariaDB: executeMany() in bulk', () => onMySql('bulk')],
 ] as const) {
   test(
-    `${name} makes no rows while the server does not read, at its first stall and at each later one`,
+    `${name} produces no rows while the server does not read, at its first and at each later stall`,
     { timeout: 10_000 },
     async () => {
       const { socket, run, answer, most } = make();
@@ -265,7 +266,7 @@ for (const [name, make] of [
   );
 
   test(
-    `${name} ends with ConnectionLost where the connection breaks at a second stall, and makes no more rows`,
+    `${name} rejects with ConnectionLost when the connection breaks at a second stall, and produces no more rows`,
     { timeout: 10_000 },
     async () => {
       const { socket, run } = make();

@@ -502,7 +502,7 @@ test('SVC121 reports a rateLimit without middleware, two layers with one name, a
       .map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
   const limited = (): Svc => new Svc().get('/login', { rateLimit: { perMinute: 5 } }, () => 'x');
   assert.deepEqual(messages(limited()), [
-    'SVC121 error GET /login: its rateLimit has no effect: there is no RateLimitMiddleware',
+    'SVC121 error GET /login: rateLimit has no effect, because no RateLimitMiddleware is registered',
   ]);
   assert.deepEqual(messages(limited().use(new RateLimitMiddleware())), []);
   assert.deepEqual(

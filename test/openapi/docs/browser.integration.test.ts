@@ -93,7 +93,7 @@ const FOREIGN = {
           },
           { name: 'taste', in: 'cookie', schema: { type: 'string' }, example: 'sweet; sour' },
         ],
-        responses: { 200: { description: 'What was sent' } },
+        responses: { 200: { description: 'The received request' } },
       },
     },
   },
@@ -140,15 +140,19 @@ function library(): Svc {
     { response: Book, tags: ['books'], summary: 'Read a book', public: true },
     ({ params }) => ({ id: params.id, title: 'Dune', pages: 600 }),
   );
-  app.get('/me', { token: Depends(BearerAuth()), tags: ['people'], summary: 'Who I am' }, ({ token }) => ({
-    sub: token.sub,
-  }));
+  app.get(
+    '/me',
+    { token: Depends(BearerAuth()), tags: ['people'], summary: 'Current user' },
+    ({ token }) => ({
+      sub: token.sub,
+    }),
+  );
   app.get(
     '/till',
     {
       client: Depends(APIKeyAuth({ keys: { till: KEY } })),
       tags: ['people'],
-      summary: 'What is in the till',
+      summary: 'Content of the till',
     },
     ({ client }) => ({ client }),
   );

@@ -26,7 +26,7 @@ test('readDocument() groups operations by their first tag, in the order of the d
     ],
   );
   assert.equal(operationCount, 13);
-  assert.equal(sections[1]!.description, 'What stands on the shelves.');
+  assert.equal(sections[1]!.description, 'Books on the shelves.');
 });
 
 test("readDocument() merges parameters of a path and its operation; the operation's win", () => {

@@ -55,11 +55,11 @@ test('operationMarkup() opens successes, and groups errors with equal content', 
   );
   assert.match(
     text,
-    /<details class="r"><summary><b class="c4">400<\/b> <b class="c4">401<\/b> <b class="c4">403<\/b> <b class="c4">409<\/b><\/summary><dl><dt><b class="c4">400<\/b><dd>What went wrong/,
+    /<details class="r"><summary><b class="c4">400<\/b> <b class="c4">401<\/b> <b class="c4">403<\/b> <b class="c4">409<\/b><\/summary><dl><dt><b class="c4">400<\/b><dd>The cause of the error/,
   );
   assert.match(
     written('removeBook'),
-    /<p class="r"><b class="c2">204<\/b> It is gone<\/p><details class="r"><summary><b class="c4">404<\/b> What went wrong<\/summary>/,
+    /<p class="r"><b class="c2">204<\/b> It is gone<\/p><details class="r"><summary><b class="c4">404<\/b> The cause of the error<\/summary>/,
   );
   assert.match(
     written('listBooks'),

@@ -114,6 +114,14 @@ export class Notes {
   async pin(id: number): Promise<void> { await Promise.resolve(id); }
 }
 `,
+  'asynchronous functions that catch what fails': `
+let active = 0;
+const run = async () => {
+  active++;
+  try { await load(); } catch (error) { app.log.error('failed', { error }); } finally { active--; }
+};
+app.post('/run', {}, () => { run(); return {}; });
+`,
   'a database handed on inside of its transaction': `
 async function book(db, who) { await db.execute('insert into journal (who) values (?)', [who]); }
 app.post('/a', {}, async ({ db, me }) => {

@@ -78,6 +78,9 @@ export function warnOfReuse() {
   const parsed = parseAddress(state.address);
   if (parsed.auth.password === apiSecret) console.warn('one secret serves two purposes');
 }
+export const declaredOf = (hooks, webhookKey) => hooks.find((webhook) => webhook.key === webhookKey);
+export const isOurs = (state, stateOfAccessToken) => state === stateOfAccessToken;
+export const isSame = (state, made) => state !== made.stateGetAccessToken;
 export function isSecret(secret) {
   if (secret === state.secret) return true; // SVC621
   return false;
@@ -149,6 +152,7 @@ app.post('/d', {}, async ({ form, db }) => {
   return { ok: true };
 });
 router.use((err, req, res, next) => { res.status(500).json({ error: err.stack }); }); // SVC626
+router.use((err, req, res, next) => { res.status(500).send({ stack: environment.ENVIRONMENT === 'prod' ? null : err.stack }); });
 `,
   'accounts by an e-mail address': `
 const a = new OAuthPlugin({
