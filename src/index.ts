@@ -108,11 +108,13 @@ export { Router } from './routing/route.ts';
 export type { Handler, HandlerContext, RouterOptions, Routes } from './routing/route.ts';
 export type {
   Allowance,
+  Callback,
   Dependencies,
   ErrorStatus,
   HandlerResult,
   ReplyOf,
   RouteSpec,
+  SentRequest,
   ToolDescription,
   ToolHints,
 } from './routing/spec.ts';

@@ -9,6 +9,8 @@ import { openapiDocument } from './openapi.ts';
 import { notModified } from '../http/files/files.ts';
 import { judge, preconditionFailed } from '../http/files/preconditions.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
+import { SENT_REQUESTS, readSentRequest } from '../routing/spec.ts';
+import { planSent } from '../routing/steps.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { OpenApiOptions } from './openapi.ts';
 import type { Contact, DocumentedServer, License, OpenApiDocument } from './document.ts';
@@ -31,6 +33,7 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
       'an object: descriptions by tag',
       (value) => isRecord(value) && Object.values(value as object).every((each) => typeof each === 'string'),
     ),
+    webhooks: SENT_REQUESTS,
   });
   const contact =
     read.contact === undefined
@@ -55,7 +58,21 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
     ...read,
     contact: contact && defined(contact),
     license: license && (defined(license) as License),
+    webhooks: read.webhooks && readWebhooks(read.webhooks),
   };
+}
+
+/** Webhooks, whose schemas are compiled at once, so that the start reports mistakes in them. */
+function readWebhooks(
+  webhooks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+): NonNullable<OpenApiOptions['webhooks']> {
+  return Object.fromEntries(
+    Object.entries(webhooks).map(([name, given]) => {
+      const webhook = readSentRequest(`webhook ${name}`, given);
+      planSent(webhook, `webhook ${name}`);
+      return [name, webhook];
+    }),
+  );
 }
 
 /** Serves the OpenAPI document of one compiled application. */

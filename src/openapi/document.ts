@@ -68,6 +68,8 @@ export interface Operation {
   readonly requestBody?: RequestBody;
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
+  /** Requests that the application sends because of this one, by name and address (§4.8.18). */
+  readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
   /** All scopes, and any one of the roles, are required. */
   readonly 'x-svc-requires'?: readonly {
     readonly scheme: string;
@@ -83,6 +85,11 @@ export interface Operation {
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (§4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
+
+/** A request that the application sends: an operation of another server, of whose credentials nothing is known. */
+export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requires'>;
+/** Requests that the application sends to one address (§4.8.9). */
+export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
 
 /** Address of the application (§4.8.5). */
 export interface DocumentedServer {
@@ -121,6 +128,8 @@ export interface OpenApiDocument {
   readonly servers: readonly DocumentedServer[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, PathItem>>;
+  /** By name. */
+  readonly webhooks?: Readonly<Record<string, SentItem>>;
   /** Tags that operations use. */
   readonly components: {
     readonly schemas?: Readonly<Record<string, JsonSchema>>;

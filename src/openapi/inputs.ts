@@ -4,13 +4,19 @@
  * A text input is described as the value that it represents, in its usual form: an integer is written `5`.
  * Values that no text can represent are left out: null, an empty list for a required input, members that
  * input never sets.
+ *
+ * A request that the application sends is the reverse: its body is written as replies are, and its replies are read as bodies are.
  */
+import { hasNoContent } from '../http/response.ts';
+import { planSent } from '../routing/steps.ts';
 import { fileLimit, textIssue } from '../schema/schema.ts';
+import { titleOf } from './responses.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { TextInputPlan } from '../routing/di.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
-import type { Encoding, MediaType, Parameter, RequestBody } from './document.ts';
-import type { FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
+import type { SentRequest } from '../routing/spec.ts';
+import type { Encoding, MediaType, Parameter, RequestBody, SentItem, SentOperation } from './document.ts';
+import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { ConverterName, PathParameter } from '../http/path.ts';
 
 /** Place of a text input. */
@@ -76,6 +82,44 @@ export function requestBody(
   if (body !== undefined)
     return { required: true, content: { 'application/json': { schema: schemas.type(body.node, 'input') } } };
   return form === undefined ? undefined : { required: true, content: formContent(form, schemas) };
+}
+
+/** A request that the application sends, under this name, as an operation. */
+export function sentItem(
+  name: string,
+  sent: SentRequest,
+  operationId: string,
+  schemas: JsonSchemas,
+): SentItem {
+  const { method = 'POST', summary = name, description = summary, deprecated = false } = sent;
+  const { texts, body, replies } = planSent(sent, name);
+  const parameters = textParameters(texts, schemas);
+  const json = (type: CompiledType, direction: 'input' | 'output'): Record<string, MediaType> => ({
+    'application/json': { schema: schemas.type(type.node, direction) },
+  });
+  const operation: SentOperation = {
+    operationId,
+    summary,
+    description,
+    ...(deprecated ? { deprecated } : {}),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body, 'output') } }),
+    responses: {
+      ...(replies.length === 0 ? { '2XX': { description: 'The receiver accepts the request' } } : {}),
+      ...Object.fromEntries(
+        replies.map(([status, type]) => [
+          status,
+          {
+            description: titleOf(status),
+            ...(hasNoContent(status) ? {} : { content: json(type, 'input') }),
+          },
+        ]),
+      ),
+      '4XX': { description: 'The receiver refuses the request' },
+    },
+    security: [],
+  };
+  return { [method.toLowerCase()]: operation };
 }
 
 /** A form with files needs multipart; a form without files may use either media type. */

@@ -10,7 +10,7 @@
 import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
-import { pathParameter, requestBody, textParameters } from './inputs.ts';
+import { pathParameter, requestBody, sentItem, textParameters } from './inputs.ts';
 import { ResponseWriter } from './responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
 import { encodeLiteral } from '../http/path.ts';
@@ -23,8 +23,10 @@ import type {
   Operation,
   Parameter,
   PathItem,
+  SentItem,
 } from './document.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
+import type { RouteSpec, SentRequest } from '../routing/spec.ts';
 import type { Middleware } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
@@ -42,6 +44,8 @@ export interface OpenApiOptions {
   readonly servers?: readonly DocumentedServer[] | undefined;
   /** Descriptions of tags, by name. These tags come first, in this order. */
   readonly tags?: Readonly<Record<string, string>> | undefined;
+  /** Requests that the application sends to servers that have subscribed, by name. */
+  readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
 /** Parts of the application that the document leaves out or changes. */
@@ -94,6 +98,8 @@ class DocumentWriter {
   readonly #responses: ResponseWriter;
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
+  /** Ids of operations that are taken. */
+  readonly #ids = new Set<string>();
   /** The first route that uses each named schema. */
   readonly #users: RouteDetail[] = [];
 
@@ -112,10 +118,12 @@ class DocumentWriter {
       contact,
       license,
       servers = [{ url: '/' }],
+      webhooks = {},
     } = this.#options;
     const grouped = this.#group(this.#view.details.filter(isDocumented));
     const details = [...grouped.values()].flatMap(({ byMethod }) => [...byMethod.values()]);
     const ids = operationIds(details);
+    for (const id of ids.values()) this.#ids.add(id);
     const paths: Record<string, PathItem> = {};
     for (const path of grouped.values()) {
       paths[path.documented] = Object.fromEntries(
@@ -124,6 +132,9 @@ class DocumentWriter {
         ),
       );
     }
+    const sent = Object.entries(webhooks).map(
+      ([name, webhook]) => [name, this.#sent(name, webhook, identifier(name))] as const,
+    );
     return {
       openapi: '3.1.1',
       info: defined({
@@ -138,6 +149,7 @@ class DocumentWriter {
       servers,
       tags: this.#tags(details),
       paths,
+      ...(sent.length === 0 ? {} : { webhooks: Object.fromEntries(sent) }),
       components: this.#components(Object.values(paths).flatMap((item) => Object.values(item))),
     };
   }
@@ -200,11 +212,29 @@ class DocumentWriter {
       ...(body === undefined ? {} : { requestBody: body }),
       responses: this.#responses.of(detail, layers),
       security: this.#security.alternatives(detail),
+      ...this.#callbacks(spec, operationId),
       ...demandsOf(detail),
     };
     while (this.#users.length < this.#schemas.named.size) this.#users.push(detail);
     const own = route.meta['openapi'];
     return own === undefined ? operation : this.#laidOver(operation, own, detail);
+  }
+
+  #callbacks({ callbacks }: RouteSpec, operationId: string): Pick<Operation, 'callbacks'> {
+    if (callbacks === undefined) return {};
+    const items = Object.entries(callbacks).map(
+      ([name, { url, ...sent }]) =>
+        [name, { [url]: this.#sent(name, sent, operationId + capitals(name)) }] as const,
+    );
+    return { callbacks: Object.fromEntries(items) };
+  }
+
+  /** A request that the application sends, under an id that no other operation has. */
+  #sent(name: string, sent: SentRequest, wanted: string): SentItem {
+    let id = wanted;
+    for (let n = 2; this.#ids.has(id); n++) id = `${wanted}${n}`;
+    this.#ids.add(id);
+    return sentItem(name, sent, id, this.#schemas);
   }
 
   /**
@@ -253,9 +283,10 @@ class DocumentWriter {
     const own = this.#schemas.components(new Set(Object.keys(brought)));
     [...this.#schemas.named.keys()].forEach((key, index) => {
       const renamed = this.#schemas.renamed.get(key);
-      if (renamed !== undefined)
+      const user = this.#users[index]; // undefined: a webhook
+      if (renamed !== undefined && user !== undefined)
         this.#report(
-          this.#users[index]!,
+          user,
           `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`,
         );
     });

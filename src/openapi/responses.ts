@@ -368,6 +368,7 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-function titleOf(status: number): string {
+/** A status in words. */
+export function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }

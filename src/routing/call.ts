@@ -428,7 +428,7 @@ function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
 }
 
 function asksForNothing({
-  spec: { body, form, query, headers, cookies },
+  spec: { body, form, query, headers, cookies, callbacks },
   routerDeps,
   deps,
 }: FlatRoute): boolean {
@@ -438,6 +438,7 @@ function asksForNothing({
     query === undefined &&
     headers === undefined &&
     cookies === undefined &&
+    callbacks === undefined &&
     routerDeps.length === 0 &&
     Object.keys(deps).length === 0
   );

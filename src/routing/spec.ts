@@ -11,6 +11,7 @@ import {
   int,
   isBoolean,
   isObject,
+  isRecord,
   readGiven,
   readOptions,
   shown,
@@ -83,6 +84,25 @@ export interface SharedSpec extends TextInputs {
   readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
+/** A request that the application sends to another server, for documents. */
+export interface SentRequest extends Pick<TextInputs, 'query' | 'headers'> {
+  /** Default `POST`. */
+  readonly method?: SentMethod | undefined;
+  readonly summary?: string | undefined;
+  readonly description?: string | undefined;
+  readonly deprecated?: boolean | undefined;
+  /** The type of the JSON body, as replies have it. */
+  readonly body?: TypeSource | undefined;
+  /** The type of the reply with status 200; an object by status for several. Default: any reply with a status 2xx. */
+  readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
+}
+
+/** A request that the application sends because of a request that it got, for documents (OpenAPI 3.1 §4.8.18). */
+export interface Callback extends SentRequest {
+  /** Address with runtime expressions in braces: `{$request.body#/notifyUrl}`, `{$request.query.url}/done`. */
+  readonly url: string;
+}
+
 /** Spec of a route. Every other key is a dependency, with the name that the handler sees. */
 export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
@@ -95,6 +115,8 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
+  /** Requests that the application sends because of a call, by name, for documents. */
+  readonly callbacks?: Readonly<Record<string, Callback>> | undefined;
   /** Documents say that clients should not call it any more; with dates, replies do too (RFC 9745, RFC 8594). */
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Whether it is a tool for MCP clients, or its description for them. Default true. */
@@ -146,6 +168,33 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 };
 
+const SENT_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+type SentMethod = (typeof SENT_METHODS)[number];
+
+/** The options of a request that the application sends. */
+const SENT: { readonly [K in keyof SentRequest]-?: OptionKind<SentRequest[K]> } = {
+  method: given<SentMethod>(SENT_METHODS.join(', '), (value) => SENT_METHODS.some((each) => each === value)),
+  summary: text(),
+  description: text(),
+  deprecated: bool(),
+  query: given<InputShape>('an object of fields', isObject),
+  headers: given<InputShape>('an object of fields', isObject),
+  body: given<TypeSource>(),
+  response: given<NonNullable<SentRequest['response']>>(),
+};
+const CALLBACK = {
+  ...SENT,
+  url: given<string>(
+    'an address, such as "{$request.body#/notifyUrl}"',
+    (value) => typeof value === 'string' && value !== '',
+  ),
+};
+
+/** Requests by name, as options of documents. */
+export const SENT_REQUESTS: OptionKind<
+  Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
+> = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
+
 /** The options of a route by name. */
 const SPEC = {
   ...SHARED_SPEC,
@@ -153,6 +202,7 @@ const SPEC = {
     'true, false or { since, sunset, link }',
     (value) => isBoolean(value) || isObject(value),
   ),
+  callbacks: SENT_REQUESTS,
   examples: given<NonNullable<RouteSpec['examples']>>('examples by status and name', isObject),
   body: given<TypeSource>(),
   form: given<InputShape>(),
@@ -191,7 +241,7 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   const options: Record<string, unknown> = {};
   const deps: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
-  const { rateLimit, mcp, deprecated, ...rest } = readGiven(subject, options, SPEC);
+  const { rateLimit, mcp, deprecated, callbacks, ...rest } = readGiven(subject, options, SPEC);
   return {
     spec: {
       ...rest,
@@ -200,6 +250,7 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
         : {
             deprecated: typeof deprecated === 'object' ? readDeprecation(subject, deprecated) : deprecated,
           }),
+      ...(callbacks === undefined ? {} : { callbacks: readCallbacks(subject, callbacks) }),
       ...(rateLimit === undefined
         ? {}
         : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }),
@@ -207,6 +258,26 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
     },
     deps: readDependencies(subject, deps),
   };
+}
+
+/** Reads a request that the application sends. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readSentRequest(owner: string, sent: Readonly<Record<string, unknown>>): SentRequest {
+  return readGiven(owner, sent, SENT);
+}
+
+function readCallbacks(
+  subject: string,
+  callbacks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+): Readonly<Record<string, Callback>> {
+  return Object.fromEntries(
+    Object.entries(callbacks).map(([name, callback]) => {
+      const owner = `callback ${name} of ${subject}`;
+      const { url, ...sent } = readGiven(owner, callback, CALLBACK);
+      if (url === undefined)
+        throw new SvcError('E_OPTION_RANGE', [owner, 'url', CALLBACK.url.needs, shown(url)]);
+      return [name, { ...sent, url }];
+    }),
+  );
 }
 
 /** Characters of tool names. */

@@ -3,6 +3,7 @@
  * which reports mistakes in its schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
+import { isTypeSource } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -11,7 +12,8 @@ import type { TextInputPlan } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
-import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
+import type { SentRequest } from './spec.ts';
+import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode, TypeSource } from '../schema/schema.ts';
 import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
 import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
@@ -92,6 +94,8 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
   for (const { plan } of texts) plansOf(plan, read);
   if (form !== undefined) plansOf(form, read);
   if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
+  for (const [name, callback] of Object.entries(spec.callbacks ?? {}))
+    planSent(callback, `callback ${name} of ${subject}`);
   reportPatterns(read, subject, route.declared, deps.report);
   return {
     names,
@@ -104,6 +108,33 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
     keeper: form === undefined ? undefined : keeperOf(form),
     security: planned.flatMap((dependency) => dependency.security),
+  };
+}
+
+/** Compiled schemas of a request that the application sends. */
+export interface SentPlan {
+  readonly texts: readonly TextInputPlan[];
+  readonly body: CompiledType | undefined;
+  readonly replies: readonly (readonly [status: number, type: CompiledType])[];
+}
+
+/** Compiles the schemas of a request that the application sends. @throws SvcError for mistakes in them */
+export function planSent({ query, headers, body, response = {} }: SentRequest, subject: string): SentPlan {
+  const replies = Object.entries(isTypeSource(response) ? { 200: response } : response);
+  for (const [status] of replies)
+    if (!/^[2-5]\d\d$/.test(status))
+      throw new SvcError('E_ROUTE_SPEC', [
+        subject,
+        'response',
+        `has the key "${status}", which is no status 200 … 599`,
+      ]);
+  return {
+    texts: readTextInputs({ query, headers }),
+    body: body === undefined ? undefined : compileType(body, `the body of ${subject}`),
+    replies: replies.map(([status, source]: [string, TypeSource]) => [
+      Number(status),
+      compileType(source, `the response ${status} of ${subject}`),
+    ]),
   };
 }
 

@@ -119,7 +119,7 @@ test('a document names the application and its servers', () => {
 });
 
 test('the option openapi refuses unknown members and members of another type', () => {
-  for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }])
+  for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }, { webhooks: { paid: { url: 'x' } } }])
     assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
   for (const openapi of [
     { servers: [] },
@@ -128,6 +128,9 @@ test('the option openapi refuses unknown members and members of another type', (
     { license: { name: 'x', identifier: 'MIT', url: 'https://x.example' } },
     { tags: { a: 1 } },
     { description: 1 },
+    { webhooks: [] },
+    { webhooks: { paid: 1 } },
+    { webhooks: { paid: { method: 'HEAD' } } },
   ]) {
     assert.throws(
       () => make({ openapi } as unknown as SvcOptions),
@@ -135,6 +138,104 @@ test('the option openapi refuses unknown members and members of another type', (
       JSON.stringify(openapi),
     );
   }
+});
+
+class Paid extends Schema {
+  order = Field(int);
+  currency = Field('EUR');
+}
+class Received extends Schema {
+  id = Field(str, { readOnly: true });
+  mode = Field('now');
+}
+const SIGNED = { headers: { xSignature: Field(str, { minLength: 64 }) }, body: Paid };
+
+test('Webhooks are in the document (OpenAPI 3.1 §4.8.1): bodies as they are written, replies as they are read', () => {
+  const app = make({
+    openapi: {
+      webhooks: {
+        paid: { ...SIGNED, summary: 'An order is paid', response: { 200: Received, 204: Received } },
+        'gone!': { method: 'DELETE', deprecated: true, description: 'No more.' },
+      },
+    },
+  });
+  const { webhooks, components } = app.openapi();
+  assert.deepEqual(webhooks, {
+    paid: {
+      post: {
+        operationId: 'paid',
+        summary: 'An order is paid',
+        description: 'An order is paid',
+        parameters: [
+          { name: 'x-signature', in: 'header', required: true, schema: { type: 'string', minLength: 64 } },
+        ],
+        requestBody: {
+          required: true,
+          content: { 'application/json': { schema: { $ref: '#/components/schemas/Paid' } } },
+        },
+        responses: {
+          200: {
+            description: 'OK',
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Received' } } },
+          },
+          204: { description: 'No Content' },
+          '4XX': { description: 'The receiver refuses the request' },
+        },
+        security: [],
+      },
+    },
+    'gone!': {
+      delete: {
+        operationId: 'gone_',
+        summary: 'gone!',
+        description: 'No more.',
+        deprecated: true,
+        responses: {
+          '2XX': { description: 'The receiver accepts the request' },
+          '4XX': { description: 'The receiver refuses the request' },
+        },
+        security: [],
+      },
+    },
+  });
+  assert.deepEqual(components.schemas?.['Paid']?.['required'], ['order', 'currency']);
+  assert.equal(components.schemas?.['Received']?.['required'], undefined);
+});
+
+test('Callbacks of a route are in its operation (OpenAPI 3.1 §4.8.18), under ids that no other operation has', () => {
+  const app = make();
+  const callbacks = { paid: { ...SIGNED, url: '{$request.body#/notifyUrl}' } };
+  app.post('/orders', { name: 'order', callbacks }, none);
+  app.get('/paid', { name: 'orderPaid' }, none);
+  const { paths } = app.openapi();
+  const item = paths['/orders']!.post!.callbacks!['paid']!['{$request.body#/notifyUrl}']!;
+  assert.equal(item.post!.operationId, 'orderPaid2');
+  assert.deepEqual(item.post!.requestBody!.content, {
+    'application/json': { schema: { $ref: '#/components/schemas/Paid' } },
+  });
+});
+
+test('Mistakes in webhooks and callbacks are reported at the start', async () => {
+  const badStatus = { response: { 99: Paid } };
+  assert.throws(() => make({ openapi: { webhooks: { paid: badStatus } } }), { code: 'E_ROUTE_SPEC' });
+  const app = make();
+  for (const callbacks of [
+    [],
+    { paid: 1 },
+    { paid: {} },
+    { paid: { url: '' } },
+    { paid: { url: 'x', method: 'TRACE' } },
+  ])
+    assert.throws(
+      () => app.post('/orders', { callbacks } as object, none),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(callbacks),
+    );
+  assert.throws(() => app.post('/orders', { callbacks: { paid: { url: 'x', form: {} } } } as object, none), {
+    code: 'E_OPTION_UNKNOWN',
+  });
+  app.post('/orders', { callbacks: { paid: { ...badStatus, url: 'x' } } }, none);
+  await assert.rejects(new TestClient(app).get('/orders'), { code: 'E_COMPILE' });
 });
 
 test('paths have encoded literals and parameters typed by converter', () => {

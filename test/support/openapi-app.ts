@@ -30,7 +30,7 @@ import {
 import { compileType } from '../../src/schema/schema.ts';
 import { Random, describe, invent, isWrapped, realise } from './schema-reference.ts';
 import type { Described } from './schema-reference.ts';
-import type { Dependency, SvcOptions } from '../../src/index.ts';
+import type { Dependency, SentRequest, SvcOptions } from '../../src/index.ts';
 import type { TypeSource } from '../../src/schema/schema.ts';
 
 /** Secret that signs tokens. */
@@ -56,6 +56,7 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
       license: { name: 'MIT', identifier: 'MIT' },
       servers: [{ url: 'http://127.0.0.1', description: 'this machine' }],
       tags: { books: 'Books', people: 'People', places: 'Places' },
+      webhooks: { shelved: { ...sentRequest(random), method: 'PUT', deprecated: true }, lost: {} },
     },
     ...options,
   });
@@ -86,6 +87,9 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
       ...(random.chance(0.2) ? { cookies: textShape(random, 'c', 2) } : {}),
       ...(random.chance(0.3) ? { guard: random.pick(Object.values(guard)) } : {}),
       ...(random.chance(0.3) ? dependency(random, 'own') : {}),
+      ...(i % 10 === 0
+        ? { callbacks: { done: { ...sentRequest(random), url: '{$request.query.q0}' } } }
+        : {}),
     };
     if (method !== 'GET' && method !== 'DELETE') {
       if (random.chance(0.6)) spec['body'] = realise(describe(random, 3, true));
@@ -124,6 +128,17 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
     app.includeRouter(router);
   }
   return app;
+}
+
+/** A request that the application sends. */
+function sentRequest(random: Random): SentRequest {
+  return {
+    summary: 'It is done',
+    description: 'Sent once.',
+    headers: { signature: Field(str, { description: 'HMAC of the body' }) },
+    body: realise(describe(random, 3, true)),
+    response: { 202: realise(describe(random, 3, true)), 204: realise(describe(random, 1, true)) },
+  };
 }
 
 /** A type, and a value of it. */

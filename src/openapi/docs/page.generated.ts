@@ -577,7 +577,7 @@ const example = exampleOf(schema);
 if (example !== undefined) return example;
 if (seen.includes(schema) || seen.length > 12) return null;
 const inner = [...seen, schema];
-const variants = schema.oneOf ?? schema.anyOf;
+const variants = isBase64(schema) ? undefined : (schema.oneOf ?? schema.anyOf);
 if (Array.isArray(variants) && variants.length > 0) return alternative(schema, variants, inner);
 if (Array.isArray(schema.allOf) && !['string', 'number', 'integer'].includes(schema.type)) {
 const parts = schema.allOf.map((part) => sample(part, inner));
@@ -642,6 +642,7 @@ function another(schema, index, seen) {
 if (schema.enum) return schema.enum[index % schema.enum.length];
 const type = typeName(schema);
 if (type === 'integer' || type === 'number') return number({ ...schema, example: undefined }, index);
+if (type === 'boolean') return index % 2 === 0;
 const value = sample(schema, seen);
 if (typeof value === 'string' && schema.format === 'uuid') return value.slice(0, -2) + String(index + 10);
 return typeof value === 'string' ? words({ ...schema, format: undefined }, String(index + 1)) : value;
@@ -673,19 +674,33 @@ const count = isWhole ? (counts.find((one) => Number.isInteger(one * multipleOf)
 return count * multipleOf;
 }
 function words(schema, end = '') {
-const { format, contentEncoding, minLength = 0, maxLength = Infinity } = schema;
+const { format, minLength = 0, maxLength = Infinity } = schema;
 const patterns = [schema, ...(schema.allOf ?? []).map(resolved)].flatMap(({ pattern }) => pattern ?? []);
-const isFit = (text) => {
-const { length } = [...text];
-return length >= minLength && length <= maxLength && patterns.every((pattern) => matches(pattern, text));
-};
-const known = contentEncoding === 'base64' ? ['aGVsbG8=', 'aGk=', ''] : (TEXTS[format] ?? [\`text\${end}\`]);
-const padding = (contentEncoding === 'base64' ? 'aGVs' : 'text').repeat(
-Math.ceil(Math.min(minLength, 2000) / 4),
-);
+const isFit = (text) => fits(text, schema);
+if (isBase64(schema)) return base64Texts(minLength).find(isFit) ?? '';
+const known = TEXTS[format] ?? [\`text\${end}\`];
+const padding = 'text'.repeat(Math.ceil(Math.min(minLength, 2000) / 4));
 const [first] = known;
 const padded = [first.padEnd(minLength, 'text'), padding + first, first.slice(0, maxLength), padding];
 return [...known, ...padded].find(isFit) ?? patternTextOf(patterns, minLength, isFit) ?? first;
+}
+function isBase64({ contentEncoding }) {
+return contentEncoding === 'base64';
+}
+function base64Texts(minLength) {
+const groups = 'aGVs'.repeat(Math.max(0, Math.ceil(Math.min(minLength, 2000) / 4) - 1));
+return ['aGVsbG8=', 'aGk=', 'aA==', groups + 'aA==', groups + 'aGk=', groups + 'aGVs', ''];
+}
+function fits(text, { minLength = 0, maxLength = Infinity, pattern, allOf = [], anyOf }) {
+const { length } = [...text];
+const isFit = (part) => fits(text, resolved(part));
+return (
+length >= minLength &&
+length <= maxLength &&
+(pattern === undefined || matches(pattern, text)) &&
+allOf.every(isFit) &&
+(anyOf?.some(isFit) ?? true)
+);
 }
 function patternTextOf(patterns, minLength, isFit) {
 for (const pattern of patterns) {

@@ -86,6 +86,19 @@ for (const [schema, value] of [
   [{ type: 'object', additionalProperties: { type: 'integer' } }, { name: 1 }],
   [{ properties: { id: { type: 'integer', readOnly: true }, x: {} } }, { x: 'text' }],
   [{ type: 'string', contentEncoding: 'base64' }, 'aGVsbG8='],
+  [
+    {
+      type: 'string',
+      contentEncoding: 'base64',
+      maxLength: 4,
+      anyOf: [{ maxLength: 0 }, { pattern: '==$' }],
+    },
+    'aA==',
+  ],
+  [
+    { type: 'string', contentEncoding: 'base64', minLength: 12, anyOf: [{ pattern: '[^=]$' }] },
+    'aGVsaGVsaGVs',
+  ],
   [{ type: 'string', pattern: '^[A-Z]{2}-\\d{4}$' }, 'AB-1234'],
   [{ type: 'string', pattern: '^(?:v\\d+|latest)$', minLength: 7 }, 'v123456'],
   [{ type: 'string', pattern: '^(?=.*\\d)[a-z\\d]{3,}$', maxLength: 3 }, 'a2s'],
@@ -97,6 +110,7 @@ for (const [schema, value] of [
   [{ type: 'integer', multipleOf: 0.4, minimum: 1 }, 2],
   [{ type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 0.5 }, 0.25],
   [{ type: 'array', items: { enum: ['a', 'b'] }, minItems: 2, uniqueItems: true }, ['a', 'b']],
+  [{ type: 'array', items: { type: 'boolean' }, minItems: 2, uniqueItems: true }, [true, false]],
   [{ type: 'array', items: { type: 'string' }, minItems: 2, uniqueItems: true }, ['text', 'text2']],
   [
     { type: 'object', additionalProperties: { const: 1 }, minProperties: 2 },
@@ -156,6 +170,18 @@ for (const seed of [1, 2, 3]) {
     assert.ok(checked > 150, `${checked} types`);
   });
 }
+
+test('sample() gives base64 text for each pair of lengths of bytes that the validator accepts', () => {
+  for (let minLength = 0; minLength <= 13; minLength++) {
+    for (let maxLength = Math.max(1, minLength); maxLength <= 14; maxLength++) {
+      const type = compileType(realise({ kind: 'bytes', minLength, maxLength }));
+      const schemas = new JsonSchemas({ isOpenApi: true });
+      const schema = schemas.type(type.node, 'input');
+      const value = sample(schema, { components: { schemas: schemas.components() } });
+      assert.ok(type.parseJson(value).ok, JSON.stringify([minLength, maxLength, value]));
+    }
+  }
+});
 
 /** Returns a request as code. */
 function code(language: string, request: object): string {
