@@ -56,7 +56,7 @@ export const checkCommand: Command = {
     `  --timeout <seconds> how long it may take to import the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
     '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
     '  --list              the rules; with a module also those of its plugins and its own; as JSON with --format json',
-    '  --explain <rule>    what a rule is for and what to do about its findings; likewise',
+    '  --explain <rule>    prints the purpose of a rule and the remedy for its findings; loads no application',
     '',
     'The module is imported in a process of its own, without network; no startup hook runs, and nothing is written but what --output names.',
     'Standard output has the report alone; what the application prints goes to standard error.',

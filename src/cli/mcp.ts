@@ -19,7 +19,7 @@ export const mcpCommand: Command = {
   summary: 'serves the routes of an application as tools for MCP clients, over standard input and output',
   details: [
     '  --list              prints the tools and ends',
-    '  --format <form>     of the list: human (default) or json',
+    '  --format <form>     form of the list: human (default) or json',
     '  --header <n>=<v>    sends the value of the environment variable <v> as the field <n> with every call; may be repeated',
     ENV_FILE_HELP,
     '',

@@ -26,7 +26,7 @@ export const runCommand: Command = {
     '  --workers <number>  serves with so many processes, "auto" for one a core; replaces those that die; default SVC_WORKERS, else one',
     '  --reload            starts the application anew when a file that it imports is saved; sets SVC_ENV to',
     '                      "development" unless it is set',
-    '  --no-check          starts in production although svc check finds errors: they are told, and nothing else',
+    '  --no-check          starts in production even when svc check finds errors; prints the errors and goes on',
     ENV_FILE_HELP,
     '',
     'The module is a .ts or .js file, or a package; the export is "app" unless named.',

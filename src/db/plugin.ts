@@ -359,12 +359,8 @@ export class DatabaseMetrics {
   private constructor(metrics: Metrics) {
     const sum = (part: keyof DriverLoad) => () =>
       [...this.#loads].reduce((total, load) => total + (load()?.[part] ?? 0), 0);
-    metrics.gauge('svc_db_connections_in_use', 'Connections to databases that somebody uses', sum('inUse'));
-    metrics.gauge(
-      'svc_db_connections_idle',
-      'Connections to databases that are open and that nobody uses',
-      sum('idle'),
-    );
+    metrics.gauge('svc_db_connections_in_use', 'Database connections in use', sum('inUse'));
+    metrics.gauge('svc_db_connections_idle', 'Open database connections that are idle', sum('idle'));
     metrics.gauge('svc_db_waiting', 'Callers that wait for a connection to a database', sum('waiting'));
     this.waits = metrics.histogram(
       'svc_db_wait_seconds',
@@ -380,7 +376,7 @@ export class DatabaseMetrics {
     );
     this.poolEvents = metrics.counter(
       'svc_db_pool_events_total',
-      'What befell connections to database servers',
+      'Events of connections to database servers',
       ['database', 'event'],
     );
   }

@@ -112,7 +112,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
 }
 
 /** Compiled schemas of a request that the application sends. */
-export interface SentPlan {
+interface SentPlan {
   readonly texts: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly replies: readonly (readonly [status: number, type: CompiledType])[];

@@ -34,7 +34,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (sides.some((side) => !['name', 'member', 'call', 'template', 'await'].includes(side.type))) continue;
     if (sides.some((side) => side.type === 'name' && side.name === 'undefined')) continue;
     const words = sides.map(wordOf);
-    if (words.some((word) => word === 'key' || word === 'state')) continue; // what entries of a list are found by, and the state of a sign-in
+    if (words.some((word) => word === 'key' || word === 'state')) continue; // keys of list entries, and the state of a sign-in
     const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
     const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
     const isCheck =

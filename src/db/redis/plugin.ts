@@ -157,7 +157,7 @@ class RedisMetrics {
     );
     this.events = metrics.counter(
       'svc_redis_events_total',
-      'What befell connections to Redis, and commands that were not answered',
+      'Events of connections to Redis, and of commands without a reply',
       ['redis', 'event'],
     );
   }

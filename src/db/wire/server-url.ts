@@ -265,7 +265,7 @@ function decoded(part: string, refuse: Refuse): string {
 /** How far a connection is encrypted and its server proved (libpq's words). `allow` is left out: it is never worth having. */
 export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
 
-/** What kind of server is wanted (libpq's words). */
+/** The wanted kind of server, in the words of libpq. */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
 /** One server. */
@@ -289,7 +289,7 @@ export interface ServerTls {
   readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** Whether a host is this machine: no network is between, where somebody could listen. */
+/** Whether a host is this machine: the connection then passes no network. */
 export function isLocalHost(host: string): boolean {
   return (
     isUnixHost(host) ||
