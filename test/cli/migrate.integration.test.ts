@@ -117,7 +117,7 @@ test('svc migrate tells with status 1 what fails, with its remedy, and which fil
   assert.deepEqual([status, stdout], [1, '']);
   assert.match(
     stderr,
-    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; nothing of it remains\n {5}Mend the statement/,
+    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; nothing of it remains\n {5}Correct the statement/,
   );
   const absent = await svc(['migrate', 'status', 'app.ts'], { cwd, env: { FOLDER: 'absent' } });
   assert.equal(absent.status, 1);

@@ -268,7 +268,7 @@ test('svc run --workers gives up with status 1 when every process dies soon afte
     { cwd: project(t, { 'app.ts': `${APP}setTimeout(() => process.kill(process.pid, 'SIGKILL'), 150);` }) },
   );
   assert.equal(status, 1, stderr);
-  assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row have ended/);
+  assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row ended/);
 });
 
 test('app.run({ workers }) runs the program in several processes, which share its other listeners', async (t) => {
