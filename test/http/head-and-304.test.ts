@@ -2,7 +2,7 @@
  * Responses to HEAD, and 304: both have the fields of the 200, on a socket.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -29,6 +29,9 @@ writeFileSync(join(folder, 'small.txt'), LONG);
 writeFileSync(join(folder, 'large.txt'), LONG.repeat(40));
 writeFileSync(join(folder, 'short.txt'), 'x');
 writeFileSync(join(folder, 'image.png'), LONG);
+// the tag of a new file is weak, and becomes strong between two requests
+for (const name of ['small.txt', 'large.txt', 'short.txt', 'image.png'])
+  utimesSync(join(folder, name), 784_111_777, 784_111_777);
 
 const PATHS = [
   '/json',
