@@ -116,8 +116,11 @@ function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
     if (node.type === 'try' && node.handler !== undefined)
       return [node.handler, node.finalizer].forEach((part) => part !== undefined && visit(part));
     if (node.type === 'leave' && node.how === 'throw') fails = true;
-    if (node.type === 'await' || (node.type === 'leave' && node.value?.type === 'call'))
-      if (isUncaught(node.value!, module, sources, depth)) fails = true;
+    const value = node.type === 'await' ? node.value : undefined;
+    const returned = node.type === 'leave' && node.value?.type === 'call' ? node.value : undefined;
+    const isPromise = returned !== undefined && promiseOf(returned, module, sources) !== undefined;
+    const awaited = value ?? (isPromise ? returned : undefined);
+    if (awaited !== undefined && isUncaught(awaited, module, sources, depth)) fails = true;
     childrenOf(node).forEach(visit);
   };
   if (fn.isExpression && fn.body[0]!.type === 'call') return isUncaught(fn.body[0]!, module, sources, depth);

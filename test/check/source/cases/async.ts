@@ -164,6 +164,7 @@ app.post('/a', async (req, res) => {
   notify(req.body);
   notifyAll(req.body);
   refresh(req.body);
+  show(req.body, console.log);
   notifyOrFail(req.body); // SVC611
   res.sendStatus(202);
 });
@@ -173,6 +174,9 @@ async function download(data) {
 async function notify(data) {
   if (data.isLarge) await download(data);
   try { await send(data); } catch (error) { console.log(error); }
+}
+async function show(data, next) {
+  try { await send(data); } catch (error) { return next(error); }
 }
 const notifyAll = async (data) => await Promise.allSettled(data.map(notify));
 const refresh = async (data) => { await load(data).catch((error) => console.log(error)); };
