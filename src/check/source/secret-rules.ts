@@ -368,8 +368,8 @@ function isOfAccount(node: Node): boolean {
   );
 }
 
-/** Code of a client of a provider, and of a browser: its tokens are its own. */
-const IS_CLIENT = /\bgrant_type\b|\b(?:window|localStorage|sessionStorage)\./;
+/** Code of a client of a provider: its tokens are its own. */
+const IS_CLIENT = /\bgrant_type\b/;
 
 /** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. */
 function isProviderCallback(fn: Fn | undefined): boolean {

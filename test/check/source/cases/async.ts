@@ -72,6 +72,9 @@ export function packToo(file, fail) {
   source.on('error', fail);
   source.pipe(createGzip());
 }
+export async function packAgain(file) {
+  await finished(createReadStream(file).pipe(createGzip()));
+}
 export const schema = z.string().pipe(z.coerce.number());
 `,
   'the database beside its transaction': `
