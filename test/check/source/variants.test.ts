@@ -21,7 +21,7 @@ import type { Node } from '../../../src/check/source/nodes.ts';
 
 type Files = Readonly<Record<string, string>>;
 
-/** The same files in JavaScript: types are stripped, and imports follow the names. */
+/** Returns files in JavaScript: types are stripped, and imports follow the names. */
 function inJavaScript(files: Files): Files {
   return Object.fromEntries(
     Object.entries(files).map(([name, text]) => [
