@@ -251,7 +251,7 @@ async function child(side: Side | Outcome, name: string): Promise<void> {
   process.exit(0);
 }
 
-/** The same routes on another framework. */
+/** Serves the routes by another framework. */
 async function peer(name: Peer): Promise<Server> {
   const makers = (await import(pathToFileURL(peersIn(values.peers!)).href)) as Record<
     Peer,
