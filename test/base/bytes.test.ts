@@ -177,7 +177,7 @@ test('ByteQueue behaves like one Buffer, on generated operations', () => {
   }
 });
 
-test('ByteQueue takes a message that comes byte by byte in time proportional to its length', () => {
+test('ByteQueue joins a message that arrives byte by byte in time proportional to its length', () => {
   // quadratic behaviour would copy 10^10 bytes here, which takes seconds; CPU time is independent of other
   // processes
   const before = process.cpuUsage().user;
