@@ -40,14 +40,14 @@ for (const [how, fields] of [
   ['Max-Age=0', 'Max-Age=0'],
   ['Expires in the past', 'Expires=Thu, 01 Jan 1970 00:00:00 GMT'],
 ] as const) {
-  test(`CookieJar forgets a cookie that is set again with ${how}`, () => {
+  test(`CookieJar deletes a cookie that is set again with ${how}`, () => {
     const kept = jar(['a=1', `a=; ${fields}`]);
     assert.deepEqual(kept.names(), []);
     assert.equal(kept.headerFor(HOME), '');
   });
 }
 
-test('CookieJar keeps a cookie exactly as long as Max-Age and Expires say', async () => {
+test('CookieJar deletes a cookie exactly when Max-Age and Expires say', async () => {
   const clock = new ManualClock();
   const kept = jar(
     ['a=1; Max-Age=10', `b=2; Expires=${new Date(clock.nowMs() + 20_000).toUTCString()}`, 'c=3'],
@@ -138,12 +138,12 @@ for (const [field, isKept] of [
   });
 }
 
-test('CookieJar sends longer paths first, then older cookies (RFC 6265 §5.4), one each by name, domain and path', () => {
+test('CookieJar sends cookies with longer paths first, then older ones (RFC 6265 §5.4), and only one per name, domain and path', () => {
   const kept = jar(['a=1; Path=/', 'b=2; Path=/deep', 'c=3; Path=/', 'a=4; Path=/', 'a=5; Path=/deep']);
   assert.equal(kept.headerFor(new URL('/deep/er', HOME)), 'b=2; a=5; a=4; c=3');
 });
 
-test('CookieJar.set() keeps a cookie for all of this machine, or for one other host', () => {
+test('CookieJar.set() adds a cookie for all names of the local machine, or for one other host', () => {
   const kept = jar([]);
   kept.set('mine', '1');
   kept.set('theirs', '2', 'example.com');
@@ -153,7 +153,7 @@ test('CookieJar.set() keeps a cookie for all of this machine, or for one other h
   assert.equal(kept.headerFor(new URL('http://www.example.com/')), '');
 });
 
-test('CookieJar.delete() forgets every cookie of a name, clear() forgets all', () => {
+test('CookieJar.delete() deletes every cookie of a name, and clear() deletes all', () => {
   const kept = jar(['a=1; Path=/', 'a=2; Path=/deep', 'b=3']);
   kept.delete('a');
   kept.delete('nothing');
