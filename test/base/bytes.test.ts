@@ -5,7 +5,7 @@ import { seeded } from '../support/random.ts';
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
-test('ByteQueue returns undefined while it has fewer bytes than requested, and keeps them', () => {
+test('ByteQueue.take() returns undefined and removes nothing while it has fewer bytes than requested', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(1), undefined);
   assert.equal(queue.peek(1), undefined);
@@ -82,7 +82,7 @@ test("ByteQueue.push() does not change the caller's chunks", () => {
   assert.ok(chunks.every((chunk, index) => chunk.every((byte) => byte === index)));
 });
 
-test('ByteQueue.pushCopy() keeps the bytes of a chunk that is changed afterwards, alone or behind others', () => {
+test('ByteQueue.pushCopy() copies a chunk, so that later changes of the chunk have no effect', () => {
   for (const size of [1, 300, 600, 5_000]) {
     const queue = new ByteQueue();
     const expected: number[] = [];

@@ -604,7 +604,7 @@ for (const [version, expected] of [
   ['28.0.0', true],
   ['100.0.0', true],
 ] as const) {
-  test(`need-node.cjs ${expected ? 'takes' : 'refuses'} Node ${version}`, () => {
+  test(`need-node.cjs ${expected ? 'accepts' : 'refuses'} Node ${version}`, () => {
     assert.equal(need.isSupported(version), expected);
   });
 }

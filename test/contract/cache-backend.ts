@@ -15,7 +15,7 @@ export interface CacheBackendUnderTest {
 /** Registers the contract's tests for one implementation. */
 export function cacheBackendContract(name: string, make: () => Awaitable<CacheBackendUnderTest>): void {
   function contract(does: string, run: (under: CacheBackendUnderTest) => Promise<void>): void {
-    test(`${name} ${does}`, async () => {
+    test(`${name}: ${does}`, async () => {
       const under = await make();
       try {
         await run(under);

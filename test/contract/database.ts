@@ -115,7 +115,7 @@ export function databaseContract(
   { knowsTypes = true }: { readonly knowsTypes?: boolean } = {},
 ): void {
   function contract(does: string, run: (db: Database, t: TestContext) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const db = await open(t);
       if (db === undefined) return;
       await db.script(schema(wordsOf(db)));

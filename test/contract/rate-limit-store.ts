@@ -25,7 +25,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
       isNear: (actual: number, expected: number) => void,
     ) => Promise<void>,
   ): void {
-    test(`${name} ${does}`, async () => {
+    test(`${name}: ${does}`, async () => {
       const under = await make();
       const { toleranceMs = 0 } = under;
       try {

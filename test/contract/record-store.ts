@@ -18,7 +18,7 @@ export function recordStoreContract(
   make: (t: TestContext) => Awaitable<RecordStoreUnderTest | undefined>,
 ): void {
   function contract(does: string, run: (under: RecordStoreUnderTest) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const under = await make(t);
       if (under === undefined) return; // skipped
       try {

@@ -16,7 +16,7 @@ export interface RoomBusUnderTest {
 /** Registers the contract's tests for one implementation. */
 export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnderTest>): void {
   function contract(does: string, run: (under: RoomBusUnderTest) => Promise<void>): void {
-    test(`${name} ${does}`, async () => {
+    test(`${name}: ${does}`, async () => {
       const under = await make();
       try {
         await run(under);

@@ -177,7 +177,7 @@ async function rowsOf<T>(rows: AsyncIterable<T>): Promise<T[]> {
 /** Registers the tests for one kind of database. */
 export function rowContract(name: string, open: OpenDatabase): void {
   function contract(does: string, run: (db: Database) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const db = await open(t);
       if (db !== undefined) await run(db);
     });

@@ -24,7 +24,7 @@ for (const [field, cookies] of [
   ['x; a=1', { a: '1' }],
   ['constructor=1', { constructor: '1' }],
 ] as const) {
-  test(`parseCookies() reads ${JSON.stringify(field)}`, () =>
+  test(`parseCookies() reads the Cookie field ${JSON.stringify(field)}`, () =>
     assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 

@@ -69,7 +69,7 @@ for (const [what, value, expected] of [
   ['reply(null, 200)', reply(null, 200), [200, undefined, null]],
   ['reply of a reply', reply(reply('x', 404), 410), [404, TEXT, 'x']],
 ] as const) {
-  test(`toResponse() converts ${what}`, () => {
+  test(`toResponse() converts a handler's return value: ${what}`, () => {
     if (what === 'reply of a reply') assert.equal(toResponse(value, DEFAULT_PLAN).body, 'x');
     else assert.deepEqual(read(value), expected);
   });

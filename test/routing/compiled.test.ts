@@ -476,7 +476,7 @@ test('a request with several invalid inputs gets one problem with the place of e
 });
 
 for (const hasDependencies of [false, true]) {
-  test(`An exception handler for ValidationError sees every problem${hasDependencies ? ', and one thrown by the handler' : ''}`, async () => {
+  test(`an exception handler for ValidationError gets all problems of the input (handler throws another: ${hasDependencies})`, async () => {
     await using it = setUp((app) => {
       app.exceptionHandler(ValidationError, (error) =>
         reply(

@@ -929,7 +929,7 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
     },
   };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
-  test(`${what[0]!.toUpperCase()}${what.slice(1)} is E_DEPENDENCY_YIELD: 500, or a line in the log once the answer has gone`, async () => {
+  test(`a dependency fails with E_DEPENDENCY_YIELD, as a 500 or in the log after the response: ${what}`, async () => {
     await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
@@ -984,7 +984,7 @@ async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer;
 
 for (const isFailing of [false, true]) {
   test(
-    `When the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'answers'}, generators are left, tasks are settled, and the request is in flight until then`,
+    `when the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'returns'}, its dependencies are cleaned up while the request counts as in flight`,
     LIMITED,
     async (t) => {
       const { logger, events } = collectedLog();
@@ -1325,7 +1325,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
   },
 };
 for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
-  test(`${what[0]!.toUpperCase()}${what.slice(1)}: SVC112, which says so`, () => {
+  test(`compileAll() reports a dependency with a wrong scope as SVC112: ${what}`, () => {
     const app = new Svc().get('/', spec, () => 1);
     const found = findings(app);
     assert.deepEqual(

@@ -74,7 +74,7 @@ for (const [path, url, isSent] of [
   ['a', '/other', true],
   ['', '/other', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'keeps back'} a cookie of path "${path}" for ${url} (RFC 6265 §5.1.4)`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie of path "${path}" for ${url} (RFC 6265 §5.1.4)`, () => {
     assert.equal(jar([`x=1; Path=${path}`]).headerFor(new URL(url, HOME)), isSent ? 'x=1' : '');
   });
 }
@@ -87,7 +87,7 @@ for (const [from, path, isSent] of [
   ['/a/b/', '/a', false],
   ['/a', '/z', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'keeps back'} a cookie without a path that came from ${from} for ${path}`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie without a path that came from ${from} for ${path}`, () => {
     assert.equal(jar(['x=1'], new URL(from, HOME)).headerFor(new URL(path, HOME)), isSent ? 'x=1' : '');
   });
 }
@@ -104,7 +104,7 @@ for (const [from, domain, to, isSent] of [
   ['http://1.2.3.4', '3.4', 'http://1.2.3.4', false],
   ['http://1.2.3.4', '1.2.3.4', 'http://1.2.3.4', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'keeps back'} a cookie of ${from} with Domain="${domain}" for ${to} (RFC 6265 §5.1.3)`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie of ${from} with Domain="${domain}" for ${to} (RFC 6265 §5.1.3)`, () => {
     assert.equal(jar([`x=1; Domain=${domain}`], from).headerFor(new URL(to)), isSent ? 'x=1' : '');
   });
 }
@@ -117,7 +117,7 @@ for (const [from, to, isSent] of [
   ['http://127.0.0.1', 'http://127.0.0.1', true],
   ['http://[::1]', 'http://[::1]', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'does not send'} a Secure cookie of ${from} to ${to}`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a Secure cookie of ${from} to ${to}`, () => {
     assert.equal(jar(['x=1; Secure; Path=/'], from).headerFor(new URL(to)), isSent ? 'x=1' : '');
   });
 }

@@ -55,7 +55,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
 }
 
 for (const [name, text] of Object.entries(CASES)) {
-  test(`examineSources() reports exactly the marked lines: ${name}`, (t) => {
+  test(`examineSources() reports exactly the marked lines of the case "${name}"`, (t) => {
     const files = filesOf(text);
     const entries = Object.keys(files).filter((file) => /^app\./.test(file));
     for (const entry of entries) {

@@ -70,7 +70,7 @@ async function emptied(uploads: UploadFolder): Promise<void> {
 
 const LARGE = Buffer.alloc(3_000_000, 'binary\r\n--');
 
-test('curl -F sends fields and files', async (t) => {
+test('curl -F uploads fields and files, which form() reads', async (t) => {
   const { url, uploads } = await serve(t);
   const files = folder(t, { 'a.txt': 'small', 'we"ird;name=x.txt': 'weird' });
   writeFileSync(join(files, 'large.bin'), LARGE);
@@ -129,7 +129,7 @@ test('curl -F sends fields and files', async (t) => {
   await emptied(uploads);
 });
 
-test('fetch() sends FormData', async (t) => {
+test('fetch() uploads FormData, which form() reads', async (t) => {
   const { url, uploads } = await serve(t);
   const form = new FormData();
   form.append('name', 'ü "quoted"\nlines');
@@ -149,7 +149,7 @@ test('fetch() sends FormData', async (t) => {
   await emptied(uploads);
 });
 
-test('Chromium sends a form with files, and its CSRF token in a field before them', async (t) => {
+test('Chromium uploads a form with files, with its CSRF token in a field before them', async (t) => {
   if (!needsChromium(t)) return;
   const { url, uploads } = await serve(t, (app) => {
     app.use(new SessionMiddleware()).use(new CSRFMiddleware({ exempt: ['/'] }));

@@ -94,7 +94,7 @@ const pending = (
 
 for (const first of ['x', undefined]) {
   for (const [index, what] of ['an iterator', 'a web stream', 'a Node stream'].entries()) {
-    test(`${what} is ended at once when the client leaves while ${first === undefined ? 'its first' : 'a later'} piece is awaited`, async () => {
+    test(`${what} as source of a response is closed when the client leaves while its ${first === undefined ? 'first' : 'next'} chunk is awaited`, async () => {
       const [entered, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       await using it = await serve((app) =>
         app.get('/', () => {

@@ -283,7 +283,7 @@ for (const [baseUrl, config, origin, expected] of [
   ['https://shop.example', {}, 'http://shop.example', 403],
   ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
-  test(`Without Sec-Fetch-Site the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ' behind a trusted proxy' : ''} is answered ${expected}`, async () => {
+  test(`CSRFMiddleware without Sec-Fetch-Site: origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ', proxied,' : ''} is answered with ${expected}`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
     const token = await tokenFrom(protectedSite, login);
     assert.equal(await post(protectedSite, { origin, 'x-csrf-token': token }), expected);

@@ -174,7 +174,7 @@ test('a session in a store that was only read is renewed by every request, becau
 });
 
 for (const isStored of [false, true]) {
-  test(`cookies of one name and other paths or domains are no sessions of each other (${isStored ? 'in a store' : 'in the cookie'})`, async () => {
+  test(`session cookies with one name and different paths or domains are separate sessions (stored: ${isStored})`, async () => {
     const store = isStored ? { store: new MemoryRecordStore() } : {};
     const [admin, shop, domain, plain] = [
       { path: '/admin' },

@@ -60,7 +60,7 @@ async function overtaken(
 }
 
 for (const encrypt of [false, true]) {
-  test(`requests of one session at the same time each keep their own keys${encrypt ? ', encrypted' : ''}`, async () => {
+  test(`concurrent requests of one session each save their own keys${encrypt ? ', encrypted' : ''}`, async () => {
     const { site, store } = slowSite({ encrypt });
     await using _site = site;
     await site.visit((req) => {

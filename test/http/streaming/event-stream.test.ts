@@ -87,7 +87,7 @@ for (const [what, event, expected] of [
   ['an id alone', { id: '' }, 'id: \n\n'],
   ['a leading space', ' x', 'data:  x\n\n'],
 ] as const) {
-  test(`encodeEvent() writes ${what}`, () => assert.equal(encodeEvent(event), expected));
+  test(`encodeEvent() writes an event with ${what}`, () => assert.equal(encodeEvent(event), expected));
 }
 
 for (const event of [
@@ -323,7 +323,7 @@ for (const [how, watch, chunks] of [
   ],
 ] as const) {
   const skip = how.startsWith('a chunk') && !USES_INTERNALS && 'only with the undocumented parts of Node';
-  test(`EventBroadcast writes ${how}`, { skip }, async () => {
+  test(`EventBroadcast writes each event ${how}`, { skip }, async () => {
     using written = watch();
     const news = new EventBroadcast();
     await using it = await serve((app) => app.get('/', () => news.stream()));
@@ -454,10 +454,10 @@ test('EventBroadcast without a socket ends a stream that has too many unread eve
 });
 
 for (const [how, accessLog] of [
-  ['', false],
-  [', those whose bytes are counted, too', true],
+  ['without', false],
+  ['with', true],
 ] as const) {
-  test(`A server that stops ends its streams of events between two of them, at once${how}`, async () => {
+  test(`a stopping server ends event streams at once, between two events, ${how} an access log`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(

@@ -72,7 +72,7 @@ describe('negotiateDeflate()', () => {
       'permessage-deflate; client_no_context_takeover',
     ],
   ] as const)
-    test(`answers "${offer}" with "${field}"${'windowBits' in options ? `, bits ${options.windowBits}` : ''}`, () => {
+    test(`negotiateDeflate() answers the offer "${offer}" with "${field}"${'windowBits' in options ? `, windowBits=${options.windowBits}` : ''}`, () => {
       const agreement = negotiateDeflate(offer, settings(options));
       assert.ok(typeof agreement === 'object');
       assert.equal(agreement.field, field);

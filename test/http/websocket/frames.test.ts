@@ -365,7 +365,7 @@ describe('FrameReader', () => {
   });
 
   for (const ownsChunks of [false, true]) {
-    test(`reads a long message out of chunks of any size, ${ownsChunks ? 'and releases its own chunks' : 'and does not release foreign chunks'}`, () => {
+    test(`FrameReader reads a long message from chunks of any size, and ${ownsChunks ? 'releases' : 'keeps'} them with ownsChunks: ${ownsChunks}`, () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
@@ -715,7 +715,7 @@ describe('FrameReader with compression', () => {
   });
 });
 
-describe('frames that are sent', () => {
+describe('encoding of WebSocket frames', () => {
   test('encodeFrame() writes the examples of RFC 6455 §5.7', () => {
     assert.deepEqual(encodeFrame(OPCODE.text, 'Hello'), hex('8105 48656c6c6f'));
     assert.deepEqual(

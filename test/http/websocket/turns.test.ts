@@ -35,7 +35,7 @@ const { hasBudget, inThread, spend, whenBudget } = (await import(
   new URL('../../../src/http/websocket/turns.ts?own', import.meta.url).href
 )) as typeof import('../../../src/http/websocket/turns.ts');
 
-describe('the work budget of a turn', LIMITED_SUITE, () => {
+describe('the budget for work in one turn of the event loop', LIMITED_SUITE, () => {
   test('whenBudget() defers work to later turns when the budget of the turn is spent, in order', async () => {
     await turn();
     assert.ok(hasBudget());

@@ -328,7 +328,7 @@ test(
 
 for (const isTaken of [true, false]) {
   test(
-    `SentMessage that is written past node:http is over when the connection ${isTaken ? 'has taken it' : 'is gone'}`,
+    `SentMessage written without node:http ends its request when the socket has ${isTaken ? 'sent' : 'lost'} it`,
     { skip },
     async () => {
       const { logger } = collectedLog();
