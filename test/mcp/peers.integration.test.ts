@@ -186,7 +186,7 @@ function judge(
 
 const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expiresInSeconds: 86_400 })}` };
 
-test('the official client 1.x works over stdio and HTTP', async (t) => {
+test('the official MCP client 1.x works over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
   const [stdio, http] = await converse(folder, FIRST, [
@@ -197,7 +197,7 @@ test('the official client 1.x works over stdio and HTTP', async (t) => {
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
-test('the official client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the official MCP client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
   const modes = [
@@ -218,7 +218,7 @@ test('the official client 2.x works over stdio and HTTP, in both generations of 
   }
 });
 
-test('the inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' });
   if (folder === undefined) return;
   const url = await served(t);
@@ -286,7 +286,7 @@ const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
 const UNTESTABLE = 3;
 
 for (const [revision, leftOut] of Object.entries(LEFT_OUT)) {
-  test(`every scenario of the conformance suite that ${revision} requires passes, except for the listed exceptions`, async (t) => {
+  test(`every scenario of the MCP conformance suite that ${revision} requires passes, except for the listed exceptions`, async (t) => {
     const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
     if (folder === undefined) return;
     const { stdout, stderr } = await run(
