@@ -9,7 +9,7 @@ import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
-/** Target, working folder and rules of a report. */
+/** Context of a report: target, working folder, rules and checked parts. */
 export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
@@ -20,7 +20,7 @@ export interface ReportContext {
   readonly scope?: ReportScope | undefined;
 }
 
-/** Numbers of the checked parts of an application. */
+/** Counts of what was checked in an application. */
 export interface ReportScope {
   /** Environment in which the application was checked. */
   readonly env: string;
@@ -266,8 +266,9 @@ function inMarkdown(text: string): string {
 }
 
 /**
- * Returns a fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a colon, and a counter.
- * Place and message do not count, so a dismissed finding stays dismissed when they change.
+ * Returns a stable fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a
+ * colon, and a counter. Place and message are left out, so that a finding dismissed in GitLab or GitHub stays
+ * dismissed when code moves.
  */
 export function fingerprints(findings: readonly Finding[]): readonly string[] {
   const seen = new Map<string, number>();
@@ -367,7 +368,7 @@ function escapeXml(text: string): string {
  * Allowed findings are left out, because services that do not support `suppressions` would open alerts for them.
  */
 
-/** Code scanning services refuse reports with more results. Only the most severe findings are kept. */
+/** Most results that code scanning services accept in one report. The most severe findings are kept. */
 const MAX_RESULTS = 25_000;
 const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
   error: 'error',
@@ -461,7 +462,9 @@ function artifact(file: string): object {
   return { uri: file.split('/').map(encodeURIComponent).join('/'), uriBaseId: '%SRCROOT%' };
 }
 
-/** Returns the file of a target such as `src/app.ts:app`. Findings without a place are shown there. */
+/**
+ * Returns the file of a target such as `src/app.ts:app`. SARIF shows findings without a place at this file.
+ */
 export function fileOf(target: string): string {
   return target.replace(/:[\w$]+$/, '').replace(/^\.\//, '');
 }
