@@ -2,13 +2,11 @@
 const path = document.querySelector('[data-live]')?.dataset.live;
 let refreshed = Promise.resolve();
 let isLeaving = false;
-// a form may lead to another page, for example the login
-addEventListener('submit', () => (isLeaving = true));
+addEventListener('submit', () => (isLeaving = true)); // a form may lead to another page
 
 function connect() {
   const socket = new WebSocket(location.origin.replace(/^http/, 'ws') + path);
-  // one reload after the other, so that the latest result stays
-  const onChange = () => (refreshed = refreshed.then(refresh, refresh));
+  const onChange = () => (refreshed = refreshed.then(refresh, refresh)); // in order: the latest stays
   socket.addEventListener('message', onChange);
   socket.addEventListener('open', onChange); // the notes may have changed while there was no connection
   socket.addEventListener('close', () => setTimeout(connect, 1_000 + 4_000 * Math.random()));

@@ -5,10 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { str } from 'svc';
 import type { Database } from 'svc/db';
 
-/**
- * Returns the person of an account. A new account is linked to `person`. If two requests create the same
- * account, the primary key accepts one of them.
- */
+/** Returns the person of an account. A new account gets `person`. Of two inserts at once, one wins. */
 export async function personOf(
   db: Database,
   provider: string,
@@ -26,10 +23,7 @@ export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string
   return (await db.fetchAll(select, [person])).map(({ provider }) => String(provider));
 }
 
-/**
- * Unlinks an account. Returns false if it is the last way to log in. Of two concurrent calls, one runs again
- * after the other (isolation level serializable).
- */
+/** Unlinks an account, unless it is the last way to log in. Of two calls at once, one is retried. */
 export function unlink(db: Database, person: string, provider: string): Promise<boolean> {
   return db.transaction(
     async (tx) => {

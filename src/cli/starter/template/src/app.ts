@@ -44,8 +44,7 @@ export const app = new Svc({
   },
 });
 
-// The setting SVC_DATABASE_URL, or DATABASE_URL, which many platforms set. In production, run "npm run
-// migrate" before the start.
+// SVC_DATABASE_URL, or DATABASE_URL of the platform. In production, run "npm run migrate" before the start.
 const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
 const [login, providers] = await addLogin(app);
@@ -55,8 +54,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));
 app.use(new RateLimitMiddleware({ perMinute: 300 }));
 app.use(new SessionMiddleware());
-// the API needs no CSRF token: it reads its token from a header that other sites cannot send
-app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] }));
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites cannot send an API token
 app.mountStatic('/public', folder('public'));
 
 // Clients of the API get errors as JSON (RFC 9457), browsers get a page.
@@ -95,20 +93,14 @@ const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock))
 /** Access to the JSON API: a program sends its token in the header `Authorization`, a browser in a cookie. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-/**
- * The person who has logged in. Only the token of a login has a session id (`sid`); a token for programs has
- * none.
- */
+/** The person who has logged in. Only a login token has a session id (`sid`), not one for programs. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
   if (sid === undefined) throw new LoginRequired();
   return { id: sub, name };
 });
 
-/**
- * Makes every open page of a person reload its notes. The name of the room is a hash, because an id may be
- * too long.
- */
+/** Makes all open pages of a person reload. A hash is the name of the room, because ids may be too long. */
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
@@ -199,8 +191,7 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
   const token = createToken(me.id, app.config.get('authSecret', ''), {
     type: 'at+jwt', // the type of login tokens: BearerAuth() accepts no other
     expiresInSeconds: 3_600,
-    // a logout revokes tokens issued before it, compared in microseconds
-    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() },
+    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout revokes earlier tokens
     clock: app.clock,
   });
   return notesPage(req, app.title, { token, ...(await shownTo(me, store)) });
@@ -209,8 +200,7 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
 app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
   await login?.revokeAll(me.id); // ends the sessions in every browser, and revokes the tokens of programs
   announce(me.id);
-  // deletes the cookies, and ends the session at the provider
-  return new RedirectResponse('/oauth/logout', { status: 307 });
+  return new RedirectResponse('/oauth/logout', { status: 307 }); // also ends the session at the provider
 });
 
 app

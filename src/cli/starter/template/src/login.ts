@@ -1,6 +1,5 @@
 /**
- * Login with GitHub, if it is configured. In development and tests, two test providers log in without a
- * password.
+ * Login with GitHub, if configured. Otherwise, outside of production, two test providers ask for no password.
  */
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
 import { personOf, unlink } from './accounts.ts';
@@ -10,10 +9,7 @@ import type { OAuthProvider } from 'svc/oauth';
 /** Scopes of a person in the JSON API. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/**
- * Registers the login. Returns the plugin and the names of its providers. In production without settings
- * there is no login.
- */
+/** Registers the login; returns it and the names of its providers. In production it needs settings. */
 export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');
@@ -33,8 +29,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
   const others = providers.slice(1).map(({ name }) => `/oauth/${name}/callback`);
   const plugin = new OAuthPlugin({
     providers,
-    // empty: only addresses of this machine are allowed, in production none
-    allowedRedirectUris: urls('/oauth/callback', ...others),
+    allowedRedirectUris: urls('/oauth/callback', ...others), // empty: this machine; in production none
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     accessTtlSeconds: 86_400,
@@ -47,8 +42,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
       return sub === undefined ? undefined : { sub, claims: { name: name ?? subject } };
     },
     onLink: async (sub, provider, { subject }) =>
-      // false if the account belongs to another person
-      (await personOf(app.state.db, provider, subject, sub)) === sub,
+      (await personOf(app.state.db, provider, subject, sub)) === sub, // false if another person has it
     onUnlink: (sub, provider) => unlink(app.state.db, sub, provider),
   });
   app.register(plugin);
