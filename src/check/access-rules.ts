@@ -1,6 +1,6 @@
 /**
- * Rules about access: writes without a guard, guards that contradict each other, and routes where clients can try secrets
- * without a rate limit.
+ * Rules about access: writes without a guard, guards that contradict each other, and routes where clients can
+ * try secrets without a rate limit.
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';

@@ -6,8 +6,8 @@
  *
  * Rules of the phase `live` run separately and asynchronously.
  *
- * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors of later
- * phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
+ * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors
+ * of later phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -134,7 +134,8 @@ export async function examineLive(
 
 /**
  * Returns the rule if it is valid. With `mayExtend`, the rule may have the id of a built-in rule and adds
- * findings under that id. @throws SvcError `E_RULE` for an invalid rule or an id in use.
+ * findings under that id.
+ * @throws SvcError `E_RULE` for an invalid rule or an id in use.
  */
 export function checkedRule(
   rule: Rule,

@@ -1,6 +1,6 @@
 /**
- * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up that may not
- * run, and dependencies that no handler uses.
+ * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up
+ * that may not run, and dependencies that no handler uses.
  */
 import { isBlockingName } from './source/blocking.ts';
 import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
@@ -87,7 +87,9 @@ function dependenciesOf(
   return [...found.values()];
 }
 
-/** Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports. */
+/**
+ * Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports.
+ */
 function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
   try {
     return viewOfDependency(dependency).needs;

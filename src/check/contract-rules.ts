@@ -69,7 +69,9 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
   }
 }
 
-/** Returns the response types with their status. An undefined status means the default status of the route. */
+/**
+ * Returns the response types with their status. An undefined status means the default status of the route.
+ */
 function responsesOf({
   declared: {
     spec: { response },

@@ -1,6 +1,6 @@
 /**
- * Rules about deployment: internals that production shows to every client, security headers, and limits that are too high
- * or switched off.
+ * Rules about deployment: internals that production shows to every client, security headers, and limits that
+ * are too high or switched off.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

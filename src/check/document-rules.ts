@@ -109,7 +109,8 @@ function shape(path: string): string {
 }
 
 /*
- * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a description.
+ * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a
+ * description.
  */
 
 /** Reports the findings of SVC305 about tools. */

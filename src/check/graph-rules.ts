@@ -1,7 +1,9 @@
 /**
- * Rules of the phase `graph`, whose errors prevent an application from starting, in addition to the findings of compilation.
+ * Rules of the phase `graph`, whose errors prevent an application from starting, in addition to the findings
+ * of compilation.
  *
- * At start-up passesAtStart() runs only the rules that may report something. `svc check` runs all of them through rules.ts.
+ * At start-up passesAtStart() runs only the rules that may report something. `svc check` runs all of them
+ * through rules.ts.
  */
 import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
 import { layersOf, ownRoutes, shapeOf } from './check.ts';
@@ -45,10 +47,10 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * Returns the more specific templates that together match every path of a route, or an empty list if a path
  * remains for the route.
  *
- * The router prefers the more specific kind in each segment. Literals and converters leave some texts to the less specific
- * kinds, so only a template that ends with a `path` parameter can be covered. The covering templates have the same segments
- * before that parameter. Their remaining segments are written as a word: E stands for an empty segment, O for a segment
- * with any text, and P at the end for any non-empty rest.
+ * The router prefers the more specific kind in each segment. Literals and converters leave some texts to the
+ * less specific kinds, so only a template that ends with a `path` parameter can be covered. The covering
+ * templates have the same segments before that parameter. Their remaining segments are written as a word: E
+ * stands for an empty segment, O for a segment with any text, and P at the end for any non-empty rest.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -273,15 +275,16 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
 }
 
 /*
- * Start-up: only rules that may report something run, and the catalogue in rules.ts is loaded only after a finding.
+ * Start-up: only rules that may report something run, and the catalogue in rules.ts is loaded only after a
+ * finding.
  */
 
 /**
  * Whether no rule of the phase `graph`, nor the rule about secrets, reports anything that could prevent a
  * start. False when a rule throws.
  *
- * Rules that only warn run only for applications with allowances, because an ended allowance turns a warning into an error.
- * With thousands of routes they would take longer than compilation.
+ * Rules that only warn run only for applications with allowances, because an ended allowance turns a warning
+ * into an error. With thousands of routes they would take longer than compilation.
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;

@@ -1,5 +1,6 @@
 /**
- * Checks of the phase `live`: databases can be opened and have every migration, and certificates can be read and are valid.
+ * Checks of the phase `live`: databases can be opened and have every migration, and certificates can be read
+ * and are valid.
  */
 import { thrown } from '../routing/compile.ts';
 import { readTlsOptions } from '../http/server/options.ts';

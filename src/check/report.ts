@@ -127,7 +127,10 @@ function plural(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** Returns one JSON document with `ok`, `counts`, `findings` and `suppressed`. Files below the working folder have relative paths. */
+/**
+ * Returns one JSON document with `ok`, `counts`, `findings` and `suppressed`. Files below the working folder
+ * have relative paths.
+ */
 export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
   const plain = (finding: Finding): object => plainFinding(finding, cwd, rules);
 
@@ -193,7 +196,10 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
   info: 'info',
 };
 
-/** Returns one workflow command for each finding, then a summary. GitHub shows ten of each level, so severe findings come first. */
+/**
+ * Returns one workflow command for each finding, then a summary. GitHub shows ten of each level, so severe
+ * findings come first.
+ */
 export function githubReport(report: Report, { target, cwd }: ReportContext): string {
   const { error, warning, info } = countFindings(report.findings);
   const lines = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
@@ -280,7 +286,10 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
   });
 }
 
-/** Returns a JUnit report. Findings for which `fails` is true are failures, and other findings are output of their test case. */
+/**
+ * Returns a JUnit report. Findings for which `fails` is true are failures, and other findings are output of
+ * their test case.
+ */
 export function junitReport(
   report: Report,
   { rules, cwd, target }: ReportContext,
@@ -365,7 +374,8 @@ function escapeXml(text: string): string {
 /*
  * SARIF 2.1.0 (OASIS), for code scanning services.
  *
- * Allowed findings are left out, because services that do not support `suppressions` would open alerts for them.
+ * Allowed findings are left out, because services that do not support `suppressions` would open alerts for
+ * them.
  */
 
 /** Most results that code scanning services accept in one report. The most severe findings are kept. */
@@ -378,7 +388,10 @@ const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
 /** Scores up to 10 for security rules. GitHub shows 7 and above as "high", and 4 and above as "medium". */
 const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
 
-/** Returns a SARIF 2.1.0 document. `isLoaded` states whether the application could be loaded, `version` is that of this package. */
+/**
+ * Returns a SARIF 2.1.0 document. `isLoaded` states whether the application could be loaded, `version` is
+ * that of this package.
+ */
 export function sarifReport(
   report: Report,
   context: ReportContext,

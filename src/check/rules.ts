@@ -1,8 +1,10 @@
 /**
- * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled application.
+ * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled
+ * application.
  *
- * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts), while compiling
- * (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources (source/examine.ts).
+ * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts),
+ * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
+ * (source/examine.ts).
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -511,8 +513,8 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
 // -- SVC404 --
 
 /**
- * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any release is accepted.
- * `endsOn` is the end of life.
+ * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any
+ * release is accepted. `endsOn` is the end of life.
  */
 const LINES: Readonly<
   Record<

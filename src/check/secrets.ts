@@ -103,7 +103,10 @@ interface Placed {
   readonly place: Place | undefined;
 }
 
-/** Returns the secret settings that plugins, middleware and dependencies need, each with the first part that needs it. */
+/**
+ * Returns the secret settings that plugins, middleware and dependencies need, each with the first part that
+ * needs it.
+ */
 export function neededSecrets(
   view: CompilationView,
   placeOfPlugin: (plugin: Plugin) => Place | undefined,

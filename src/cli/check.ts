@@ -178,7 +178,8 @@ async function print(
 
 /**
  * Removes known findings from a report. If the file does not exist, all findings are written to it. Findings
- * that no longer occur are removed from the file, so that it only shrinks. @throws SvcError `E_CLI_USAGE`
+ * that no longer occur are removed from the file, so that it only shrinks.
+ * @throws SvcError `E_CLI_USAGE`
  */
 function withoutKnown(report: Report, file: string): Report {
   const found = keysOf(report.findings);

@@ -1,5 +1,6 @@
 /**
- * Environment variables that the sources read: misspelt variables, and variables that nothing sets (a part of SVC401).
+ * Environment variables that the sources read: misspelt variables, and variables that nothing sets (a part of
+ * SVC401).
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -172,7 +172,10 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   return false;
 }
 
-/** Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a reply. */
+/**
+ * Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a
+ * reply.
+ */
 function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'call') {

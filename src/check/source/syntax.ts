@@ -15,7 +15,9 @@ interface Parsed {
 }
 
 /**
- * Parses a module. @throws Unreadable for text that is not JavaScript */
+ * Parses a module.
+ * @throws Unreadable for text that is not JavaScript
+ */
 export function parse(source: string): Parsed {
   const all = tokensOf(source);
   const comments = all.filter(({ kind }) => kind === 'comment');

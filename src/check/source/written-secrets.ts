@@ -1,5 +1,6 @@
 /**
- * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part of SVC205).
+ * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part
+ * of SVC205).
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';

@@ -7,7 +7,10 @@
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Source of the package `svc`: the registry, a copy inside the project, or a link to the copy that runs `svc new`. */
+/**
+ * Source of the package `svc`: the registry, a copy inside the project, or a link to the copy that runs `svc
+ * new`.
+ */
 export type PackageSource = 'registry' | 'vendor' | 'link';
 
 /** Values that a new project contains. */
