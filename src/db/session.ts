@@ -1,5 +1,5 @@
 /**
- * Verbs that the database and its transactions share.
+ * Methods that run statements, shared by the database and its transactions.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -29,7 +29,7 @@ const NO_PARAMS: Params = Object.freeze([]);
  * work with both.
  *
  * A statement is text with a `?` for each value plus the values, or a template of `sql`. Rows are plain
- * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each verb rejects
+ * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each method rejects
  * with a DatabaseError when the database refuses the statement. It rejects with an SvcError
  * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
@@ -84,7 +84,7 @@ export abstract class Session {
 
   /**
    * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
-   * list of one. The other verbs refuse several results.
+   * list of one. The other methods refuse several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
@@ -285,7 +285,7 @@ export abstract class Session {
 
 /** Conversions of values, shared by a database and its transactions. @internal */
 export interface Conversion {
-  /** Default `snakeCase` of every verb. */
+  /** Default `snakeCase` of every method. */
   readonly snakeCase: boolean;
   /** Custom types; undefined when there are none. */
   readonly types: OwnTypes | undefined;
