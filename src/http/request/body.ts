@@ -321,7 +321,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
       name.length // compares lengths first, because few other fields have one of these
     ) {
       case 12:
-        // the exact comparison comes first: nearly all clients write the name so
+        // the exact comparison comes first, because nearly all clients write the name this way
         if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:
