@@ -1,13 +1,17 @@
 /**
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
+ * A request has these parts:
+ *
  *   GET /chat HTTP/1.1 · Host · Upgrade: websocket · Connection: Upgrade · Sec-WebSocket-Key · Sec-WebSocket-Version: 13
  *   [Origin] [Sec-WebSocket-Protocol] [Sec-WebSocket-Extensions]
+ *
+ * Refusals:
  *
  *   400   malformed: key, version or a list
  *   426   not a handshake, or another version; the response names the supported one (§4.4)
  *
- * The server checks method, HTTP version, Host and body before: see {@link asksForWebSocket}.
+ * The server has checked method, HTTP version, Host and body before: see {@link asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
@@ -18,23 +22,23 @@ import { readTrustProxy } from '../request/proxy.ts';
 import type { CompiledView, HttpRequest } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** Parameters of a handshake. */
+/** Parsed parameters of a handshake. */
 export interface Handshake {
   readonly key: string;
   /** Subprotocols in the order of the client's preference. */
   readonly protocols: readonly string[];
-  /** `Sec-WebSocket-Extensions`, several joined; empty when there is none. */
+  /** Value of `Sec-WebSocket-Extensions`, repeated fields joined; empty if absent. */
   readonly extensions: string;
 }
 
 const VERSION = '13';
 const NONE: readonly string[] = Object.freeze([]);
-/** §1.3 */
+/** constant of the protocol (§1.3) */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
-/** 16 bytes in base64. */
+/** Syntax of `Sec-WebSocket-Key`: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Head of a request, as from node:http. */
+/** Head of a request, with the names of node:http. */
 interface UpgradeHead {
   readonly method?: string | undefined;
   readonly httpVersionMajor: number;
@@ -42,7 +46,10 @@ interface UpgradeHead {
   readonly rawHeaders: readonly string[];
 }
 
-/** Whether a request opens a WebSocket: GET of HTTP/1.1 without a body (RFC 9110 §7.8 ignores HTTP/1.0). */
+/**
+ * Whether a request asks for a WebSocket: GET in HTTP/1.1 without a body (in HTTP/1.0, Upgrade is ignored:
+ * RFC 9110 §7.8).
+ */
 export function asksForWebSocket({
   method,
   httpVersionMajor,
@@ -67,9 +74,13 @@ export function asksForWebSocket({
   return false;
 }
 
-/** Parses a request that {@link asksForWebSocket}. @throws HTTPException 400, 426 */
+/**
+ * Parses the handshake of a request that {@link asksForWebSocket} has accepted.
+ * @throws HTTPException 400, 426
+ */
 export function readHandshake(req: HttpRequest): Handshake {
-  const key = fieldOf(req, 'sec-websocket-key'); // one by one: an open socket would keep the view of all
+  // reads single fields: `headers` would stay in memory with the open socket
+  const key = fieldOf(req, 'sec-websocket-key');
   const version = fieldOf(req, 'sec-websocket-version');
   if (key === undefined || !KEY.test(key))
     throw new HTTPException(400, 'Sec-WebSocket-Key is not 16 bytes in base64');
@@ -83,7 +94,7 @@ export function readHandshake(req: HttpRequest): Handshake {
   };
 }
 
-/** Why a request is answered at the path of a WebSocket without opening one. */
+/** The error for an ordinary request at the path of a WebSocket. */
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
   if (!hasToken(headers['connection'] ?? '', 'upgrade'))
@@ -101,7 +112,7 @@ function upgradeRequired(detail: string): HTTPException {
   });
 }
 
-/** Tokens, each once (§4.1 item 10). @throws HTTPException 400 */
+/** Parses a list of tokens without duplicates (§4.1 item 10). @throws HTTPException 400 */
 function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
@@ -110,7 +121,7 @@ function readProtocols(field: string | undefined): readonly string[] {
   return protocols;
 }
 
-/** Whether a list of tokens contains this lower-case one. */
+/** Whether a list of tokens contains `token`, given in lower case. */
 function hasToken(list: string, token: string): boolean {
   return (
     list === token ||
@@ -127,19 +138,24 @@ export function acceptKey(key: string): string {
 }
 
 /*
- * Origins that may open a WebSocket. Browsers send an origin and cookies with each handshake, and let pages read the messages: nothing
- * else keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket hijacking").
+ * Origins that may open a WebSocket. Browsers send an origin and cookies with each handshake, and let pages
+ * read the messages. So only this check keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket
+ * hijacking").
  */
 
 /** Checks the origin of handshakes. */
 export class OriginGuard {
   readonly #allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
-  /** Origins that CORS allows with credentials. */
+  /** Origins that the CORS middleware allows with credentials. */
   #others: AllowedOrigins | undefined;
   #knowsScheme = false;
 
-  /** Without `origins`: the application's own, and those that its CORSMiddleware allows with credentials. @throws SvcError `E_CORS` */
+  /**
+   * Without `origins`, the application's own origin is allowed, and those that its CORSMiddleware allows with
+   * credentials. `allowsAbsent`: accepts requests without an origin.
+   * @throws SvcError `E_CORS`
+   */
   constructor(origins: Origins | undefined, allowsAbsent: boolean) {
     if (origins !== undefined) this.#allowed = new AllowedOrigins(origins);
     this.#allowsAbsent = allowsAbsent;
@@ -150,17 +166,17 @@ export class OriginGuard {
     return this.#allowed?.isAny === true;
   }
 
-  /** An origin of no known site that its function allows, if there is one. */
+  /** An unknown origin that the function allows, if there is one: a sign that it is too weak. */
   get stranger(): string | undefined {
     return this.#allowed?.strangerAmong();
   }
 
-  /** Waits for what an asynchronous function says of strangers. */
+  /** Waits, up to `limitMs`, for the results of an asynchronous function for unknown origins. */
   async settle(text: string, limitMs: number): Promise<void> {
     await this.#allowed?.settle(text, limitMs);
   }
 
-  /** Context from the application. */
+  /** Takes settings and middleware from the application. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.#allowed !== undefined) return;
@@ -168,7 +184,10 @@ export class OriginGuard {
     if (cors?.allowsCredentials === true) this.#others = cors.allowed;
   }
 
-  /** Returns a promise if a function decides asynchronously. @throws Forbidden for another origin, and for none, as sent by clients that are not browsers */
+  /**
+   * Checks the origin of a request. Returns a promise if a function decides asynchronously.
+   * @throws Forbidden for another origin, and for a missing one, as of clients that are not browsers
+   */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.isOpen) return undefined;
     const origin = fieldOf(req, 'origin');
