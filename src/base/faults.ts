@@ -8,10 +8,10 @@ import type { Finding } from './findings.ts';
 
 /** Texts of a mistake. */
 interface Fault {
-  /** Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
+  /** Builds the message. Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
-  /** The rule of `svc check` that reports the same mistake. */
+  /** Rule of `svc check` that reports the same mistake. */
   readonly rule?: Finding['rule'];
 }
 
