@@ -72,8 +72,22 @@ export type { ToolAudience, ToolContentPart, ToolResult } from './mcp/results.ts
 export type { McpConversation } from './mcp/conversation.ts';
 export type { PromptMessage } from './mcp/prompts.ts';
 export type { McpMountOptions } from './mcp/mount.ts';
-export { toolLog, toolProgress } from './mcp/calls.ts';
+export { toolClient, toolLog, toolProgress } from './mcp/calls.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp/calls.ts';
+export type {
+  ClientAbility,
+  ClientRoot,
+  Elicited,
+  FormQuestion,
+  FormValues,
+  QuestionOptions,
+  RawFormQuestion,
+  Sampled,
+  SampledMessage,
+  SampleQuestion,
+  ToolClient,
+  UrlQuestion,
+} from './mcp/questions.ts';
 export type { McpServerOptions } from './mcp/server.ts';
 export type {
   CheckedTool,
