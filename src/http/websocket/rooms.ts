@@ -10,12 +10,10 @@ import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { toJson } from '../response.ts';
 import { stateKey } from '../state.ts';
-import { OPCODE } from './codes.ts';
-import { deflateInThread, deflateMessage } from './deflate.ts';
-import { encodeFrame } from './encode.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RoomBus } from '../../cache/stores.ts';
 import type { StateKey } from '../contracts.ts';
+import type { SharedFrames } from './deflate.ts';
 
 /** A member of a room. */
 export interface RoomMember {
@@ -135,63 +133,20 @@ function assertRoomName(room: string): void {
     ]);
 }
 
-/** A message for several sockets: encoded once, and deflated once for each window size that they have negotiated. */
+/** A message for several sockets. */
 export class SharedMessage {
-  readonly #opcode: number;
-  readonly #payload: Buffer;
-  #plain: Buffer | undefined;
-  /** By window and level; undefined where deflating does not make the frame smaller. */
-  #deflated: Map<number, Buffer | undefined> | undefined;
-  #deflatedLong: Map<number, Promise<Buffer>> | undefined;
+  /** The bytes of the message, without a frame. */
+  readonly payload: Buffer;
+  readonly isText: boolean;
+  /** Set by the first socket that sends the message: rooms without sockets need no code for frames. */
+  frames: SharedFrames | undefined;
 
   /** Bytes are a binary message unless `isText` is true. */
   constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
-    this.#opcode = isText ? OPCODE.text : OPCODE.binary;
-    this.#payload =
+    this.isText = isText;
+    this.payload =
       typeof data === 'string'
         ? Buffer.from(data, 'utf8')
         : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-  }
-
-  get isText(): boolean {
-    return this.#opcode === OPCODE.text;
-  }
-
-  /** The bytes of the message, without a frame. */
-  get payload(): Buffer {
-    return this.#payload;
-  }
-
-  /** The frame. */
-  get plain(): Buffer {
-    return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
-  }
-
-  /** Frame of a long message, deflated once for all sockets in a thread; uncompressed if it does not shrink. Never rejects. */
-  deflatedLong(bits: number, level: number): Promise<Buffer> {
-    const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
-    const key = (bits << 4) | level;
-    let frame = found.get(key);
-    if (frame === undefined) {
-      frame = deflateInThread(this.#payload, bits, level).then((bytes) =>
-        bytes === undefined ? this.plain : encodeFrame(this.#opcode, bytes, true),
-      );
-      found.set(key, frame);
-    }
-    return frame;
-  }
-
-  /** The frame, deflated without the context of earlier messages. */
-  deflated(bits: number, level: number): Buffer | undefined {
-    const deflated = (this.#deflated ??= new Map());
-    const key = (bits << 4) | level;
-    if (!deflated.has(key)) {
-      const bytes = deflateMessage(this.#payload, bits, level);
-      deflated.set(
-        key,
-        bytes.length < this.#payload.length ? encodeFrame(this.#opcode, bytes, true) : undefined,
-      );
-    }
-    return deflated.get(key);
   }
 }
