@@ -159,14 +159,17 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
 };
 
-const PRIVATE_NETWORKS: readonly Network[] = Object.values(WORDS)
-  .flat()
-  .map((word) => parseNetwork(word)!); // the words above are valid networks
+/** The networks of all words. Parsed at first use: `isIP()` compiles a regular expression for IPv6, which takes 5 ms. */
+let privateNetworks: readonly Network[] | undefined;
 
 /** Whether an address is loopback, private (RFC 1918, RFC 4193) or link-local. */
 export function isPrivatePeer(text: string): boolean {
   const address = parseAddress(withoutZone(text));
-  return address !== undefined && PRIVATE_NETWORKS.some((network) => contains(network, address));
+  if (address === undefined) return false;
+  privateNetworks ??= Object.values(WORDS)
+    .flat()
+    .map((word) => parseNetwork(word)!); // the words above are valid networks
+  return privateNetworks.some((network) => contains(network, address));
 }
 
 /** Result of reading a forwarding chain. */

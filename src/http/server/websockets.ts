@@ -26,8 +26,7 @@ import type { Awaitable } from '../contracts.ts';
 import type { Answer } from '../response.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
-import type { DeflateAgreement } from '../websocket/deflate.ts';
-import type { Handshake } from '../websocket/handshake.ts';
+import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
 /** The part of the application that sockets use. */
 interface SocketApplication {

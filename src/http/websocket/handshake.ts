@@ -15,6 +15,7 @@
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
+import { bool, int, readOptions } from '../../base/options.ts';
 import { findField, isToken } from '../headers.ts';
 import { AllowedOrigins, fieldOf, isOwnOrigin } from '../origins.ts';
 import { CORSMiddleware } from '../middleware/cors.ts';
@@ -203,4 +204,153 @@ export class OriginGuard {
     if (allowed === undefined || !(await allowed.allows(origin, req)))
       throw new Forbidden('This origin may not open a WebSocket here');
   }
+}
+
+/*
+ * Compression of messages, permessage-deflate (RFC 7692):
+ *
+ *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
+ *
+ * Offers are tried in order. An offer with an unknown, repeated or out-of-range parameter is skipped (§7).
+ */
+
+/** How messages are compressed. An option that is `undefined` has its default. */
+export interface WebSocketCompression {
+  /** Compression level, 1 (fast) ... 9 (small). Default 3. */
+  readonly level?: number | undefined;
+  /** Minimum size of a compressed message in bytes, 1 ... 1_073_741_824. Default 1_024. */
+  readonly thresholdBytes?: number | undefined;
+  /**
+   * Lets a message refer to earlier ones (context takeover): smaller messages, for up to 64 KiB of memory per
+   * connection. Do not use it if messages contain secrets together with text of other users. Default false.
+   */
+  readonly contextTakeover?: boolean | undefined;
+  /**
+   * Size of the window as a power of two, 9 (512 bytes) ... 15 (32 KiB): how far back a message may refer.
+   * Default 15.
+   */
+  readonly windowBits?: number | undefined;
+}
+
+/** Compression options with all values set. */
+export type ResolvedCompressionOptions = {
+  readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
+};
+
+/** Checks the options, and fills in defaults. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
+  return readOptions(owner, options, {
+    level: int(3, 1, 9),
+    thresholdBytes: int(1_024, 1, 2 ** 30),
+    contextTakeover: bool(false),
+    windowBits: int(15, LEAST_BITS, MOST_BITS),
+  });
+}
+
+/** Parameters that client and server have agreed on. */
+export interface DeflateAgreement {
+  /** Window sizes of both sides as powers of two, and whether their context is kept between messages. */
+  readonly serverBits: number;
+  readonly serverTakesOver: boolean;
+  readonly clientBits: number;
+  readonly clientTakesOver: boolean;
+  /** Value of `Sec-WebSocket-Extensions` in the response. */
+  readonly field: string;
+}
+
+const NAME = 'permessage-deflate';
+/**
+ * Smallest window as a power of two. The RFC allows 8, but zlib has no raw window of 256 bytes: such an offer
+ * is skipped.
+ */
+export const LEAST_BITS = 9;
+const MOST_BITS = 15;
+
+/**
+ * Returns the first acceptable offer of the field. Undefined if there is none; `malformed` for an invalid
+ * list (RFC 6455 §9.1).
+ */
+export function negotiateDeflate(
+  field: string,
+  options: ResolvedCompressionOptions,
+): DeflateAgreement | undefined | 'malformed' {
+  const offers = parseExtensions(field);
+  if (offers === undefined) return 'malformed';
+  for (const { name, parameters } of offers) {
+    const agreement = name === NAME ? accept(parameters, options) : undefined;
+    if (agreement !== undefined) return agreement;
+  }
+  return undefined;
+}
+
+type Parameters = readonly (readonly [name: string, value: string | undefined])[];
+
+function accept(parameters: Parameters, options: ResolvedCompressionOptions): DeflateAgreement | undefined {
+  let serverBits = options.windowBits;
+  let clientBits = MOST_BITS;
+  let serverTakesOver = options.contextTakeover,
+    clientTakesOver = options.contextTakeover;
+  const seen = new Set<string>();
+  for (const [name, value] of parameters) {
+    if (seen.has(name)) return undefined;
+    seen.add(name);
+    if (name === 'server_no_context_takeover' && value === undefined) serverTakesOver = false;
+    else if (name === 'client_no_context_takeover' && value === undefined) clientTakesOver = false;
+    else if (name === 'server_max_window_bits' && isBits(value) && Number(value) >= LEAST_BITS)
+      serverBits = Math.min(serverBits, Number(value));
+    else if (name === 'client_max_window_bits' && (value === undefined || isBits(value)))
+      clientBits = Math.min(options.windowBits, Number(value ?? MOST_BITS));
+    else return undefined;
+  }
+  const field = [
+    NAME,
+    ...(serverTakesOver ? [] : ['server_no_context_takeover']),
+    ...(clientTakesOver ? [] : ['client_no_context_takeover']),
+    ...(serverBits < MOST_BITS || seen.has('server_max_window_bits')
+      ? [`server_max_window_bits=${serverBits}`]
+      : []),
+    ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
+  ].join('; '); // allowed in the response only if the client has offered it (§7.1.2.2)
+  return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
+}
+
+/** Whether a value is a window size, 8 ... 15 without a leading zero (§7.1.2). */
+function isBits(value: string | undefined): boolean {
+  return value !== undefined && /^(?:[89]|1[0-5])$/.test(value);
+}
+
+interface Extension {
+  readonly name: string;
+  readonly parameters: Parameters;
+}
+
+const PARAMETER = /[ \t]*;[ \t]*([^\s;,="]+)[ \t]*(?:=[ \t]*(?:([^\s;,="]+)|"((?:[^"\\]|\\.)*)"))?/y;
+const EXTENSION = /[ \t]*([^\s;,="]+)/y;
+const END = /[ \t]*(?:,|$)/y;
+
+/** Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1). */
+export function parseExtensions(field: string): readonly Extension[] | undefined {
+  const extensions: Extension[] = [];
+  let at = 0;
+  const match = (pattern: RegExp): RegExpExecArray | null => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(field);
+    if (found !== null) at = pattern.lastIndex;
+    return found;
+  };
+  while (at < field.length) {
+    if (match(END) !== null) continue;
+    const name = match(EXTENSION)?.[1];
+    if (name === undefined || !isToken(name)) return undefined;
+    const parameters: [string, string | undefined][] = [];
+    for (let found = match(PARAMETER); found !== null; found = match(PARAMETER)) {
+      const value = found[2] ?? found[3]?.replace(/\\(.)/g, '$1');
+      // a quoted value must be a token as well
+      if (!isToken(found[1]!) || (value !== undefined && !isToken(value))) return undefined;
+      parameters.push([found[1]!, value]);
+    }
+    if (match(END) === null) return undefined;
+    extensions.push({ name, parameters });
+  }
+  return extensions;
 }

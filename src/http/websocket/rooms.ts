@@ -14,12 +14,10 @@ import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { toJson } from '../response.ts';
 import { stateKey } from '../state.ts';
-import { OPCODE } from './codes.ts';
-import { deflateInThread, deflateMessage } from './deflate.ts';
-import { encodeFrame } from './encode.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RoomBus } from '../../cache/stores.ts';
 import type { StateKey } from '../contracts.ts';
+import type { SharedFrames } from './deflate.ts';
 
 /** A socket in a room. */
 export interface RoomMember {
@@ -141,66 +139,20 @@ function assertRoomName(room: string): void {
     ]);
 }
 
-/** A message for several sockets: encoded once, and deflated once for each negotiated window size. */
+/** A message for several sockets. */
 export class SharedMessage {
-  readonly #opcode: number;
-  readonly #payload: Buffer;
-  #plain: Buffer | undefined;
-  /** Deflated frames by window and level; undefined if deflating does not make the frame smaller. */
-  #deflated: Map<number, Buffer | undefined> | undefined;
-  #deflatedLong: Map<number, Promise<Buffer>> | undefined;
+  /** The bytes of the message, without a frame. */
+  readonly payload: Buffer;
+  readonly isText: boolean;
+  /** Set by the first socket that sends the message: rooms without sockets need no code for frames. */
+  frames: SharedFrames | undefined;
 
   /** Bytes become a binary message, unless `isText` is true. */
   constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
-    this.#opcode = isText ? OPCODE.text : OPCODE.binary;
-    this.#payload =
+    this.isText = isText;
+    this.payload =
       typeof data === 'string'
         ? Buffer.from(data, 'utf8')
         : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-  }
-
-  get isText(): boolean {
-    return this.#opcode === OPCODE.text;
-  }
-
-  /** The bytes of the message, without the head of the frame. */
-  get payload(): Buffer {
-    return this.#payload;
-  }
-
-  /** The uncompressed frame. */
-  get plain(): Buffer {
-    return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
-  }
-
-  /**
-   * Frame of a long message, deflated in a thread once for all sockets; uncompressed if it would not shrink.
-   * Never rejects.
-   */
-  deflatedLong(bits: number, level: number): Promise<Buffer> {
-    const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
-    const key = (bits << 4) | level;
-    let frame = found.get(key);
-    if (frame === undefined) {
-      frame = deflateInThread(this.#payload, bits, level).then((bytes) =>
-        bytes === undefined ? this.plain : encodeFrame(this.#opcode, bytes, true),
-      );
-      found.set(key, frame);
-    }
-    return frame;
-  }
-
-  /** The frame, deflated without reference to earlier messages; undefined if it would not shrink. */
-  deflated(bits: number, level: number): Buffer | undefined {
-    const deflated = (this.#deflated ??= new Map());
-    const key = (bits << 4) | level;
-    if (!deflated.has(key)) {
-      const bytes = deflateMessage(this.#payload, bits, level);
-      deflated.set(
-        key,
-        bytes.length < this.#payload.length ? encodeFrame(this.#opcode, bytes, true) : undefined,
-      );
-    }
-    return deflated.get(key);
   }
 }

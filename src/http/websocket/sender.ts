@@ -21,12 +21,13 @@ import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
 import { OPCODE } from './codes.ts';
 import { copyOf } from './frames.ts';
-import { SHORT_TO_DEFLATE_BYTES } from './deflate.ts';
+import { SHORT_TO_DEFLATE_BYTES, SharedFrames } from './deflate.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
 import type { Duplex } from 'node:stream';
 import type { Chunk } from './batch.ts';
 import type { SharedMessage } from './rooms.ts';
-import type { ResolvedCompressionOptions, MessageDeflater } from './deflate.ts';
+import type { MessageDeflater } from './deflate.ts';
+import type { ResolvedCompressionOptions } from './handshake.ts';
 import type { WebSocketMeter } from './meter.ts';
 
 /** Policy for a client that reads too slowly: see the table above. */
@@ -235,6 +236,7 @@ export class FrameSender {
     if (this.#isOver) return;
     this.#options.meter?.messagesOut.add(1);
     const { compression } = this.#options;
+    const frames = (message.frames ??= new SharedFrames(message.payload, message.isText));
     const deflater =
       message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
     if (
@@ -243,11 +245,11 @@ export class FrameSender {
       this.#hasRoomToDeflate(message.payload.length)
     ) {
       deflater.forget();
-      return this.#keepPlace(message.payload.length, message.deflatedLong(deflater.bits, compression!.level));
+      return this.#keepPlace(message.payload.length, frames.deflatedLong(deflater.bits, compression!.level));
     }
-    const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
+    const deflated = deflater === undefined ? undefined : frames.deflated(deflater.bits, compression!.level);
     if (deflated !== undefined) deflater!.forget();
-    const frame = deflated ?? message.plain;
+    const frame = deflated ?? frames.plain;
     if (this.#isBlocked()) this.#wait(frame);
     else {
       this.#open.add(frame);

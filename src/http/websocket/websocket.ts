@@ -31,13 +31,13 @@ import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { WebSocketClose } from './closing.ts';
-import type { DeflateAgreement, InflatingSink } from './deflate.ts';
+import type { InflatingSink } from './deflate.ts';
 import type { FrameReader, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
 import type { LivenessOptions } from './liveness.ts';
-import type { RoomMember, Rooms } from './rooms.ts';
+import type { DeflateAgreement } from './handshake.ts';
+import type { RoomMember, Rooms, SharedMessage } from './rooms.ts';
 import type { SenderOwner, SenderOptions } from './sender.ts';
-import type { SharedMessage } from './rooms.ts';
 import type { StreamOwner } from './stream-events.ts';
 
 /** Settings and services of the sockets of a route. */
