@@ -2,6 +2,8 @@
  * Compares two versions of an OpenAPI document: reports changes in the later one that break clients of the
  * earlier one.
  *
+ * Kinds of breaking changes:
+ *
  *   removed     a path, method, success status or media type
  *   narrower    requests: a new required input, or a value that is no longer accepted
  *   wider       responses: a member may now be absent, or has another type
@@ -255,7 +257,10 @@ function compareBodies(
   compareTaken('the body', known ?? {}, next, documents, report);
 }
 
-/** Reports values in responses that clients could not get before. For that, the two schemas swap roles. */
+/**
+ * Reports values in responses that clients could not get before. For that, the two schemas are compared in
+ * reverse.
+ */
 function compareResponses(
   before: Part,
   after: Part,
@@ -367,7 +372,7 @@ function compareTaken(
   }
 }
 
-/** Texts for narrowed requests, and their counterparts for responses. */
+/** Texts for narrowed requests, with the texts for the same change in responses. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',
@@ -383,7 +388,7 @@ const FORM: ReadonlySet<string> = new Set([
   'oneOf',
   'anyOf',
 ]);
-/** Relaxed copy of each schema, cached so that recursive schemas are recognised. */
+/** Relaxed copy of each schema, cached so that recursive schemas are recognized. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
@@ -402,7 +407,7 @@ function loose(schema: JsonSchema): JsonSchema {
   return found;
 }
 
-/** Reports credentials that were sufficient in the earlier version and are not in the later one. */
+/** Reports credentials that were sufficient in the earlier version, but are not in the later one. */
 function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives

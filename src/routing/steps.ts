@@ -1,6 +1,6 @@
 /**
- * Steps before the handler of a route: dependencies in order, inputs, body or form. They are decided when the application compiles,
- * which reports mistakes in its schemas.
+ * Steps before the handler of a route: dependencies in order, inputs, body or form. They are planned when the
+ * application compiles, which also reports mistakes in the schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { isTypeSource } from './spec.ts';
@@ -20,35 +20,38 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Shared input of the compilation. */
+/** Dependencies that the compilation of all routes shares. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
-  /** The layers around every route. */
+  /** The middleware around every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
-  /** Whether JSON bodies need a Content-Type, unless the route decides. */
+  /** Whether a JSON body requires a Content-Type, unless the route decides. */
   readonly strictContentType: boolean;
-  /** Serializer of routes without `response`. */
+  /** Converts replies of routes without `response`. */
   readonly usualEdge: CoreEdge;
 }
 
-/** One route's steps, in data. */
+/** The steps of one route, as data. */
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
-  /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
+  /**
+   * Whether code of the application runs before the body is read: it may have entered an AsyncLocalStorage,
+   * which must be preserved.
+   */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
 }
 
 /** Compiled steps. */
 export interface Steps {
-  /** No inputs, no dependencies. */
+  /** Whether the route has no inputs and no dependencies. */
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
@@ -56,15 +59,18 @@ export interface Steps {
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
-  /** Files of a form to keep: those of its fields, up to their limits. */
+  /** Which files of a form to keep: those that the spec declares, up to their limits. */
   readonly keeper: FileKeeper | undefined;
-  /** Dependencies in the handler's context, by name and slot. */
+  /** Dependencies that appear in the handler's context, by name and slot. */
   readonly names: readonly (readonly [name: string, slot: number])[];
-  /** Security requirements. */
+  /** Security requirements of the route and its dependencies. */
   readonly security: readonly SecurityRequirement[];
 }
 
-/** The steps of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
+/**
+ * Plans the steps of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * @throws SvcError for mistakes in its schemas
+ */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
   const { spec } = route;
   if (spec.body !== undefined && spec.form !== undefined)
@@ -138,7 +144,7 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
   };
 }
 
-/** Refuses fields that no request could ever fill. @throws SvcError `E_ROUTE_SPEC` */
+/** Refuses required fields of types that text inputs cannot have. @throws SvcError `E_ROUTE_SPEC` */
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
     const problem = textIssue(field.node, key === 'form');
@@ -147,7 +153,10 @@ function assertText(subject: string, key: string, plan: SchemaPlan): void {
   }
 }
 
-/** The schemas of a body. @throws SvcError `E_ROUTE_SPEC` when it needs a file, which JSON cannot hold */
+/**
+ * Returns the schemas of a body.
+ * @throws SvcError `E_ROUTE_SPEC` if it contains a file, which JSON cannot express
+ */
 function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
   const needsFile =
@@ -171,7 +180,10 @@ function keeperOf(form: SchemaPlan): FileKeeper {
   return (field) => limits.get(field);
 }
 
-/** Patterns that can backtrack without bound. Their input is kept short, and the author gets a finding. */
+/**
+ * Reports patterns that can backtrack exponentially, as findings for the author. Their input is limited to
+ * short texts.
+ */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,
   subject: string,
@@ -179,7 +191,8 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema); // a plan without class is a shape's
+    // a plan without class belongs to an object of fields
+    const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({
         rule: 'SVC304',
@@ -194,7 +207,10 @@ function reportPatterns(
   }
 }
 
-/** Dependencies of routers, those with security, and those they need: resolved before the request is read. */
+/**
+ * Slots of the dependencies that are resolved before the request is read: those of routers, those with
+ * security, and those that these need.
+ */
 function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): ReadonlySet<number> {
   const early = new Set<number>();
   const add = (slot: number): void => {
