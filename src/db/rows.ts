@@ -44,8 +44,11 @@ export function hasSchema(options: VerbOptions | undefined): options is RowOptio
 
 /** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
 export function limitsOf(options: VerbOptions): QueryOptions | undefined {
-  const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
-  for (const _name in limits) return limits;
+  for (const name in options) {
+    if (name === 'as' || name === 'snakeCase') continue;
+    const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
+    return limits;
+  }
   return undefined;
 }
 

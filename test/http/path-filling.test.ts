@@ -9,7 +9,7 @@ const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
 const fill = (template: string, params: Record<string, unknown> = {}): string =>
   fillTemplate('it', parseTemplate(template), params);
 
-test('fillTemplate() writes each kind of value as its converter reads it', () => {
+test('fillTemplate() writes each kind of value in the form that its converter reads', () => {
   assert.equal(fill('/u/{id:int}', { id: 5 }), '/u/5');
   assert.equal(fill('/u/{id:int}', { id: -0 }), '/u/0');
   assert.equal(fill('/u/{id:int}', { id: '17' }), '/u/17');

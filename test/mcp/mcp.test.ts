@@ -150,7 +150,7 @@ test('mcpTools(): titles, descriptions and hints come from spec and method, and 
   );
 });
 
-test('route spec: mcp validates the characters of a name and refuses unknown keys', () => {
+test('the option mcp of a route refuses invalid characters in a name, and unknown keys', () => {
   assert.throws(() => new Svc().get('/a', { mcp: { name: 'a b' } }, () => 1), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), {
     code: 'E_OPTION_UNKNOWN',

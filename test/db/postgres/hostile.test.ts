@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('a server that closes the connection and one that refuses with a reason have different errors', async (t) => {
+test('the errors for a server that closes the connection and for one that refuses with a reason are different', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -459,7 +459,7 @@ test('a server that closes the connection and one that refuses with a reason hav
   }
 });
 
-test('the limit ends a login to a silent server, at each step', async (t) => {
+test('connectTimeoutMs ends a login at a silent server, at each step of the login', async (t) => {
   const silent: Script = () => undefined;
   const asksForMore: Script = async (socket, next) => {
     await next();
