@@ -270,7 +270,7 @@ function poolEventReporter({
 /** All options after validation. */
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// the address gives defaults for options
+// parameters of the address are defaults for the options
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;

@@ -77,11 +77,12 @@ export class TracedConnection implements Connection {
     this.#dialect = dialect;
     this.#name = name;
     if (inner.fetchSets !== undefined)
-      // the condition above has checked that it exists
+      // the condition above has checked that the method exists
       this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit));
     if (inner.insertMany !== undefined) {
       this.insertMany = (table, columns, rows, limit) =>
-        this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit)); // the condition above has checked that it exists
+        // the condition above has checked that the method exists
+        this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit));
     }
   }
 

@@ -152,6 +152,6 @@ export function isoText(date: Date): string {
   const inDay = ms - day * DAY_MS;
   const seconds = Math.floor(inDay / 1_000);
   const minutes = Math.floor(seconds / 60);
-  // each index is within its table
+  // hours, minutes and seconds are indexes within the table
   return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`;
 }

@@ -1,5 +1,5 @@
 /**
- * `/oauth/login` and `/oauth/callback`, step by step.
+ * Handlers of `/oauth/login` and `/oauth/callback`:
  *
  *   login     redirect URI allowed? -> state, cookie -> to the provider, with a PKCE challenge
  *   callback  state used (once, in this browser) -> issuer -> code exchanged -> user read -> onUser -> login stored -> tokens

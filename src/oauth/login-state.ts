@@ -191,7 +191,7 @@ export class LoginStates {
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    const login: unknown = JSON.parse(read.payload); // begin() wrote it, and it is authentic
+    const login: unknown = JSON.parse(read.payload); // authentic, so begin() has written this JSON
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 

@@ -73,9 +73,9 @@ export interface OAuthPluginOptions {
    */
   readonly nativeRedirects?: readonly string[] | undefined;
   /**
-   * Addresses that the provider may redirect to after `/oauth/logout`, and enables that route. An empty list
-   * leaves the browser at the provider, but outside production sends it to `afterLogin`. Default: no such
-   * route.
+   * Enables the route `/oauth/logout`, and lists the addresses to which the provider may redirect afterwards.
+   * An empty list leaves the browser at the provider, but outside production sends it to `afterLogin`.
+   * Default: no such route.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Lets providers end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */

@@ -60,13 +60,13 @@ export class PacketWriter extends ByteWriter {
 
   uint16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16LE(value, this.at); // throws above 16 bits
+    this.bytes.writeUInt16LE(value, this.at); // throws if the number exceeds 16 bits
     this.at += 2;
   }
 
   uint32(value: number): void {
     this.ensure(4);
-    this.bytes.writeUInt32LE(value, this.at); // throws above 32 bits
+    this.bytes.writeUInt32LE(value, this.at); // throws if the number exceeds 32 bits
     this.at += 4;
   }
 

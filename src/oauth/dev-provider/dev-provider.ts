@@ -286,7 +286,7 @@ export class DevProvider {
       redirectUri,
       nonce: one('nonce'),
       scopes: (one('scope') ?? '').split(' ').filter((scope) => scope !== ''),
-      challenge: one('code_challenge')!, // authorizationError() has checked that it exists
+      challenge: one('code_challenge')!, // authorizationError() has checked that there is a code_challenge
       authTime: Math.floor(nowMs / 1000),
       expiresMs: nowMs + CODE_TTL_MS,
       accessToken: undefined,
