@@ -102,7 +102,7 @@ export class RowDecoder<T extends object> {
     const run = new Run(false, false); // this validation stops at the first problem
     for (let index = 0; index < rows.length; index++)
       (rows as object[])[index] = this.#read(check, rows[index]!, run);
-    return rows as object[] as T[]; // the loop replaced every row
+    return rows as object[] as T[]; // the loop has replaced every row by an instance
   }
 
   /** Returns the instance for a row. @throws SvcError `E_DB_ROW` */

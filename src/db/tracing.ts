@@ -20,7 +20,7 @@ export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:q
 export class QueryEvent implements Failable {
   /** Error with which the database, or the method that was called, rejected the statement. */
   error?: unknown;
-  /** `db.system.name` */
+  /** Engine of the database (OpenTelemetry: `db.system.name`). */
   readonly system: Dialect;
   /** Name of the database's plugin; `database` for a plugin without a name. */
   readonly database: string;

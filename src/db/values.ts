@@ -116,7 +116,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
   else row[name] = value;
 }
 
-/** Throws for a value at a position, and in a row if given; both count from 1. */
+/** Throws the error for an invalid value. Its position, and its row if given, count from 1. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [
     row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`,

@@ -32,8 +32,8 @@ export interface IssueOptions {
   /** Further claims of the access tokens, for example `roles`. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
   /**
-   * Login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters. Default
-   * `local`.
+   * Login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters.
+   * Default `local`.
    */
   readonly method?: string | undefined;
 }

@@ -81,8 +81,8 @@ export interface OAuthPluginOptions {
   /** Lets providers end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
   readonly backchannelLogout?: boolean | undefined;
   /**
-   * `json`: the callback returns the tokens. `cookie`: they are in cookies that scripts cannot read. Default
-   * `json`.
+   * `json`: the callback returns the tokens. `cookie`: they are in cookies that scripts cannot read.
+   * Default `json`.
    */
   readonly mode?: 'json' | 'cookie' | undefined;
   /** In cookie mode: local path to open after a login without `return_to`. Default `/`. */

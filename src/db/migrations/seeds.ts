@@ -37,7 +37,7 @@ export class Seeder {
   }
 
   /**
-   * Runs all files.
+   * Runs all seed files in the order of their names.
    *
    * @throws SvcError `E_SEED` with the file and the problem; the rows of that file are rolled back, the rows
    * of earlier files remain

@@ -2,6 +2,8 @@
  * The protocol of MySQL and MariaDB: encodes the client's packets in one reused buffer. A new buffer for each
  * flush costs 30-50 %.
  *
+ * Use:
+ *
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *
  * rewind() removes a partial packet that cannot be completed.

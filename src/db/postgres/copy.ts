@@ -11,7 +11,7 @@ import type { Params } from '../values.ts';
 
 /** Statement, columns and rows of a copy. */
 interface Copy {
-  /** `copy "t" ("a") from stdin` */
+  /** Statement, such as `copy "t" ("a") from stdin`. */
   readonly text: string;
   /** Types of the columns. */
   readonly oids: readonly number[];

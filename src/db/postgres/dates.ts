@@ -53,7 +53,7 @@ export function timestampOf(high: number, low: number): string {
  * returned as text.
  */
 export function instantOf(high: number, low: number): Date | string {
-  const micros = high * TWO_32 + low; // the product is exact for 285 years around 2000
+  const micros = high * TWO_32 + low; // exact for 285 years around 2000: below 2^53
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
   const endless = infinity(high, low);
   if (endless !== undefined) return endless;

@@ -2,6 +2,8 @@
  * PostgreSQL protocol 3: encodes the client's messages in one reused buffer. A new buffer for each flush
  * costs 30-50 %.
  *
+ * Use:
+ *
  *   writer.parse(...); writer.bind...; writer.sync(); socket.write(writer.take())
  *
  * A count or length that exceeds its field throws before the message is complete. rewind() then removes the

@@ -120,7 +120,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // the loop replaced every row
+    return rows as unknown as Row[]; // the loop has replaced every array by a row
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {

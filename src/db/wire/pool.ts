@@ -58,8 +58,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for connections without a waiting caller: they pause while the server ends idle connections at
-   * once. Callers do not pause.
+   * Back-off for opening connections that no caller waits for. It pauses when the server closes new idle
+   * connections at once. Connections for a waiting caller are opened without this pause.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;

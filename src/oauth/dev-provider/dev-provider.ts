@@ -266,7 +266,7 @@ export class DevProvider {
   }
 
   #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
-    const query = new URLSearchParams({ ...answer, iss: this.url }); // RFC 9207
+    const query = new URLSearchParams({ ...answer, iss: this.url }); // the parameter `iss` of RFC 9207
     return {
       status: 303,
       headers: {
@@ -310,7 +310,7 @@ export class DevProvider {
     // mark the code as used, even if the checks below fail
     grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
-      /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // RFC 7636 §4.6
+      /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
     if (!isProven || form.get('redirect_uri') !== grant.redirectUri) return tokenError('invalid_grant');
     keep(this.#tokens, grant.accessToken, {
       ...grant,

@@ -102,13 +102,13 @@ export interface OAuthProviderOptions {
   readonly caFile?: string | undefined;
   /**
    * `true` allows `http://` to the loopback interface. A list of hosts allows these as well, for example
-   * `['keycloak']` in a network of containers. In production only the loopback interface is allowed. Default
-   * false.
+   * `['keycloak']` in a network of containers. In production only the loopback interface is allowed.
+   * Default false.
    */
   readonly allowInsecure?: boolean | readonly string[] | undefined;
   /**
-   * Time limit in milliseconds for each of connect, TLS, first byte and whole body, 100 ... 60_000. Default
-   * 10_000.
+   * Time limit in milliseconds for each of connect, TLS, first byte and whole body, 100 ... 60_000.
+   * Default 10_000.
    */
   readonly timeoutMs?: number | undefined;
   /** Tolerated clock difference for id_tokens, 0 ... 300. Default 60. */
