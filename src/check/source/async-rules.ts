@@ -21,7 +21,7 @@ export function reportAsync(sources: Sources, report: ReportNode): void {
   findBlockingHelpers(sources, report);
 }
 
-// -- SVC611 --
+// -- SVC611: promises that are not awaited --
 
 const OURS = /^(?:svc\.)?(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
@@ -255,7 +255,7 @@ function keptPromise(call: Call): string | undefined {
   return isMisused && !isAwaited ? name : undefined;
 }
 
-// -- SVC612 --
+// -- SVC612: asynchronous callbacks of array methods --
 
 const ASKS_NOTHING = /^(?:forEach)$/;
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
@@ -304,7 +304,7 @@ function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
   return found;
 }
 
-// -- SVC613 --
+// -- SVC613: pipe() without an error handler --
 
 const STREAMS =
   /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from|\.stdout|\.stdin)\b/;
@@ -341,7 +341,7 @@ function sourceOf(node: Node, module: SourceModule): string {
   return value === undefined ? written : module.source.slice(value.start, value.end);
 }
 
-// -- SVC614 --
+// -- SVC614: statements outside of their transaction --
 
 function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -373,7 +373,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   }
 }
 
-// -- SVC634 --
+// -- SVC634: request bodies collected without a limit --
 
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
@@ -407,7 +407,7 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     report('SVC634', module, at, 'the body is collected without a limit: one client can fill the memory');
 }
 
-// -- SVC635 --
+// -- SVC635: outbound calls without a time limit --
 
 function findEndless(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {

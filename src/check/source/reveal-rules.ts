@@ -17,7 +17,7 @@ export function findRevealing(sources: Sources, report: ReportNode): void {
   findUnverifiedMail(sources, report);
 }
 
-// -- SVC625 --
+// -- SVC625: secrets in logs --
 
 const LOGGED =
   /^(?:password|passwd|pwd|passphrase|secret|clientsecret|apikey|accesstoken|refreshtoken|idtoken|authtoken|bearertoken|resettoken|privatekey|token|sessiontoken|otp|authorization|cookie|creditcard|cardnumber|cvv|cvc)$/;
@@ -121,7 +121,7 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
   return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
 }
 
-// -- SVC626 --
+// -- SVC626: error details in replies --
 
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
@@ -218,7 +218,7 @@ export function isReturned(node: Node, sources: Sources): boolean {
   return fn.isExpression && fn.body[0] === at;
 }
 
-// -- SVC627 --
+// -- SVC627: unverified e-mail addresses --
 
 function findUnverifiedMail(sources: Sources, report: ReportNode): void {
   const named = new Set<Fn>();

@@ -18,7 +18,7 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
   findUnverified(sources, report);
 }
 
-// -- SVC621 --
+// -- SVC621: comparison of secrets --
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|signature|hmac|password|passwd|passphrase|csrftoken|accesstoken|authtoken|bearertoken|admintoken|resettoken|sharedkey|webhookkey|passwordhash|internaltoken|servicetoken)$/;
@@ -159,7 +159,7 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
   );
 }
 
-// -- SVC622 --
+// -- SVC622: secrets from Math.random() --
 
 const SECRET_NAME =
   /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|salt|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
@@ -219,7 +219,7 @@ function usesBetterChance(call: Call, module: SourceModule): boolean {
   return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
 }
 
-// -- SVC623 --
+// -- SVC623: passwords with a fast hash --
 
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
@@ -308,7 +308,7 @@ function innermostCall(call: Call): Call | undefined {
   return at.type === 'call' && at !== call ? at : undefined;
 }
 
-// -- SVC624 --
+// -- SVC624: tokens that are not verified --
 
 function findUnverified(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {

@@ -19,7 +19,7 @@ export function reportState(sources: Sources, report: ReportNode): void {
   findSlowPatterns(sources, report);
 }
 
-// -- SVC631 --
+// -- SVC631: values of a request in module variables --
 
 /** Names of values that belong to one client. */
 const PERSONAL =
@@ -107,7 +107,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
   return found;
 }
 
-// -- SVC632 --
+// -- SVC632: caches without a key for the client --
 
 /** Parameters that do not affect a result. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
@@ -211,7 +211,7 @@ function isWithin(node: Node, outer: Node): boolean {
   return false;
 }
 
-// -- SVC633 --
+// -- SVC633: whole request bodies that are stored --
 
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
@@ -312,7 +312,7 @@ function wholeBody(arg: Node, given: Visit['given']): string | undefined {
   return undefined;
 }
 
-// -- SVC636 --
+// -- SVC636: patterns that backtrack exponentially --
 
 function findSlowPatterns(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('pattern')) {
