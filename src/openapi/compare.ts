@@ -13,7 +13,10 @@
  * Made for documents of any version of this package. Unknown parts of other documents are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
+import { openapiDocument } from './openapi.ts';
 import type { Documents, Resolve } from './narrowing.ts';
+import type { Finding } from '../base/findings.ts';
+import type { CompilationView } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** A change that breaks clients. */
@@ -29,6 +32,35 @@ interface BreakingChange {
 type Part = Readonly<Record<string, unknown>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+
+/** SVC306: changes that break clients of the baseline document, at the changed routes. */
+export function findBreakingChanges(
+  view: CompilationView,
+  baseline: Readonly<Record<string, unknown>>,
+): readonly Finding[] {
+  const places = new Map(
+    view.routes.map(({ method, template, place }) => [
+      `${method} ${shape(template)}`,
+      { method, template, place },
+    ]),
+  );
+  return compareOpenapi(baseline, openapiDocument(view)).map(({ subject, message }) => {
+    const route = places.get(shape(subject));
+    return {
+      rule: 'SVC306',
+      severity: 'error',
+      subject: route === undefined ? subject : `${route.method} ${route.template}`,
+      message: `clients of the baseline break: ${message}`,
+      remedy:
+        'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
+      place: route?.place,
+    };
+  });
+}
+
+function shape(path: string): string {
+  return path.replace(/\{[^}]*\}/g, '{}');
+}
 
 /**
  * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
