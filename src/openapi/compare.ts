@@ -45,11 +45,12 @@ export function findBreakingChanges(
     ]),
   );
   return compareOpenapi(baseline, openapiDocument(view)).map(({ subject, message }) => {
-    const route = places.get(shape(subject));
+    const callback = /^callback .* of /.exec(subject)?.[0] ?? '';
+    const route = places.get(shape(subject.slice(callback.length)));
     return {
       rule: 'SVC306',
       severity: 'error',
-      subject: route === undefined ? subject : `${route.method} ${route.template}`,
+      subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
       message: `clients of the baseline break: ${message}`,
       remedy:
         'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
