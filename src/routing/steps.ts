@@ -3,6 +3,7 @@
  * application compiles, which also reports mistakes in the schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
+import { surrounded } from './di-plan.ts';
 import { isTypeSource } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
@@ -55,6 +56,8 @@ export interface Steps {
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
+  /** Dependencies that call the handler. */
+  readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
@@ -88,7 +91,8 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const { planned } = ordering;
-  const isEarly = earlySlots(planned, ofRouter);
+  const { order, inside } = surrounded(planned);
+  const isEarly = earlySlots(planned, ofRouter, inside);
   const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
   const names = [...new Map([...routerNames, ...ownNames])];
   const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
@@ -110,8 +114,9 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     form,
     size: planned.length,
     isPlain: planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined,
-    early: planned.filter((dependency) => isEarly.has(dependency.slot)),
-    late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
+    early: order.filter((dependency) => isEarly.has(dependency.slot)),
+    late: order.filter((dependency) => !isEarly.has(dependency.slot)),
+    around: planned.filter(({ surround }) => surround !== undefined),
     keeper: form === undefined ? undefined : keeperOf(form),
     security: planned.flatMap((dependency) => dependency.security),
   };
@@ -208,16 +213,21 @@ function reportPatterns(
 }
 
 /**
- * Slots of the dependencies that are resolved before the request is read: those of routers, those with
- * security, and those that these need.
+ * Dependencies of routers, those with security, and those they need: resolved before the request is read. A transaction of a
+ * router, and what needs it, come after that: a slow client must not hold it open.
  */
-function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): ReadonlySet<number> {
+function earlySlots(
+  planned: readonly PlannedDependency[],
+  ofRouter: number,
+  inside: ReadonlySet<number>,
+): ReadonlySet<number> {
   const early = new Set<number>();
   const add = (slot: number): void => {
     if (early.has(slot)) return;
     early.add(slot);
     planned[slot]!.needs.forEach(add);
   };
-  for (const { slot, security } of planned) if (slot < ofRouter || security.length > 0) add(slot);
+  for (const { slot, security } of planned)
+    if ((slot < ofRouter && !inside.has(slot)) || security.length > 0) add(slot);
   return early;
 }
