@@ -232,7 +232,7 @@ export class SentMessage extends http.ServerResponse {
 
   /** Sends `text`, head and body. Where {@link takesText} only. `isAscii`: its characters are its bytes. `onOver` is called when nothing more goes out. */
   writeText(_status: number, _text: string, _isAscii: boolean, _onOver: (this: SentMessage) => void): void {
-    throw new Error('takesText is false');
+    throw new Error('writeText() needs takesText, which is false');
   }
 
   /** Writes a chunk that goes to many. */
