@@ -72,8 +72,22 @@ export type { ToolAudience, ToolContentPart, ToolResult } from './mcp/results.ts
 export type { McpConversation } from './mcp/conversation.ts';
 export type { PromptMessage } from './mcp/prompts.ts';
 export type { McpMountOptions } from './mcp/mount.ts';
-export { toolLog, toolProgress } from './mcp/calls.ts';
+export { toolClient, toolLog, toolProgress } from './mcp/calls.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp/calls.ts';
+export type {
+  ClientAbility,
+  ClientRoot,
+  Elicited,
+  FormQuestion,
+  FormValues,
+  QuestionOptions,
+  RawFormQuestion,
+  Sampled,
+  SampledMessage,
+  SampleQuestion,
+  ToolClient,
+  UrlQuestion,
+} from './mcp/questions.ts';
 export type { McpServerOptions } from './mcp/server.ts';
 export type {
   CheckedTool,
@@ -264,7 +278,7 @@ export type { TraceContext } from './http/request-id.ts';
 export { TrustedHostMiddleware } from './http/middleware/trusted-host.ts';
 export type { TrustedHostOptions } from './http/middleware/trusted-host.ts';
 export type { WebSocketClose } from './http/websocket/closing.ts';
-export type { WebSocketCompression } from './http/websocket/deflate.ts';
+export type { WebSocketCompression } from './http/websocket/handshake.ts';
 export type { SlowConsumerPolicy } from './http/websocket/sender.ts';
 export { RecordRateLimitStore } from './cache/record-rate-limits.ts';
 export type { RecordRateLimitStoreOptions } from './cache/record-rate-limits.ts';

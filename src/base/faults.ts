@@ -8,10 +8,10 @@ import type { Finding } from './findings.ts';
 
 /** Texts of a mistake. */
 interface Fault {
-  /** Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
+  /** Builds the message. Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
-  /** The rule of `svc check` that reports the same mistake. */
+  /** Rule of `svc check` that reports the same mistake. */
   readonly rule?: Finding['rule'];
 }
 
@@ -41,8 +41,7 @@ export const FAULTS = {
     remedy: 'Await the code that adds tasks, so that they are added before the handler returns',
   },
   E_BODY_CONSUMED: {
-    describe: (what: string): string =>
-      `Cannot read the request body as ${what}: its stream was already taken`,
+    describe: (how: string): string => `Cannot read the request body as ${how}: its stream was already taken`,
     remedy: 'Call stream(), or one of body(), json(), text() and form(), but not both',
   },
   E_BODY_DISCARDED: {
@@ -217,6 +216,10 @@ export const FAULTS = {
       `Cannot declare a tool or prompt: the name "${name}" ${problem}`,
     remedy: 'Give each tool and each prompt a unique name: app.tool("add_note", { … }, fn)',
   },
+  E_MCP_QUESTION: {
+    describe: (key: string, issue: string): string => `Cannot ask the client: the question "${key}" ${issue}`,
+    remedy: 'Ask with a message and a flat form: client.elicit({ message, schema: { name: Field(str) } })',
+  },
   E_MCP_TOOL: {
     describe: (name: string, near: string | undefined): string =>
       `Cannot call the tool "${name}": no tool has this name` +
@@ -262,8 +265,7 @@ export const FAULTS = {
       'Correct the statement and migrate again; if the migration is unfinished now, run: svc migrate repair <module>',
   },
   E_MIGRATION_FILES: {
-    describe: (path: string, problem: string): string =>
-      `Cannot read the migrations in "${path}": ${problem}`,
+    describe: (dir: string, problem: string): string => `Cannot read the migrations in "${dir}": ${problem}`,
     remedy:
       'Name files 0001_create_users.up.sql and .down.sql, numbered without gaps: svc migrate new <name> creates the next two',
   },
@@ -289,8 +291,7 @@ export const FAULTS = {
       'If no process is still running it, undo or complete its changes, then run: svc migrate repair <module> --as pending, or --as applied',
   },
   E_NEW_FOLDER: {
-    describe: (folder: string, problem: string): string =>
-      `Cannot create a project in "${folder}": ${problem}`,
+    describe: (dir: string, problem: string): string => `Cannot create a project in "${dir}": ${problem}`,
     remedy: 'Name a folder that is absent or empty and that you may write to',
   },
   E_NEXT_TWICE: {
@@ -380,8 +381,7 @@ export const FAULTS = {
       'Write redis://user:password@host:6379/0, rediss:// for TLS, or redis+unix:///run/redis.sock?db=0',
   },
   E_REPLY: {
-    describe: (problem: string): string =>
-      `Cannot turn the handler's return value into a response: ${problem}`,
+    describe: (issue: string): string => `Cannot turn the handler's return value into a response: ${issue}`,
     remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
   },
   E_REQUEST_ABSENT: {
@@ -434,14 +434,12 @@ export const FAULTS = {
       'Call Field() once per member, always for the same members in the same order: use optional: true or a union instead of conditions',
   },
   E_SCHEMA_PROBE: {
-    describe: (schema: string, problem: string): string =>
-      `Cannot determine the fields of ${schema}: ${problem}`,
+    describe: (name: string, problem: string): string => `Cannot determine the fields of ${name}: ${problem}`,
     remedy:
       'Assign each Field() directly to a member of a class that extends Schema; write computed members as getters',
   },
   E_SECRET_ABSENT: {
-    describe: (variable: string): string =>
-      `Cannot sign or verify: there is no secret, ${variable} is not set`,
+    describe: (name: string): string => `Cannot sign or verify: there is no secret, ${name} is not set`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
   },

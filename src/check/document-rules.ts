@@ -1,6 +1,6 @@
 /**
- * Rules about the OpenAPI document: contents that it cannot express (SVC305), and changes that break clients of an earlier
- * document (SVC306).
+ * Rules about the OpenAPI document: what the document cannot express (SVC305), and changes that break clients
+ * of an earlier version (SVC306).
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import { openapiDocument, openapiFindings } from '../openapi/openapi.ts';
@@ -37,7 +37,7 @@ function countsOf({ details }: ApplicationView): Map<string, number> {
   return counts;
 }
 
-/** Reports two schema classes of one name, because the document must rename one of them. */
+/** Reports two schema classes of the same name: the document must rename one of them. */
 function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
   const reported = new Set<unknown>();
@@ -76,7 +76,10 @@ function plansOfRoute({
   return plans;
 }
 
-/** SVC306: changes that break clients of the baseline document, at the changed routes. */
+/**
+ * SVC306: differences from the baseline document that break its clients. Each is reported at the changed
+ * route.
+ */
 export function findBreakingChanges(
   view: CompilationView,
   baseline: Readonly<Record<string, unknown>>,
@@ -106,7 +109,8 @@ function shape(path: string): string {
 }
 
 /*
- * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a description.
+ * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a
+ * description.
  */
 
 /** Reports the findings of SVC305 about tools. */

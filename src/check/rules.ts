@@ -1,8 +1,10 @@
 /**
- * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled application.
+ * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled
+ * application.
  *
- * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts), while compiling
- * (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources (source/examine.ts).
+ * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts),
+ * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
+ * (source/examine.ts).
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -414,7 +416,7 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 
 // -- SVC213 --
 
-/** File names that show that a directory holds a program. */
+/** Files that show that a folder is a program, whose sources must not be served. */
 const PRIVATE = ['package.json', 'node_modules'];
 
 function findExposed(view: ApplicationView, report: ReportFinding): void {
@@ -422,7 +424,8 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
     route,
     declared: { mount, template },
   } of view.details) {
-    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue; // a mount has several routes, and one is enough
+    // a static mount has several routes: only the one for its files is looked at
+    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
       report(subject, 'the static directory follows links that lead out of it: followSymlinks', route.place);
@@ -444,7 +447,10 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
 
 // -- SVC401 --
 
-/** Settings that the framework reads only after the check, with their casts. */
+/**
+ * Settings that are read only when a server starts, after the check. Each has the function that converts its
+ * text.
+ */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,
   port: Number,
@@ -507,8 +513,8 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
 // -- SVC404 --
 
 /**
- * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any release is accepted.
- * `endsOn` is the end of life.
+ * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any
+ * release is accepted. `endsOn` is the end of life.
  */
 const LINES: Readonly<
   Record<

@@ -57,7 +57,10 @@ export interface DatabaseErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A failure of the database or of the connection to it. Its `stack` begins where the verb was called. */
+/**
+ * A failure of the database or of the connection to it. Its `stack` begins where the application called the
+ * database.
+ */
 export class DatabaseError extends Error {
   readonly code: DatabaseErrorCode = 'database';
   readonly sqlstate: string | undefined;
@@ -253,8 +256,8 @@ export class Corrupt extends DatabaseError {
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
- * Returns the error with a stack that begins at the caller of the verb. Call it while that caller still
- * awaits: V8 then finds the caller's frames behind the library's `await`s.
+ * Returns the error with a stack that begins at the caller of the database method. Call it while that caller
+ * still awaits: V8 then finds the caller's frames behind the library's `await`s.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
@@ -270,7 +273,10 @@ export function atCaller(error: unknown): unknown {
   return error;
 }
 
-/** Call site of a verb. Capturing is cheap: the frames are only formatted when they are read. */
+/**
+ * Call site of a method of the database. Capturing is cheap: the frames are only formatted when they are
+ * read.
+ */
 export class Caller {
   readonly stack?: string;
 
@@ -280,7 +286,7 @@ export class Caller {
   }
 }
 
-/** Returns the call site of the running verb. */
+/** Returns the call site of the running database method. */
 export function callerHere(): Caller {
   const caller = new Caller();
   Error.captureStackTrace(caller, callerHere);

@@ -73,8 +73,8 @@ export interface DatabaseOptions {
    */
   readonly int8?: Int8 | undefined;
   /**
-   * Default `timeoutMs` of every verb, 0 ... 2_147_483_647. It also applies inside transactions, and to their
-   * begin and end. The default 0 means no limit.
+   * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies inside transactions, and to
+   * their begin and end. The default 0 means no limit.
    */
   readonly statementTimeoutMs?: number | undefined;
   /**
@@ -88,7 +88,7 @@ export interface DatabaseOptions {
    */
   readonly statementCache?: number | undefined;
   /**
-   * Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A verb
+   * Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A call
    * may override it. Default false.
    */
   readonly snakeCase?: boolean | undefined;

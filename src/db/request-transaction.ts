@@ -35,7 +35,7 @@ export interface RequestTransactionOptions {
 /** Source for `Depends()` that gives the handle of a transaction. */
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
-/** Sources by their options: equal options share one transaction in a request. */
+/** Sources by their options, so that equal options share one transaction in a request. */
 const sources = new Map<string, TransactionSource>();
 
 /**

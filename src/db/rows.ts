@@ -14,7 +14,7 @@ import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Dialect, Row, SqlValue } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 
-/** Options of a verb that reads rows as a schema. */
+/** Options of a method that reads rows as a schema. */
 export interface RowOptions<T extends object = object> extends QueryOptions {
   /**
    * Schema class of the rows. Each row is validated and becomes an instance; a row that does not fit throws
@@ -34,7 +34,7 @@ export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOp
   readonly as: S;
 }
 
-/** Options of any verb. @internal */
+/** Options of any method that runs a statement. @internal */
 export type VerbOptions = QueryOptions | RowOptions | ValueOptions;
 
 /** Whether the options ask for rows or a value as a schema. @internal */
@@ -44,8 +44,11 @@ export function hasSchema(options: VerbOptions | undefined): options is RowOptio
 
 /** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
 export function limitsOf(options: VerbOptions): QueryOptions | undefined {
-  const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
-  for (const _name in limits) return limits;
+  for (const name in options) {
+    if (name === 'as' || name === 'snakeCase') continue;
+    const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
+    return limits;
+  }
   return undefined;
 }
 

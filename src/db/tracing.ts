@@ -18,7 +18,7 @@ export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:q
 
 /** A statement in the events of `svc:db:query`. Each property names its OpenTelemetry attribute. */
 export class QueryEvent implements Failable {
-  /** Error with which the database or the verb rejected the statement. */
+  /** Error with which the database, or the method that was called, rejected the statement. */
   error?: unknown;
   /** `db.system.name` */
   readonly system: Dialect;
@@ -148,7 +148,7 @@ async function* tracedStream(
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  // the reader of the rows gets this error below
+  // ignore it here: the reader of the rows gets this error below
   traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;

@@ -83,9 +83,12 @@ export class Transaction extends Session {
   #idle: PromiseWithResolvers<void> | undefined;
   /** Settles when the running nested transaction has ended. */
   #nested: Promise<void> | undefined;
-  /** Number of statements that reached their limits, lost their callers, and have no response yet. */
+  /**
+   * Number of statements that have reached their limits and still run, although their callers have stopped
+   * waiting.
+   */
   #late = 0;
-  /** End of the transaction that continues after its caller has settled. Never rejects. */
+  /** Promise of the end of a transaction whose caller has stopped waiting for it. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */
@@ -224,7 +227,7 @@ export class Transaction extends Session {
   }
 
   /**
-   * Waits for `work` until the limit. Work without a response by then delays the release of the connection.
+   * Waits for `work` until the limit. Work that has not settled by then delays the release of the connection.
    */
   #within<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
     return settledBy(work, limit, this.#deps.clock, (late) => this.#hold(late));
@@ -319,7 +322,7 @@ export class Transaction extends Session {
     }
     return settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
       this.#behind = late;
-    }).catch(() => error); // the original error matters more than the failure of the rollback
+    }).catch(() => error); // throw the original error, which matters more than a failed rollback
   }
 
   /**

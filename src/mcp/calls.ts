@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
 import { planPrompts } from './prompts.ts';
 import { isPrompt, isResource, planTools } from './tools.ts';
-import { planResources } from './planned-resources.ts';
-import type { PlannedResource } from './planned-resources.ts';
+import { planResources } from './resources.ts';
+import type { PlannedResource } from './resources.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { CARRIER, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
@@ -18,6 +18,7 @@ import type { Dialect, JsonObject } from './messages.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { PlannedPrompt } from './prompts.ts';
 import type { ToolResult } from './results.ts';
+import type { Asker, ToolClient } from './questions.ts';
 import type { PlannedTool } from './tools.ts';
 import type { CompiledRoute, Context, HttpRequest, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
@@ -70,6 +71,8 @@ export interface CallDeps {
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
   readonly listener?: ToolListener | undefined;
+  /** Takes the questions of the handler. */
+  readonly asker?: Asker | undefined;
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
@@ -202,7 +205,7 @@ export class Toolset {
     deps: CallDeps,
     isFunction: boolean,
   ): Promise<Response> {
-    const { caller, signal, listener, trace } = deps;
+    const { caller, signal, listener, asker, trace } = deps;
     const headers = new Headers({ accept: 'application/json, */*;q=0.1', ...trace });
     for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields)))
       if (!OURS.has(name)) headers.set(name, value);
@@ -221,6 +224,7 @@ export class Toolset {
     signal.throwIfAborted();
     return this.#app.application().answerCall(request, caller.remoteAddress, isFunction, (req) => {
       if (listener !== undefined) req.state.set(TOOL_LISTENER, listener);
+      if (asker !== undefined) req.state.set(ASKER, asker);
       if (caller.carrier !== undefined) req.state.set(CARRIER, caller.carrier);
     });
   }
@@ -331,4 +335,92 @@ export function toolLog({ state }: Context): ToolLog {
 
 function nothing(): void {
   /* the request is not a tool call */
+}
+
+/** State key that is set only in requests that are calls by MCP. */
+const ASKER: StateKey<Asker> = stateKey('mcpAsker');
+
+/** Dependency `{ client: Depends(toolClient) }`: asks the MCP client, its user or its model during a call. */
+export async function toolClient({ state, signal }: Context): Promise<ToolClient> {
+  const questions = await import('./questions.ts');
+  return new questions.ToolClient(state.has(ASKER) ? state.get(ASKER) : questions.noAsker(), signal);
+}
+
+/** Limit of progress and log messages for one call. Further messages are dropped. */
+const MAX_MESSAGES = 10_000;
+
+/** Dependencies of {@link CallReports}. */
+interface ReportDeps {
+  readonly dialect: Dialect;
+  readonly progressToken: string | number | undefined;
+  /** The least severe level of log messages that are sent. Undefined sends none. */
+  readonly logLevel: ToolLogLevel | undefined;
+  readonly signal: AbortSignal;
+  /** Sends the client a notification. */
+  notify(method: string, params: JsonObject): void;
+}
+
+/** Sends progress and log messages of one call, until it ends. */
+export class CallReports implements ToolListener {
+  readonly #deps: ReportDeps;
+  #isOver = false;
+  #furthest = -Infinity;
+  #sent = 0;
+
+  constructor(deps: ReportDeps) {
+    this.#deps = deps;
+  }
+
+  progress(progress: number, total: number | undefined, message: string | undefined): void {
+    const { progressToken, dialect, notify } = this.#deps;
+    if (
+      progressToken === undefined ||
+      !Number.isFinite(progress) ||
+      progress <= this.#furthest ||
+      !this.#mayReport()
+    )
+      return;
+    this.#furthest = progress;
+    notify('notifications/progress', {
+      progressToken,
+      progress,
+      ...(Number.isFinite(total) ? { total } : {}),
+      ...(message !== undefined && dialect.hasAnnotations ? { message } : {}),
+    });
+  }
+
+  log(level: ToolLogLevel, data: unknown, logger: string | undefined): void {
+    const { logLevel, notify } = this.#deps;
+    if (
+      logLevel === undefined ||
+      TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) ||
+      !this.#mayReport()
+    )
+      return;
+    notify('notifications/message', {
+      level,
+      ...(logger === undefined ? {} : { logger }),
+      data: jsonOf(data),
+    });
+  }
+
+  end(): void {
+    this.#isOver = true;
+  }
+
+  #mayReport(): boolean {
+    return !this.#isOver && !this.#deps.signal.aborted && this.#sent++ < MAX_MESSAGES;
+  }
+}
+
+/**
+ * Returns the value as JSON can represent it. A value that JSON cannot represent becomes text, so the handler
+ * does not fail.
+ */
+function jsonOf(data: unknown): unknown {
+  try {
+    return JSON.stringify(data) === undefined ? null : data;
+  } catch {
+    return String(data);
+  }
 }

@@ -3,16 +3,19 @@
  * is answered once, or not at all when it was cancelled. The channel's I/O is done elsewhere.
  */
 import { ClientDisconnected } from '../base/errors.ts';
+import { SentRequests } from './questions.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
 import {
   INTERNAL_ERROR,
   INVALID_REQUEST,
   PARSE_ERROR,
   RpcError,
+  batchIssue,
   failure,
   notification,
   readMessage,
 } from './messages.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Caller } from './calls.ts';
 import type { JsonObject, RequestId, RpcRequest } from './messages.ts';
@@ -23,14 +26,13 @@ export interface ConversationDeps {
   readonly dispatcher: McpDispatcher;
   readonly caller: Caller;
   readonly log: Logger;
+  readonly clock: Clock;
   /** Sends one message, which has no line feed. Must not throw. */
   send(text: string): void;
 }
 
 /** Limit of requests that run at the same time. A further request is answered with an error. */
 const MAX_IN_FLIGHT = 1_000;
-/** Limit of messages in one batch. */
-const MAX_BATCH = 1_000;
 
 /** A conversation with one client. */
 export class McpConversation {
@@ -38,10 +40,12 @@ export class McpConversation {
   readonly #inFlight = new Map<RequestId, AbortController>();
   readonly #closing = new AbortController();
   #running = new Set<Promise<unknown>>();
+  readonly #questions: SentRequests;
   #session: McpSession | undefined;
 
   constructor(deps: ConversationDeps) {
     this.#deps = deps;
+    this.#questions = new SentRequests(deps.clock);
   }
 
   /** Requests that have no answer yet. */
@@ -98,15 +102,8 @@ export class McpConversation {
   }
 
   #receiveBatch(values: readonly unknown[]): void {
-    const problem =
-      this.#session?.dialect.hasBatches !== true
-        ? 'This version has no batches: one message at a time'
-        : values.length === 0
-          ? 'A batch has at least one message'
-          : values.length > MAX_BATCH
-            ? `A batch has at most ${MAX_BATCH} messages`
-            : undefined;
-    if (problem !== undefined) return this.refuse(new RpcError(INVALID_REQUEST, problem));
+    const problem = batchIssue(values, this.#session?.dialect);
+    if (problem !== undefined) return this.refuse(problem);
     const answers = values.map((value) => this.#take(value, true)).filter((answer) => answer !== undefined);
     if (answers.length > 0)
       this.#run(
@@ -125,7 +122,7 @@ export class McpConversation {
     const message = readMessage(value);
     switch (message.kind) {
       case 'response':
-        return undefined; // this server sends no requests, so a response is ignored
+        return void this.#questions.receive('', message);
       case 'invalid':
         return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
       case 'notification':
@@ -164,6 +161,8 @@ export class McpConversation {
       begin: (session) => {
         this.#session = session;
       },
+      ask: (question) =>
+        this.#questions.ask({ ...question, owner: '', send: (message) => this.#send(message) }),
     };
     const gone = Promise.withResolvers<undefined>();
     signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });

@@ -15,11 +15,13 @@ import {
   INVALID_REQUEST,
   METHOD_NOT_FOUND,
   NEWEST,
+  MISSING_CAPABILITY,
   PARSE_ERROR,
   RpcError,
   SUPPORTED,
   UNSAID,
   UNSUPPORTED_VERSION,
+  batchIssue,
   failure,
   legacyDialect,
   modernDialect,
@@ -27,6 +29,7 @@ import {
   readMessage,
 } from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
+import { SentRequests } from './questions.ts';
 import { McpSessions } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
@@ -69,8 +72,6 @@ export interface EndpointDeps {
 
 /** Time in milliseconds after which a pending answer becomes an event stream. */
 const PATIENCE_MS = 10_000;
-/** Limit of messages in one batch. */
-const MAX_BATCH = 1_000;
 /**
  * Limit of unanswered session requests per endpoint, over all clients. Requests of a client that has left
  * count until they end.
@@ -81,6 +82,7 @@ const MAX_UNANSWERED = 1_000;
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
+  readonly #questions: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
   /** Requests of sessions that have no answer yet. */
@@ -89,6 +91,7 @@ export class McpEndpoint {
   constructor(app: McpApplication, deps: EndpointDeps) {
     this.#app = app;
     this.#deps = deps;
+    this.#questions = new SentRequests(app.clock);
   }
 
   /** Answers a request of any method. */
@@ -192,6 +195,7 @@ export class McpEndpoint {
         saidDialect(req),
       );
     if (message.kind === 'request') return this.#respond(context, message, session);
+    if (message.kind === 'response') this.#questions.receive(session.id, message);
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
       session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
     return new HttpResponse(null, { status: 202 });
@@ -204,21 +208,9 @@ export class McpEndpoint {
     if (unspoken !== undefined) return refused(400, undefined, unspoken);
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
-    const problem =
-      session?.dialect.hasBatches !== true
-        ? 'This version has no batches: one message at a time'
-        : values.length === 0
-          ? 'A batch has at least one message'
-          : values.length > MAX_BATCH
-            ? `A batch has at most ${MAX_BATCH} messages`
-            : undefined;
+    const problem = batchIssue(values, session?.dialect);
     if (session === undefined || problem !== undefined)
-      return refused(
-        400,
-        undefined,
-        new RpcError(INVALID_REQUEST, problem ?? ''),
-        session?.dialect ?? saidDialect(req),
-      );
+      return refused(400, undefined, problem!, session?.dialect ?? saidDialect(req)); // without a session there is a problem
     // a batch answer cannot be resumed: the connection was its only reader
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
@@ -239,6 +231,7 @@ export class McpEndpoint {
     leaving: AbortSignal,
   ): Promise<JsonObject | undefined> {
     if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
+    if (message.kind === 'response') this.#questions.receive(session.id, message);
     if (message.kind !== 'request') return undefined;
     if (comesAlone(message))
       return failure(
@@ -282,16 +275,22 @@ export class McpEndpoint {
     const closing = new AbortController(); // a shutdown ends subscriptions; calls have their time to answer
     const stream = new MessageStream(session === undefined ? leave : () => undefined, () => closing.abort());
     const early = Promise.withResolvers<undefined>();
+    const send = (sent: JsonObject): void => {
+      stream.push(sent);
+      early.resolve(undefined);
+    };
     let begun: HttpSession | undefined;
     let wanted: { readonly status: number; readonly challenge: string } | undefined;
     const exchange = this.#exchange(context, session, {
       signal: abort.signal,
       closing: closing.signal,
       notify: (method, params) => {
-        if (!mayStream) return;
-        stream.push(notification(method, params));
-        early.resolve(undefined);
+        if (mayStream) send(notification(method, params));
       },
+      ask:
+        session !== undefined && mayStream
+          ? (question) => this.#questions.ask({ ...question, owner: session.id, send })
+          : undefined,
       begin: (agreed) => {
         if (this.#deps.hasSessions)
           begun = this.#sessionsOf(context).begin(agreed, this.#deps.principal(context));
@@ -367,9 +366,10 @@ export class McpEndpoint {
   #exchange(
     context: Context,
     session: McpSession | undefined,
-    ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged'>,
+    ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged' | 'ask'>,
   ): Exchange {
-    return { session, caller: this.#callerOf(context.req), ...ways };
+    const principal = session === undefined ? this.#deps.principal(context) : undefined;
+    return { session, caller: this.#callerOf(context.req), principal, ...ways };
   }
 
   /**
@@ -453,7 +453,7 @@ function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
 
 /** Answers a legacy request without a session. */
 function alone(dialect: Dialect): HttpSession {
-  return { id: '', dialect, logLevel: 'info', inFlight: new Map() };
+  return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map() };
 }
 
 /** Whether a message is modern: its `_meta` or its header field names a modern version. */
@@ -489,7 +489,7 @@ function saidDialect({ headers }: HttpRequest): Dialect {
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };
-  return code === METHOD_NOT_FOUND ? 404 : 200;
+  return code === METHOD_NOT_FOUND ? 404 : code === MISSING_CAPABILITY ? 400 : 200;
 }
 
 /**

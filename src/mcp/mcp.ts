@@ -13,11 +13,12 @@ import { isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
 import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
-import { parametersOf, RESOURCE } from './planned-resources.ts';
-import type { DeclaredResource } from './planned-resources.ts';
+import { parametersOf, RESOURCE } from './resources.ts';
+import type { DeclaredResource } from './resources.ts';
 import { FieldMarker } from '../schema/nodes.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
+import type { Question } from './questions.ts';
 import type { McpServerOptions } from './server.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { ToolResult } from './results.ts';
@@ -63,6 +64,17 @@ export interface McpCallOptions {
     ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
   /** Called with each log message. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
+  /**
+   * Answers the questions of the handler with the client's result, such as `{ action: 'accept', content }`.
+   * Without it, the handler cannot ask.
+   */
+  readonly onQuestion?:
+    | ((
+        method: Question['method'],
+        params: Readonly<Record<string, unknown>>,
+        key: string,
+      ) => Awaitable<object>)
+    | undefined;
 }
 
 /** An MCP server for one client on one channel. */
@@ -105,6 +117,7 @@ export class McpServer {
       dispatcher: this.#dispatcher,
       caller: this.#caller,
       log: this.#app.log,
+      clock: this.#app.clock,
       send,
     });
   }
@@ -160,11 +173,12 @@ export async function callTool(
   args: Readonly<Record<string, unknown>>,
   options: McpCallOptions,
 ): Promise<ToolResult> {
-  const { headers, signal, onProgress, onLog } = readOptions('mcpCall()', options, {
+  const { headers, signal, onProgress, onLog, onQuestion } = readOptions('mcpCall()', options, {
     headers: FIELDS,
     signal: given<AbortSignal>('an AbortSignal', isObject),
     onProgress: given<NonNullable<McpCallOptions['onProgress']>>('a function', isFunction),
     onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
+    onQuestion: given<NonNullable<McpCallOptions['onQuestion']>>('a function', isFunction),
   });
   const toolset = toolsetOf(app);
   const tool = toolset.find(name);
@@ -185,6 +199,14 @@ export async function callTool(
     dialect: NEWEST,
     signal: signal ?? new AbortController().signal,
     listener,
+    asker:
+      onQuestion === undefined
+        ? undefined
+        : {
+            abilities: new Set((await import('./questions.ts')).ABILITIES),
+            keys: new Set(),
+            ask: ({ method, params, key }) => onQuestion(method, params, key),
+          },
   });
 }
 

@@ -3,7 +3,7 @@
  *
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
  *   notification   { jsonrpc, method, params? }         no id; never answered
- *   response       { jsonrpc, id, result | error }      of the client; ignored, because the server sends no requests
+ *   response       { jsonrpc, id, result | error }      of the client, to a question of the server
  *   anything else  an error, with the id if it is readable
  */
 import { isRecord } from '../base/options.ts';
@@ -22,6 +22,8 @@ export const INTERNAL_ERROR = -32_603;
 export const RESOURCE_NOT_FOUND = -32_002;
 /** A header field does not match the message. */
 export const HEADER_MISMATCH = -32_020;
+/** The client has not declared a capability that the call requires. */
+export const MISSING_CAPABILITY = -32_021;
 /** Unsupported protocol version. */
 export const UNSUPPORTED_VERSION = -32_022;
 
@@ -29,9 +31,15 @@ export const UNSUPPORTED_VERSION = -32_022;
 export type Message =
   | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
   | { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
-  | { readonly kind: 'response' }
+  | ({ readonly kind: 'response' } & RpcResponse)
   | { readonly kind: 'invalid'; readonly id: RequestId | undefined; readonly error: RpcError };
 
+/** The response to a request of the server: a result or an error. */
+export interface RpcResponse {
+  readonly id: unknown;
+  readonly result?: unknown;
+  readonly error?: unknown;
+}
 /** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
@@ -53,7 +61,8 @@ export function readMessage(value: unknown): Message {
   const id = isRequestId(value['id']) ? value['id'] : undefined;
   if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message says "jsonrpc": "2.0"');
   const { method, params } = value;
-  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' };
+  if (method === undefined && ('result' in value || 'error' in value))
+    return { kind: 'response', id: value['id'], result: value['result'], error: value['error'] };
   if (typeof method !== 'string') return invalid(id, 'A request says its "method", which is a string');
   if ('id' in value && id === undefined)
     return invalid(undefined, 'The "id" of a request is a string or an integer');
@@ -94,6 +103,22 @@ export function failure(
 /** Returns a notification. */
 export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
+}
+
+/** Limit of messages in one batch. */
+const MAX_BATCH = 1_000;
+
+/** Returns the error for a batch that is refused as a whole, or undefined. */
+export function batchIssue(values: readonly unknown[], dialect: Dialect | undefined): RpcError | undefined {
+  const problem =
+    dialect?.hasBatches !== true
+      ? 'This version has no batches: one message at a time'
+      : values.length === 0
+        ? 'A batch has at least one message'
+        : values.length > MAX_BATCH
+          ? `A batch has at most ${MAX_BATCH} messages`
+          : undefined;
+  return problem === undefined ? undefined : new RpcError(INVALID_REQUEST, problem);
 }
 
 function isRequestId(value: unknown): value is RequestId {

@@ -150,6 +150,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       ...terms,
       resources: resources ?? provided.config.get('enableDocs', provided.env !== 'production'),
       cacheScope: names.length > 0 ? 'private' : 'public',
+      services: provided,
     }),
     headers: (headers ?? []).map((name) => name.toLowerCase()),
     asksForTokens: described !== undefined,

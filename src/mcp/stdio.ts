@@ -13,15 +13,14 @@ import { isUtf8 } from 'node:buffer';
 import { reservedWrite } from './reserved-output.ts';
 import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './messages.ts';
 import { McpConversation } from './conversation.ts';
-import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../base/clock.ts';
+import type { Readable, Writable } from 'node:stream';
 import type { ConversationDeps } from './conversation.ts';
 
 /** The streams of the messages. */
 interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
-  readonly clock: Clock;
   readonly maxLineBytes: number;
   /** Milliseconds that running requests have after the end of the input. */
   readonly graceMs: number;
@@ -49,6 +48,7 @@ export async function serveStdio({
   };
   const conversation = new McpConversation({
     ...parts,
+    clock,
     send: (text) => {
       if (isGone || write(`${text}\n`) || input.isPaused()) return;
       input.pause();

@@ -13,8 +13,12 @@ import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { closest, given, int, isBoolean, isObject, oneOf, readOptions, shown } from '../base/options.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
-import { readCompression, negotiateDeflate } from '../http/websocket/deflate.ts';
-import { OriginGuard, readHandshake } from '../http/websocket/handshake.ts';
+import {
+  OriginGuard,
+  negotiateDeflate,
+  readCompression,
+  readHandshake,
+} from '../http/websocket/handshake.ts';
 import { SHARED_SPEC } from './spec.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
 import type { InputOf } from './di.ts';
@@ -35,7 +39,7 @@ import type { Rooms } from '../http/websocket/rooms.ts';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 import type { SocketListener } from '../http/websocket/handlers.ts';
 import type { SharedSocketDeps, WebSocketConnection } from '../http/websocket/websocket.ts';
-import type { WebSocketCompression } from '../http/websocket/deflate.ts';
+import type { WebSocketCompression } from '../http/websocket/handshake.ts';
 import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
 import type { Agreement, OpenSocket } from '../http/server/websockets.ts';

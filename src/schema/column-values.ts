@@ -156,7 +156,7 @@ function flagOf(value: unknown): unknown {
 
 const MIDNIGHT = /^(\d{4}-\d\d-\d\d)[T ]00:00:00(?:\.0+)?Z?$/;
 const DAY_MS = 86_400_000;
-const [ZERO, DOT, HYPHEN, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x2d, 0x3a, 0x20, 0x54, 0x5a];
+const [ZERO, DOT, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x3a, 0x20, 0x54, 0x5a];
 
 /**
  * Reads a date and time. Sessions use UTC, and text without a zone is UTC; digits beyond milliseconds are
@@ -198,22 +198,19 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDay = NaN;
-let lastDayMs = NaN;
+let lastDate = '-'; // no text begins with it
+let lastDateMs = NaN;
 
 /**
  * Returns the start of the day with which a text begins. Caches the last day, because rows that are read
  * together often share it.
  */
 function utcDayMs(text: string): number {
-  if (text.charCodeAt(4) !== HYPHEN || text.charCodeAt(7) !== HYPHEN) return NaN;
-  const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
-  const day = year * 10_000 + twoDigits(text, 5) * 100 + twoDigits(text, 8);
-  if (day === lastDay) return lastDayMs;
+  if (text.startsWith(lastDate)) return lastDateMs;
   const date = text.slice(0, 10);
-  lastDayMs = isDate(date) ? Date.parse(date) : NaN; // Date.parse() accepts February 30 as a day in March
-  lastDay = day;
-  return lastDayMs;
+  if (!isDate(date)) return NaN; // Date.parse() accepts February 30 as a day in March
+  lastDate = date;
+  return (lastDateMs = Date.parse(date));
 }
 
 /** Returns a number of two digits, or NaN. */

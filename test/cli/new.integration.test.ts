@@ -721,7 +721,11 @@ for (const [what, args, message] of [
     ['./…'],
     /the folder's name is not a valid package name: add --name with/,
   ],
-  ['a folder with the name of the package', ['svc'], /the folder's name is not a valid package name: add --name/],
+  [
+    'a folder with the name of the package',
+    ['svc'],
+    /the folder's name is not a valid package name: add --name/,
+  ],
   ['an option that is nearly right', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
 ] as const) {
   test(`svc new refuses ${what} with status 2, and writes nothing`, async (t) => {

@@ -1,6 +1,6 @@
 /**
- * Promises that are not awaited, and work that holds up everything else: SVC611 … SVC614, SVC634, SVC635, and SVC501 in functions that
- * handlers call.
+ * Rules about promises that are not awaited (SVC611 … SVC614), unbounded memory and time (SVC634, SVC635),
+ * and blocking calls in functions that handlers call (SVC501).
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
@@ -36,14 +36,17 @@ const OF_CLASSES: Readonly<Record<string, RegExp>> = {
   'svc/db.Redis': /^(?:get|set|del|incr|expire|hget|hset|publish)$/,
 };
 
-/** A call that gives a promise. `isOurs`: of this package or of Node.js, so that it always is one. */
+/**
+ * A call that returns a promise. `isOurs`: a known function of this package or of Node.js, so that it
+ * certainly returns one.
+ */
 interface Promised {
   readonly name: string;
   readonly isOurs: boolean;
   readonly fn?: Fn;
 }
 
-/** Returns what a call gives a promise of; undefined for calls that rules do not know. */
+/** Returns the promise that a call returns, or undefined if the call is unknown or returns none. */
 function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
   if (call.isNew) return undefined;
   const meaning = meaningOfCall(call, module);
@@ -53,7 +56,8 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && callee.property !== undefined) {
     const owner = pathOf(callee.object) ?? '';
     const made = makerOf(callee.object, module);
-    const isOfStores = callee.property === 'transaction' && /^(?:list|text)$/.test(call.args[0]?.type ?? ''); // IndexedDB
+    // IndexedDB also has transaction()
+    const isOfStores = callee.property === 'transaction' && /^(?:list|text)$/.test(call.args[0]?.type ?? '');
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
     const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
@@ -68,7 +72,10 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     : undefined;
 }
 
-/** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
+/**
+ * Whether a resolved method certainly is the one called: on `this`, on a module, or on an object that the
+ * code creates from its class.
+ */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
   if (fn === undefined || object.type !== 'name') return false;
@@ -84,7 +91,7 @@ function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): b
   return made?.kind === 'declared' && made.node === owner;
 }
 
-/** Whether a function is asynchronous, or returns what another one promises. */
+/** Whether a function is asynchronous, or returns only promises of other calls. */
 function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   if (fn.isGenerator) return false;
   if (fn.isAsync) return true;
@@ -99,7 +106,10 @@ function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   );
 }
 
-/** Whether a function that is not waited for fails unseen: it waits for something, and does not catch what fails. */
+/**
+ * Whether an error of a function may be lost if its promise is not awaited: the function calls or awaits
+ * something outside of try/catch.
+ */
 function mayFail(fn: Fn): boolean {
   const { body, isExpression } = fn;
   if (isExpression) return true;
@@ -151,13 +161,19 @@ function findForgotten(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether the result and the errors of a promise are lost. Functions of the project count where requests reach the call. */
+/**
+ * Whether the errors of a promise are lost. For functions of the project, only calls that requests reach
+ * count.
+ */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
   return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn);
 }
 
-/** Returns what becomes of a promise: nothing (`statement`), a test of whether it is there, or a name; undefined where it may be waited for. */
+/**
+ * Returns how code uses the promise of a call: ignores it, tests it, stores it in a variable, or uses it as a
+ * value. Undefined if it may be awaited.
+ */
 function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
   switch (parent?.type) {
@@ -190,7 +206,9 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undef
   }
 }
 
-/** Whether a list is the values of a statement: `db.execute('…', [name, hashPassword(password)])`. */
+/**
+ * Whether a list holds the parameters of an SQL statement: `db.execute('…', [name, hashPassword(password)])`.
+ */
 function isBound(list: Node): boolean {
   const { parent } = list;
   return (
@@ -207,7 +225,10 @@ function isTest(node: Node): boolean {
   return (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
 }
 
-/** The name that holds a promise and is used as if it were the value: tested, or asked for a member. */
+/**
+ * Returns the variable that holds the promise, if all code uses it as the result: tests it or reads a member
+ * of it.
+ */
 function keptPromise(call: Call): string | undefined {
   const declarator = call.parent;
   const fn = functionAround(call);
@@ -229,7 +250,7 @@ function keptPromise(call: Call): string | undefined {
         parent.object === node &&
         !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
     if (isMisuse) isMisused = true;
-    else isAwaited = true; // it may be handed on, or awaited
+    else isAwaited = true; // the promise may be awaited, or passed on
   });
   return isMisused && !isAwaited ? name : undefined;
 }
@@ -310,7 +331,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** How an expression is written, and for a name, what it was made with. */
+/** Returns the source text of an expression; for a variable, the text of its initial value. */
 function sourceOf(node: Node, module: SourceModule): string {
   const written = module.source.slice(node.start, node.end);
   if (node.type !== 'name') return written;
@@ -358,7 +379,7 @@ function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind !== 'of') continue;
-    const over = loop.head[1]!; // it has two parts
+    const over = loop.head[1]!; // a for-of loop has two parts
     const call = over.type === 'call' ? over : undefined;
     const path = pathOf(call?.callee ?? over) ?? '';
     if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
@@ -429,7 +450,8 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue; // the handler itself is read as it runs
+    // code-rules.ts checks calls in the handler itself
+    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     report(
@@ -452,7 +474,7 @@ function nameOf(fn: Fn): string | undefined {
     : undefined;
 }
 
-/** `cache.get(path) ?? readFileSync(path)` */
+/** Whether an expression calls get(), as a cache does: `cache.get(path) ?? readFileSync(path)`. */
 function readsCache(node: Node): boolean {
   let found = false;
   walk(node, (part) => {
@@ -461,7 +483,9 @@ function readsCache(node: Node): boolean {
   return found;
 }
 
-/** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
+/**
+ * Whether a call runs only the first time: `text ??= readFileSync(…)` or `if (text === undefined) text = …`.
+ */
 function isOnce(call: Call, { source }: SourceModule): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
@@ -486,7 +510,7 @@ function isOnce(call: Call, { source }: SourceModule): boolean {
   return false;
 }
 
-/** `if (text) return text; text = readFileSync(…); return text;` */
+/** Whether a call runs only the first time: `if (text) return text; text = readFileSync(…); return text;`. */
 function isKept(call: Call): boolean {
   const { parent } = call;
   const path = parent?.type === 'assign' ? pathOf(parent.target) : undefined;
@@ -517,7 +541,7 @@ function mentionsPath(node: Node, path: string): boolean {
   return found;
 }
 
-/** Whether every call of a function is what is done the first time only. */
+/** Whether every call of a function runs only the first time. */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = fn.name ?? nameOf(fn);
   if (name === undefined) return false;

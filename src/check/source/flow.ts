@@ -1,7 +1,9 @@
 /**
- * Shows which calls get what of a request: within one function, the functions inside of it, and the functions of the project that it calls
- * itself. A value counts as checked as soon as code compares it or hands it to a test; what an unknown function returns counts as
- * made safe. So a mistake may be missed, and what is found is one.
+ * Follows values of requests to the calls that receive them: within a function, the functions nested in it,
+ * and the project functions that it calls.
+ *
+ * A value counts as checked once code compares it or passes it to a test. The result of an unknown function
+ * counts as safe. So the analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -33,7 +35,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call, and what of a request its arguments hold. */
+/** A call, and a function that returns which value of a request an argument holds. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;
@@ -41,22 +43,22 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-/** Names of conditions. */
+/** Variables that hold the result of a test, by their names. */
 const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
-/** An assignment of a value of a request. */
+/** An assignment of a value of a request to a variable. */
 export interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;
 }
 
-/** Follows the requests of a project and shows every call to `visit`, and every assignment of a value of a request to `onKept`. */
+/** Follows values of requests. Passes every call to `visit`, and assignments of such values to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
   readonly #onKept: (kept: Kept) => void;
-  #module!: SourceModule; // set before anything is read
+  #module!: SourceModule; // run() sets it first
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 
@@ -75,7 +77,7 @@ export class Flow {
 
   // -- functions --
 
-  /** A function where it is written. */
+  /** Analyses a function where it is written. Its parameters have the values `given`, or their roles. */
   #enter(
     fn: Fn,
     around: Names,
@@ -120,7 +122,7 @@ export class Flow {
     } else this.#statements(fn.body, names);
   }
 
-  /** Returns what a function of the project gives back for what it is given. */
+  /** Analyses a call of a project function. Returns the value of a request in its result, if any. */
   #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
     if (
       this.#stack.length >= MAX_DEPTH ||
@@ -213,7 +215,7 @@ export class Flow {
 
   #loop({ kind, head, body }: Extract<Node, { type: 'loop' }>, names: Names): void {
     if (kind === 'of' || kind === 'in') {
-      const [target, over] = head as [Node, Node]; // it has two parts
+      const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
       if (target.type === 'declare') for (const item of target.items) this.#bind(item.target, value, names);
@@ -222,7 +224,7 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** `assertKnown(sort);` */
+  /** Marks the arguments of an assertion such as `assertKnown(sort);` as checked. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     if (call.type !== 'call' || !ASSERTING.test(calledName(call) ?? '')) return;
@@ -232,8 +234,9 @@ export class Flow {
   // -- tests --
 
   /**
-   * Paths of values that a condition judges by what they hold, not only by whether they are there: known where it holds, and where it does
-   * not. A value that equals another is known in one case; one that was handed to a test counts as known in both.
+   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false
+   * (`no`). A test for presence checks nothing. A comparison checks a value only where both sides are equal;
+   * any other test checks it in both cases.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -252,7 +255,8 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        const isIn = negated && !isDenial(node) ? 'no' : 'both'; // a value that failed its test is not known
+        // after `!isKnown(value)`, only the branch where the test succeeded has a checked value
+        const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
         return;
@@ -272,7 +276,7 @@ export class Flow {
     return { yes, no };
   }
 
-  /** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
+  /** Returns the condition in a constant: `HOSTS.has(host)` of `const isOurs = HOSTS.has(host)`. */
   #conditionOf(name: Extract<Node, { type: 'name' }>): Node | undefined {
     const binding = this.#module.lookup(name.name, name);
     if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
@@ -294,7 +298,7 @@ export class Flow {
     return found;
   }
 
-  /** The path of an expression that holds something from outside, its beginnings, and where it comes from. */
+  /** Returns the paths that a check of this expression covers: its own, its object and its origin. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -314,7 +318,7 @@ export class Flow {
 
   // -- expressions --
 
-  /** Looks at every call inside of an expression, in the order in which they run. */
+  /** Visits every call in an expression, in the order in which the calls run. */
   #scan(node: Node, names: Names): void {
     switch (node.type) {
       case 'function':
@@ -386,7 +390,8 @@ export class Flow {
       module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    if (!isUsed(call)) this.#value(call, names); // follows it into the function
+    // nothing uses the result: analyse the called function only for the calls in it
+    if (!isUsed(call)) this.#value(call, names);
   }
 
   #outside(node: Node, names: Names): Given | undefined {
@@ -394,7 +399,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the part of a request that an expression holds. */
+  /** Returns the unchecked value of a request that an expression holds. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;
@@ -458,7 +463,7 @@ export class Flow {
     }
   }
 
-  /** `{ db, text: query.q }` */
+  /** Returns the members of an object that hold values of a request: `text` of `{ db, text: query.q }`. */
   #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
     const members = new Map<string, Given>();
     for (const entry of entries) {
@@ -516,7 +521,7 @@ export class Flow {
     );
   }
 
-  /** Returns what a function makes of the elements of a list. */
+  /** Returns the value of a request in the results of a callback of map() or flatMap(). */
   #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
     const names = new Names(around);
     const [param] = fn.params;
@@ -532,7 +537,7 @@ export class Flow {
     const text = node.texts
       .map((part, at) => `${part} ${values[at]?.text ?? this.#literalText(node.values[at])} `)
       .join('');
-    const start = node.texts[0]!; // a template has at least one
+    const start = node.texts[0]!; // a template has at least one text
     const before = index === 0 ? start : start === '' ? OWN : start;
     return {
       ...values[index]!,
@@ -554,7 +559,7 @@ export class Flow {
     return { ...given, part: undefined, lead, text };
   }
 
-  /** The literal text of an expression, and of constants that it names. */
+  /** Returns the literal text in an expression, also through constants of this module. */
   #literalText(node: Node | undefined, depth = 0): string {
     if (node === undefined || depth > 4) return '';
     if (node.type === 'text') return node.value;
@@ -579,7 +584,7 @@ function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | u
   return undefined;
 }
 
-/** Whether something is made of the result of a call: then its value was asked for. */
+/** Whether code stores or returns the result of a call: its function is then analysed for that value. */
 function isUsed({ parent }: Call): boolean {
   return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }

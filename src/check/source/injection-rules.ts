@@ -1,5 +1,6 @@
 /**
- * Client input in SQL, commands, code, patterns, redirects, paths, addresses and HTML (SVC601 … SVC608).
+ * Client input in SQL, commands, code, patterns, redirects, file paths, network addresses and HTML (SVC601 …
+ * SVC608).
  */
 import { calledName, entryOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
@@ -11,13 +12,13 @@ import type { Given } from './values.ts';
 
 const SQL =
   /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
-/** Methods of databases; the names of the second group mean other things as well. */
+/** Methods that run SQL. The names of the second group have other meanings, too. */
 const RUNS_SQL =
   /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
 
-/** Whether a given value has a fixed beginning that no client can change. */
+/** Whether a text begins with a fixed part that no client can change. */
 function isAnchored({ lead }: Given): boolean {
   return (
     lead.startsWith(OWN) ||
@@ -147,7 +148,8 @@ function redirectTarget(
   const isOfCreated =
     location !== undefined &&
     /\bstatus(?:Code)?\s*[(:=]\s*2\d\d\b|^[^(]*\(\s*2\d\d\b/.test(module.source.slice(call.start, call.end));
-  return isOfCreated ? undefined : location; // with 201 it names what was made
+  // a 2xx reply is not a redirect: its Location names a created resource
+  return isOfCreated ? undefined : location;
 }
 
 function locationIn({ args }: Visit['call'], name: string | undefined): Node | undefined {
@@ -224,7 +226,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
   );
 }
 
-/** Whether an agent of its own opens the connections of a call: it may refuse addresses of the own network. */
+/** Whether a call has its own agent for connections, which may refuse private addresses. */
 function hasAgent({ args }: Call): boolean {
   return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
     args.some((arg) => entryOf(arg, key) !== undefined),

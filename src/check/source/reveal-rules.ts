@@ -10,7 +10,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not follow requests. */
+/** Runs the rules of this file that do not need the flow of request values. */
 export function findRevealing(sources: Sources, report: ReportNode): void {
   findLogged(sources, report);
   findRevealed(sources, report);
@@ -49,7 +49,10 @@ function findLogged(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** A secret among what is logged. The logger of this package leaves out members that are called as secrets are. */
+/**
+ * Returns the name of a secret among logged values. Object members with secret names count only for
+ * `console`, because the logger of this package redacts them.
+ */
 function loggedName(node: Node, isConsole: boolean): string | undefined {
   switch (node.type) {
     case 'name':
@@ -158,7 +161,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `env === 'prod' ? null : error.stack`: the environment decides. */
+/** Whether a condition about the environment decides: `env === 'prod' ? null : error.stack`. */
 function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     const test =
@@ -169,7 +172,10 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   return false;
 }
 
-/** Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a reply. */
+/**
+ * Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a
+ * reply.
+ */
 function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'call') {

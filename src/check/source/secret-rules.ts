@@ -23,7 +23,7 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|signature|hmac|password|passwd|passphrase|csrftoken|accesstoken|authtoken|bearertoken|admintoken|resettoken|sharedkey|webhookkey|passwordhash|internaltoken|servicetoken)$/;
 const MAYBE_SECRET_WORD = /(?:token|mac|sig|key)$/;
-/** Names of values that a secret is compared with. */
+/** Names of values that code compares with a secret. */
 const OTHER_SIDE =
   /^(?:expected|computed|calculated|actual|given|provided|received|wanted|supplied|presented)/;
 
@@ -34,7 +34,8 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (sides.some((side) => !['name', 'member', 'call', 'template', 'await'].includes(side.type))) continue;
     if (sides.some((side) => side.type === 'name' && side.name === 'undefined')) continue;
     const words = sides.map(wordOf);
-    if (words.some((word) => word === 'key' || word === 'state')) continue; // keys of list entries, and the state of a sign-in
+    // keys of lists and the OAuth state have these names, too
+    if (words.some((word) => word === 'key' || word === 'state')) continue;
     const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
     const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
     const isCheck =
@@ -52,7 +53,10 @@ function findComparisons(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `if (user.token !== token) user.token = token`, and `if (user.token === token) return;` before that: what is stored is brought up to date. */
+/**
+ * Whether code compares a stored value only to update it: `if (user.token !== token) user.token = token`, or
+ * an early return before that.
+ */
 function isChangeTest(node: Node, sides: readonly Node[]): boolean {
   let at: Node | undefined = node;
   while (at?.parent !== undefined && at.type !== 'if' && at.type !== 'function') at = at.parent;
@@ -66,7 +70,10 @@ function isChangeTest(node: Node, sides: readonly Node[]): boolean {
   });
 }
 
-/** Whether a value is made of variables of the module and of settings alone: no client has sent it. */
+/**
+ * Whether a value is computed only from module variables, settings and literals, so that no client has sent
+ * it.
+ */
 function isOwn(node: Node, module: SourceModule, depth = 0): boolean {
   if (depth > 4) return false;
   if (node.type === 'text' || node.type === 'value') return true;
@@ -88,12 +95,18 @@ function isOwn(node: Node, module: SourceModule, depth = 0): boolean {
   return target.type === 'name' && value !== undefined && isOwn(value, module, depth + 1);
 }
 
-/** `user.settings.accessToken !== settings.options.accessToken`: the server holds both. */
+/**
+ * Whether a value is a setting. In `user.settings.accessToken !== settings.options.accessToken`, the server
+ * holds both sides.
+ */
 function isOfSettings(side: Node): boolean {
   return /(?:^|\.)(?:settings|config|configuration|options|preferences)\./.test(pathOf(side) ?? '');
 }
 
-/** `decoded.toString('base64url') !== secret` of `decoded = Buffer.from(secret, …)`: a value is compared with itself, in another form. */
+/**
+ * Whether a text is compared with its own re-encoding: `decoded.toString('base64url') !== secret` where
+ * `decoded = Buffer.from(secret, …)`.
+ */
 function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
   return sides.some((side) => {
     if (side.type !== 'call' || side.callee.type !== 'member') return false;
@@ -106,7 +119,10 @@ function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
   });
 }
 
-/** `consts.ID_ZIP64 === signature`, `event === Events.ForgotPassword`: a constant that stands in the code, and a member of an enumeration. */
+/**
+ * Whether a value is a constant or a member of an enumeration, such as `consts.ID_ZIP64` and
+ * `Events.ForgotPassword`.
+ */
 function isNamedConstant(side: Node): boolean {
   const path = pathOf(side) ?? '';
   if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$/.test(path)) return true;
@@ -118,14 +134,14 @@ function isNamedConstant(side: Node): boolean {
   );
 }
 
-/** Whether a value was read from a store: what is compared with it was not sent by a client. */
+/** Whether a value was read from a store, so that no client has just sent it. */
 function isStored(side: Node, module: SourceModule): boolean {
   if (side.type !== 'member' || side.object.type !== 'name') return false;
   const maker = makerOf(side.object, module);
   return maker !== undefined && /(?:^|\.)(?:db|store|cache|storage)\.get$/i.test(maker);
 }
 
-/** Two fields of one form: a password typed twice. */
+/** Whether two fields of a form are compared, such as a password and its repetition. */
 function isConfirmation(words: readonly string[]): boolean {
   return (
     words.some((word) => /(?:confirm|repeat|again|old|previous|new|retype|verify)/.test(word)) ||
@@ -133,7 +149,7 @@ function isConfirmation(words: readonly string[]): boolean {
   );
 }
 
-/** `process.env['API_TOKEN']`, or a constant made of it. */
+/** Whether a value is a secret setting: `process.env['API_TOKEN']`, or a constant set to it. */
 function isSecretSetting(node: Node, module: SourceModule): boolean {
   const value = literal(node, module) ?? node;
   const path = pathOf(value.type === 'binary' ? value.left : value) ?? '';
@@ -163,7 +179,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** The name of a secret that a value becomes: of its constant, member, or function. */
+/** Returns the secret name of the constant, member or function that receives the value of a node. */
 function secretNameAround(node: Node): string | undefined {
   let depth = 0;
   for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
@@ -186,14 +202,17 @@ function secretNameAround(node: Node): string | undefined {
 const MAKES_SECRET =
   /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|salt|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
-/** The function around, where its name says that it makes a secret. */
+/** Returns the name of the function around a call, if the name says that it generates a secret. */
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
   return name !== undefined && MAKES_SECRET.test(bare(name)) ? name : undefined;
 }
 
-/** Whether the function around takes the secret itself out of a better source: Math.random() then decides something else, as a length. */
+/**
+ * Whether the function also uses a secure random source. Math.random() then probably chooses something else,
+ * such as a length.
+ */
 function usesBetterChance(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   const code = module.source.slice(fn?.start ?? 0, fn?.end ?? 0);
@@ -222,12 +241,15 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isHashedAgain(module)) continue;
-    if (replaces(call, text)) continue; // it goes on under its name, to a slower hash
+    if (replaces(call, text)) continue; // `password = hash(password)` is probably followed by a slower hash
     if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
   }
 }
 
-/** Whether an expression is a password as a person has typed it: a name, or a field of a form; `user.password` may be a hash already. */
+/**
+ * Whether an expression is probably an unhashed password: a variable, or a field of a form. `user.password`
+ * may already be a hash.
+ */
 function isTypedPassword(node: Node): boolean {
   const path = pathOf(node) ?? '';
   return (
@@ -245,12 +267,15 @@ function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
   );
 }
 
-/** Whether the hash is passed to a slower hash, or to a list of leaked passwords. */
+/** Whether the module also uses a slow password hash, or asks a list of leaked passwords. */
 function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
-/** Functions that return a fast hash of one of their parameters, with its index: `digest(text)`. */
+/**
+ * Returns project functions that compute a fast hash of a parameter, such as `digest(text)`, with the index
+ * of that parameter.
+ */
 function hashersOf(sources: Sources): Map<Fn, number> {
   const found = new Map<Fn, number>();
   for (const { module, node: call } of sources.all('call')) {
@@ -268,14 +293,14 @@ function hashersOf(sources: Sources): Map<Fn, number> {
   return found;
 }
 
-/** `password = createHash(…).update(password).digest()` */
+/** Whether the hash replaces the text: `password = createHash(…).update(password).digest()`. */
 function replaces(call: Call, text: Node): boolean {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;
   return at?.type === 'assign' && pathOf(at.target) !== undefined && pathOf(at.target) === pathOf(text);
 }
 
-/** `createHash(…)` of `createHash(…).update(…).update(…)`. */
+/** Returns the first call of a chain: `createHash(…)` of `createHash(…).update(…).update(…)`. */
 function innermostCall(call: Call): Call | undefined {
   let at: Node = call;
   while (at.type === 'call' && at.callee.type === 'member' && at.callee.object.type === 'call')
@@ -309,12 +334,15 @@ function findUnverified(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `user.ssoToken`: the server has kept it with an account, so that no client sends it now. */
+/** Whether a token is stored with an account, such as `user.ssoToken`, so that no client sends it now. */
 function isOfAccount(node: Node): boolean {
   return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$/.test(pathOf(node) ?? '');
 }
 
-/** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */
+/**
+ * Whether an enclosing function passes the request to a library that verifies its token:
+ * `passport.authenticate('jwt', …)`.
+ */
 function isBehindGuard(call: Call, module: SourceModule): boolean {
   for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
     if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))
@@ -322,7 +350,7 @@ function isBehindGuard(call: Call, module: SourceModule): boolean {
   return false;
 }
 
-/** Whether the functions that call a helper verify the token behind it. */
+/** Whether a function that calls this one also verifies the token. */
 function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   const name = fn === undefined ? undefined : nameOfCallback(fn);
   if (name === undefined) return false;
@@ -332,7 +360,7 @@ function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   });
 }
 
-/** Whether the token is what another server has answered: TLS has proved who sent it. */
+/** Whether the token comes from the reply of another server, whose identity TLS has proved. */
 function isOfProvider(call: Call, module: SourceModule): boolean {
   let found = false;
   for (const arg of call.args)
@@ -350,12 +378,15 @@ function isOfProvider(call: Call, module: SourceModule): boolean {
   return found;
 }
 
-/** Whether a token is read that the program itself has just asked for. */
+/** Whether the program itself has just signed the token. */
 function isClearlyOwn(code: string): boolean {
   return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
 }
 
-/** `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also by way of a name. */
+/**
+ * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also
+ * through a variable.
+ */
 function readsTokenPart(call: Call, module: SourceModule): boolean {
   const [text] = call.args;
   if (text === undefined) return false;

@@ -1,6 +1,6 @@
 /**
- * Settings as they are written: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403, as far as the application that was made of them no
- * longer shows them, or not their line.
+ * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report what
+ * the compiled application does not show, or whose line it does not know.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { literal, numberOf } from './routes.ts';
@@ -36,7 +36,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
   }
 }
 
-/** `response.headers.append('Set-Cookie', …)` */
+/** Checks headers that code sets by hand: `response.headers.append('Set-Cookie', …)`. */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -93,13 +93,13 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
   }
 }
 
-/** SVC207 for cookies that a program writes as a header: `'Set-Cookie': 'session=…'`. */
+/** SVC207 for cookies that code writes as a header: `'Set-Cookie': 'session=…'`. */
 function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
   const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
   const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
   if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
   const attributes = texts.join(' ');
-  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // it ends the cookie
+  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // this header deletes the cookie
   const missing = ['HttpOnly', 'Secure'].filter(
     (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
   );
@@ -185,7 +185,7 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
   }
 }
 
-/** SVC210: trusted networks that together cover a large part of all addresses. */
+/** SVC210: trusted proxy networks that together cover a large part of all addresses. */
 function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
   const value = literal(given, module);
   for (const item of value?.type === 'list' ? value.items : []) {
@@ -233,7 +233,7 @@ function isEndless(value: Node): boolean {
   );
 }
 
-/** Whether an object is an argument, or an option inside of one. */
+/** Whether an object is an argument of a call, or nested in one. */
 function isOption(node: Node): boolean {
   return (
     node.parent?.type === 'call' ||

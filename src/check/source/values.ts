@@ -1,5 +1,6 @@
 /**
- * Values of a request inside a function: their origin, the name that holds them, and whether code has checked them.
+ * Values of a request inside a function: their origin, the variable that holds them, and whether code has
+ * checked them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
@@ -8,25 +9,25 @@ import type { RouteCall } from './routes.ts';
 /** A value of a request, the request itself, or an object with such members. */
 export interface Given {
   readonly kind: 'request' | 'outside' | 'members';
-  /** Where it comes from: `query.name`. */
+  /** Origin of the value, such as `query.name`. */
   readonly what: string;
-  /** The input that it is the whole of: `query`, `body`. */
+  /** The input that this value is as a whole: `query`, `body`. Undefined for a part of an input. */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
-  /** Literal text before it. {@link OWN} where a value of the program stands there. */
+  /** Literal text before the value. {@link OWN} if the text begins with a value of the program. */
   readonly lead: string;
-  /** All literal text around it. */
+  /** All literal text around the value. */
   readonly text: string;
-  /** Whether no schema has seen it. */
+  /** Whether no schema has validated the value. */
   readonly isRaw?: boolean | undefined;
-  /** Members of an object that the program made, by name. */
+  /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
 /** Stands for a value of the program at the beginning of a text. */
 export const OWN = '\0';
 
-/** The values that names hold, in one function; names of the functions around it shine through. */
+/** The values that the variables of a function hold, including those of enclosing functions. */
 export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
@@ -53,7 +54,7 @@ export class Names {
     return this.#checked.has(path) || (!this.#values.has(path) && this.#around?.isChecked(path) === true);
   }
 
-  /** Does something while paths count as checked. */
+  /** Runs `work` while `paths` count as checked. */
   during(paths: readonly string[], work: () => void): void {
     const added = paths.filter((path) => !this.#checked.has(path));
     for (const path of added) this.#checked.add(path);
@@ -62,7 +63,7 @@ export class Names {
   }
 }
 
-/** Whether nothing behind a branch runs once it has run. */
+/** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
 export function endsFunction(node: Node): boolean {
   if (node.type === 'leave') return true;
   if (node.type === 'statement')
@@ -92,7 +93,7 @@ export function returnsOf(fn: Fn): Node[] {
   return values;
 }
 
-/** The literal text that an expression begins with. */
+/** Returns the literal text at the beginning of an expression. */
 export function leadOf(node: Node): string {
   if (node.type === 'text') return node.value;
   if (node.type === 'template') return node.texts[0]!;
@@ -112,13 +113,13 @@ function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }
 
-/** A value of a request, or the first such member of an object. */
+/** Returns a value of a request itself, or the first such member of an object. */
 export function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
-  return value.members!.values().find(({ kind }) => kind === 'outside'); // its kind has members
+  return value.members!.values().find(({ kind }) => kind === 'outside'); // an object of this kind has members
 }
 
-/** `name.charAt(0)`, `name.slice(0, 1)` */
+/** Whether a call takes one character: `name.charAt(0)`, `name.slice(0, 1)`. */
 export function isOneCharacter({ callee, args }: Call): boolean {
   if (callee.type !== 'member') return false;
   if (callee.property === 'charAt') return true;
@@ -132,7 +133,10 @@ export function isOneCharacter({ callee, args }: Call): boolean {
   );
 }
 
-/** `!next.startsWith('//')`, `!name.includes('..')`: a test for what must not be there says something where it fails. */
+/**
+ * Whether a call tests for something forbidden: `next.startsWith('//')`, `name.includes('..')`. A value is
+ * checked where this test fails.
+ */
 export function isDenial({ callee, args }: Call): boolean {
   return (
     callee.type === 'member' &&

@@ -12,7 +12,7 @@
  * Migrations of plugins come first, in the order of registration. So files of an application may refer to
  * tables of plugins, but not the reverse. Directives are comments before the first statement:
  *
- *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in one
+ *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in a transaction
  *   -- svc: no-foreign-keys     SQLite: off during the migration, checked before the commit
  */
 import { hash } from 'node:crypto';
@@ -56,7 +56,7 @@ export interface Migration {
   readonly checksum: string;
   readonly isContributed: boolean;
   readonly up: Script;
-  /** Reads the down script; undefined when there is none. */
+  /** Reads the down script. Undefined when there is none. */
   readonly down: (() => Script) | undefined;
 }
 
@@ -86,7 +86,10 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
   ];
 }
 
-/** Engine suffixes that an engine accepts, the preferred one first; undefined stands for the plain file. */
+/**
+ * Returns the engine suffixes of files that an engine accepts, the preferred one first. Undefined stands for
+ * a file without a suffix.
+ */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }

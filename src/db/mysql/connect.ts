@@ -31,9 +31,12 @@ import type { MySqlConnectionOptions } from './url.ts';
 
 /** Time limit for the connection that cancels a statement. */
 const CANCEL_MS = 4_000;
-/** Node.js error codes for a self-signed certificate. */
+/** Node.js error code for a self-signed certificate. */
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
-/** Proxies. They cannot pass on a second request before the first one is answered. */
+/**
+ * Names of proxies in the version that the server reports. Proxies cannot pass on a second request before the
+ * first one is answered.
+ */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
 /**
@@ -79,7 +82,9 @@ interface LoggedIn {
   readonly greeting: Greeting;
 }
 
-/** `name` is the host name that the certificate must match when `at` is an IP address. */
+/**
+ * Connects and logs in. `name` is the host name that the certificate must match when `at` is an IP address.
+ */
 async function logIn(
   at: ServerHost,
   options: MySqlConnectionOptions,
@@ -116,12 +121,12 @@ async function logIn(
     },
     ({ onPacket }) => login.handOver(onPacket),
   );
-  return { conversation, greeting: greeting! }; // the login has it
+  return { conversation, greeting: greeting! }; // the login has set it
 }
 
 interface Link {
   readonly link: ServerSocket;
-  /** Whether the server's certificate is self-signed. */
+  /** Whether the certificate is self-signed, so that the server must prove it during the login. */
   readonly isUnproved: boolean;
 }
 

@@ -20,7 +20,7 @@ export class PacketWriter extends ByteWriter {
   /** Offset and sequence number of the current packet. */
   #packetAt = 0;
   #sequence = 0;
-  /** Whether text of an instant in UTC is bound in the server's date format. */
+  /** Whether text such as `2024-02-29T12:00:00Z` is sent without its `Z`. */
   hasTextInstants = false;
 
   constructor() {

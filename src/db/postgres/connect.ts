@@ -68,12 +68,12 @@ export async function connectPostgres(
     ({ onMessage }) => login.handOver(onMessage),
   );
   if (options.hasPlainStartup) await setUp(connection!, limit);
-  return connection!; // set together with the conversation
+  return connection!; // set when the conversation was created
 }
 
 /**
- * Behind a pooler dates are text, and only the ISO 8601 style makes day and month unambiguous. Poolers keep
- * this setting for each client.
+ * Sets the ISO date style. Behind a pooler dates arrive as text, and only this style makes day and month
+ * unambiguous. Poolers keep this setting for each client.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
@@ -102,7 +102,7 @@ async function cancel(
     timeoutMs: CANCEL_MS,
   };
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
-  incoming.listen(() => undefined); // no answer is expected
+  incoming.listen(() => undefined); // ignore data: the server sends no reply
   const closed = Promise.withResolvers<void>();
   const late = clock.after(CANCEL_MS, () => socket.destroy());
   socket.on('error', () => socket.destroy());

@@ -62,7 +62,10 @@ export class PostgresConnection implements PostgresSession {
   get processId(): number {
     return this.#conversation.processId;
   }
-  /** Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`, ... */
+  /**
+   * Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`,
+   * ...
+   */
   get parameters(): ReadonlyMap<string, string> {
     return this.#conversation.parameters;
   }

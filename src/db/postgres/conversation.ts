@@ -87,14 +87,17 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.shift(first);
   }
 
-  /** COPY was run as a statement. The server would read the requests behind it as data. */
+  /**
+   * Handles a COPY that was run as a statement. It must end at once, because the server would read later
+   * requests as its data.
+   */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)
       throw new ProtocolViolation('COPY FROM STDIN among other statements');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
-    // the server read the Sync of this request as a part of the copy
+    // send another Sync: the server has read that of this request as part of the copied data
     if (!exchange.isSimple) this.writer.sync();
     this.flushSoon();
   }

@@ -61,7 +61,10 @@ export function instantOf(high: number, low: number): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampText(days, inDay, '+00');
 }
 
-/** Returns a binary timestamptz as text in UTC with six fractional digits, so that texts sort as their instants do. */
+/**
+ * Returns a binary timestamptz as text in UTC with six fractional digits, so that texts sort as their
+ * instants do.
+ */
 export function utcOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), 'Z', true);
 }
@@ -87,7 +90,7 @@ export function utcFromText(text: string): string {
   return timestampText(days, (read.seconds - days * DAY_SECONDS) * SECOND_MICROS + read.micros, 'Z', true);
 }
 
-/** Seconds since 2000-01-01 UTC, and microseconds. */
+/** Parses a timestamp into seconds since 2000-01-01 UTC, and microseconds. */
 function splitText(text: string): { readonly seconds: number; readonly micros: number } | undefined {
   const match = TIMESTAMP.exec(text);
   if (match === null) return undefined;

@@ -23,7 +23,10 @@ export interface Many {
 }
 
 const TEXT_FORMATS = new Uint8Array(0);
-/** A name that no portal has. */
+/**
+ * Name of a portal that does not exist. Executing it causes an error, which undoes everything before the
+ * Sync.
+ */
 const NO_PORTAL = 'svc_undo';
 
 /**
@@ -52,7 +55,7 @@ export async function writeMany(
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // the error undoes everything before the Sync; in a transaction its owner rolls back
+    // cause an error that undoes this request; in an open transaction its owner rolls back
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();

@@ -5,8 +5,8 @@
  *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; N: refused, but with `prefer`
  *                      \ direct: TLS at once, ALPN "postgresql"        -> encrypted
  *
- * The answer to SSLRequest must be exactly one byte. Further bytes were injected before TLS (CVE-2021-23222),
- * so they are refused.
+ * The reply to SSLRequest must be exactly one byte. Further bytes could have been injected by an attacker
+ * before TLS (CVE-2021-23222), so they are refused.
  */
 import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
@@ -31,7 +31,7 @@ const YES = 0x53;
 const NO = 0x4e;
 const ERROR = 0x45;
 
-/** `host:port`, or the path of the unix socket. */
+/** Returns `host:port`, or the path of the unix socket. */
 export function shownHost(at: PostgresHost): string {
   return shownEndpoint(endpointOf(at));
 }

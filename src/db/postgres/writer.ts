@@ -108,7 +108,7 @@ export class MessageWriter extends ByteWriter {
     this.#begin(CLIENT.parse);
     this.textNul(statement);
     this.textNul(sql);
-    this.#int16(0); // no types: the server infers them
+    this.#int16(0); // no parameter types: the server infers them
     this.#end();
   }
 
@@ -141,7 +141,7 @@ export class MessageWriter extends ByteWriter {
     this.bytes[this.#formatsAt + 2 * index + 1] = 1;
   }
 
-  /** `formats`: an Int16 for each column, 0 text, 1 binary; empty when all are text. */
+  /** Ends a Bind. `formats` has an Int16 for each result column: 0 text, 1 binary. Empty means all text. */
   endBind(formats: Uint8Array): void {
     this.#int16(formats.length / 2);
     this.raw(formats);
@@ -204,7 +204,7 @@ export class MessageWriter extends ByteWriter {
     this.at += 12;
   }
 
-  /** `maxRows` 0 fetches all rows. */
+  /** Writes an Execute. `maxRows` 0 fetches all rows. */
   execute(portal: string, maxRows: number): void {
     this.#begin(CLIENT.execute);
     this.textNul(portal);

@@ -96,7 +96,7 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    // SQLite still has the counts of an earlier statement that wrote, which this statement must not report
+    // report no counts: SQLite still has those of an earlier statement
     return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
@@ -182,7 +182,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // checked first, because an error here must come before the insert
+    this.#hasRowid ??= this.#findRowid(); // find out before the insert, because this may fail
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -203,7 +203,7 @@ export class SqliteStatement {
     try {
       return (this.#hasRowid = this.#findRowid());
     } catch {
-      return false; // reporting no key is better than reporting another row's key
+      return false; // report no key rather than the key of another row
     }
   }
 

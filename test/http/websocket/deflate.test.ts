@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { constants, createDeflateRaw, createInflateRaw } from 'node:zlib';
-import {
-  MessageDeflater,
-  MessageInflater,
-  deflateMessage,
-  negotiateDeflate,
-  parseExtensions,
-  readCompression,
-} from '../../../src/http/websocket/deflate.ts';
+import { MessageDeflater, MessageInflater, deflateMessage } from '../../../src/http/websocket/deflate.ts';
+import { negotiateDeflate, parseExtensions, readCompression } from '../../../src/http/websocket/handshake.ts';
 import { seeded } from '../../support/random.ts';
-import type { WebSocketCompression } from '../../../src/http/websocket/deflate.ts';
+import type { WebSocketCompression } from '../../../src/http/websocket/handshake.ts';
 
 const settings = (options: WebSocketCompression = {}): ReturnType<typeof readCompression> =>
   readCompression('test', options);

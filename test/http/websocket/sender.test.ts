@@ -3,14 +3,14 @@ import { Writable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createLogger } from '../../../src/observability/log.ts';
-import { MessageDeflater, readCompression } from '../../../src/http/websocket/deflate.ts';
+import { MessageDeflater, MessageInflater } from '../../../src/http/websocket/deflate.ts';
+import { readCompression } from '../../../src/http/websocket/handshake.ts';
 import { OPCODE } from '../../../src/http/websocket/codes.ts';
 import { FrameReader } from '../../../src/http/websocket/frames.ts';
 import { closePayload } from '../../../src/http/websocket/encode.ts';
 import { WebSocketMeter } from '../../../src/http/websocket/meter.ts';
 import { FrameSender } from '../../../src/http/websocket/sender.ts';
 import { SharedMessage } from '../../../src/http/websocket/rooms.ts';
-import { MessageInflater } from '../../../src/http/websocket/deflate.ts';
 import type { Duplex } from 'node:stream';
 import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
 
@@ -392,7 +392,6 @@ describe('FrameSender', () => {
     const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
     const { client, sender } = bench({ compression });
     const shared = new SharedMessage('shared '.repeat(100));
-    assert.equal(shared.deflated(15, 3), shared.deflated(15, 3));
     const expected: string[] = [];
     for (let round = 0; round < 5; round++) {
       for (const text of ['short', 'long '.repeat(50)]) {
@@ -405,6 +404,8 @@ describe('FrameSender', () => {
     await tick();
     assert.deepEqual(client.messages(), expected);
     assert.ok(client.writes.reduce((sum, { length }) => sum + length, 0) < 400);
+    assert.equal(shared.frames?.deflated(15, 3), shared.frames?.deflated(15, 3));
+    assert.ok(shared.frames?.deflated(15, 3));
   });
 
   for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
