@@ -169,15 +169,14 @@ function unloaded(
   running: readonly string[],
 ): readonly Finding[] {
   if ('hung' in loaded) {
-    const message =
-      loaded.hung + (running.length === 0 ? '' : `; what keeps it alive: ${running.join(', ')}`);
+    const message = loaded.hung + (running.length === 0 ? '' : `; it is kept alive by ${running.join(', ')}`);
     return [
       {
         rule: 'SVC001',
         severity: 'error',
         subject: job.given,
         message,
-        remedy: 'Await at import only what ends by itself and soon; the rest belongs in app.onStartup()',
+        remedy: 'At import await only work that ends soon by itself; do other work in app.onStartup()',
       },
     ];
   }
@@ -268,7 +267,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
     remedy:
       isFault(cause) && !(cause instanceof Denied)
         ? cause.remedy
-        : 'Mend what the message names, so that the module can be imported',
+        : 'Fix the cause in the message, so that the module can be imported',
     place,
   };
 }

@@ -80,7 +80,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'form',
-      'cannot be there beside "body": a request has one body',
+      'cannot be used together with "body": a request has one body',
     ]);
   const ordering = deps.graph.order(subject, route.declared);
   const routerNames = route.routerDeps.map(
@@ -137,7 +137,7 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
       throw new SvcError('E_ROUTE_SPEC', [
         subject,
         'response',
-        `has the key "${status}", which is no status 200 … 599`,
+        `has the key "${status}", which is not a status code (200-599)`,
       ]);
   return {
     texts: readTextInputs({ query, headers }),
@@ -173,7 +173,7 @@ function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'body',
-      'cannot have a file, which only a form can hold: write "form" in its place',
+      'cannot contain a file, which only forms transfer: use "form" instead of "body"',
     ]);
   return plans;
 }
@@ -206,7 +206,7 @@ function reportPatterns(
         place: declared.place,
         message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
         remedy:
-          'Write it without repetitions inside repetitions; until then only short texts are tested against it, and longer ones refused',
+          'Write the pattern without nested repetitions; until then it is tested on short texts only, and longer texts are refused',
       });
     }
   }

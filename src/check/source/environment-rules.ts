@@ -37,9 +37,9 @@ export function findVariables(sources: Sources, report: ReportNode): void {
     if (files.names.has(name)) continue;
     const near = [...known].find((other) => isMisspelt(name, other));
     if (near !== undefined)
-      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is?`, {
+      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
-        remedy: `Read ${near}, or set ${name}`,
+        remedy: `Read the variable ${near}, or set ${name}`,
       });
     else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))

@@ -231,7 +231,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
     'SVC607',
     module,
     target!,
-    `the server asks whatever ${value.what} names, also in the internal network`,
+    `the server sends a request to the address in ${value.what}, also inside the internal network`,
   );
 }
 

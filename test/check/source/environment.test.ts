@@ -23,7 +23,7 @@ test('SVC401 warns of a misspelt variable: one letter wrong, or two letters swap
     '.env.example': 'TEST_SMTP_HOST=localhost\n# TEST_SMTP_PORT=25\nexport TEST_SMTP_USER=a\n',
   };
   assert.deepEqual(found(t, files), [
-    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is?',
+    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is set?',
   ]);
 });
 
