@@ -1,6 +1,4 @@
-/**
- * Declared routes: a `Router` collects them with their options, and lists them flat for the compilation.
- */
+/** Declared routes: a `Router` collects them with their options, and lists them flat for the compilation. */
 import { SvcError } from '../base/errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';

@@ -1,9 +1,7 @@
 /**
- * Follows values of requests to the calls that receive them: within a function, the functions nested in it,
- * and the project functions that it calls.
- *
- * A value counts as checked once code compares it or passes it to a test. The result of an unknown function
- * counts as safe. So the analysis misses some mistakes, but reports few false ones.
+ * Follows values of requests to the calls that receive them: within a function, its inner functions, and the functions it calls.
+ * A value counts as checked once code compares it or passes it to a test. The result of an unknown function counts as safe. So the
+ * analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -279,9 +277,8 @@ export class Flow {
   // -- tests --
 
   /**
-   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false
-   * (`no`). A test for presence checks nothing. A comparison checks a value only where both sides are equal;
-   * any other test checks it in both cases.
+   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false (`no`). A test for
+   * presence checks nothing. A comparison checks a value where both sides are equal; any other test checks it in both cases.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -577,9 +574,8 @@ export class Flow {
     const values = node.values.map((value) => this.#value(value, names));
     const index = values.findIndex((value) => value?.kind === 'outside');
     if (index === -1) return undefined;
-    const text = node.texts
-      .map((part, at) => `${part} ${values[at]?.text ?? literalTextOf(node.values[at], this.#module)} `)
-      .join('');
+    const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
+    const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
     const start = node.texts[0]!; // a template has at least one text
     const before = index === 0 ? start : start === '' ? OWN : start;
     return {
