@@ -48,7 +48,6 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-
 /** An assignment of a value of a request to a variable. */
 export interface Kept {
   readonly assign: Assign;
@@ -56,7 +55,7 @@ export interface Kept {
   readonly value: Given;
 }
 
-/** Follows values of requests. Passes every call to `visit`, and assignments of such values to `onKept`. */
+/** Passes every call to `visit`, and assignments of values of requests to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
@@ -577,7 +576,7 @@ export class Flow {
     const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
     const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
     const start = node.texts[0]!; // a template has at least one text
-    const before = index === 0 ? start : start === '' ? OWN : start;
+    const before = index !== 0 && start === '' ? OWN : start;
     return {
       ...values[index]!,
       part: undefined,
