@@ -89,10 +89,10 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC121', /^it allows no origin/, 'warning'],
   [
     'SVC121',
-    /does its work for requests that are refused|works for any host, before|codes answers for the client that came first|fits no route/,
+    /works for requests that are then refused|handles requests before their host is checked|compresses the stored response for the first client|matches no route/,
     'warning',
   ],
-  ['SVC121', /^what the layer |^the layer /, undefined],
+  ['SVC121', /^the middleware /, undefined],
   ['SVC121', /^nothing identifies the client/, 'warning'],
   ['SVC205', /^its secret is the authSecret of the application/, 'warning'],
   ['SVC206', /may read its answers: it has no TLS/, 'warning'],
@@ -107,7 +107,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC208', /^the environment is written into the source/, 'warning'],
   ['SVC210', /^its key is a field|^the key of the limit is the header/, undefined],
   ['SVC212', /is switched off: stalled work/, 'warning'],
-  ['SVC305', /^the document (?:cannot describe|says that) /, 'warning'],
+  ['SVC305', /^the document cannot describe /, 'warning'],
   ['SVC305', /so the document calls it \w+$|^the tool changes data, but has no description/, 'warning'],
   [
     'SVC305',
