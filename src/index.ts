@@ -278,7 +278,7 @@ export type { TraceContext } from './http/request-id.ts';
 export { TrustedHostMiddleware } from './http/middleware/trusted-host.ts';
 export type { TrustedHostOptions } from './http/middleware/trusted-host.ts';
 export type { WebSocketClose } from './http/websocket/closing.ts';
-export type { WebSocketCompression } from './http/websocket/deflate.ts';
+export type { WebSocketCompression } from './http/websocket/handshake.ts';
 export type { SlowConsumerPolicy } from './http/websocket/sender.ts';
 export { RecordRateLimitStore } from './cache/record-rate-limits.ts';
 export type { RecordRateLimitStoreOptions } from './cache/record-rate-limits.ts';

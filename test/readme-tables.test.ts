@@ -68,7 +68,7 @@ test('every link of a manual to a file or a heading leads to it', () => {
   }
 });
 
-test('README.md links every manual', () => {
+test('README.md links to every manual', () => {
   const linked = [...manual('README.md').matchAll(/\]\(([^)#]+\.md)/g)].map(([, to]) => to!);
   assert.deepEqual(
     MANUAL_PATHS.filter((path) => path !== 'README.md' && !linked.includes(path)),

@@ -63,7 +63,7 @@ const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code 
 
 before(build);
 
-test('the manuals have programs', () => {
+test('the manuals contain programs to test', () => {
   assert.ok(BLOCKS.length >= 30, `${BLOCKS.length}`);
 });
 

@@ -1,5 +1,7 @@
 /**
- * Everything that an application declares besides its routes, and the way from there to a compilation and its findings.
+ * Everything that an application declares in addition to its routes; compiles it, and reports its findings.
+ *
+ * Steps:
  *
  *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
  */
@@ -30,17 +32,20 @@ import type { Routes } from '../routing/route.ts';
 import type { SocketHub } from '../routing/websocket.ts';
 import type { HostDeps } from './host.ts';
 
-/** How a compilation differs from the application's own: for test clients. */
+/** Differences between a compilation for a test client and that of the application. */
 export interface CompileVariant {
-  /** Called with every error that nothing handled. */
+  /** Called with every unhandled error. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
+  /**
+   * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
+   * request.
+   */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Replacements of dependency sources. */
+  /** Replacements of dependencies: the original function or class, and its replacement. */
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
-/** The parts of an application that compiling needs. */
+/** The parts of an application that are needed to compile it. */
 interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
@@ -48,7 +53,7 @@ interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly tasks: BackgroundRunner;
   readonly errors: Counter;
   readonly sockets: SocketHub;
-  /** Whether replies of 5xx show stack traces. */
+  /** Whether responses with 5xx contain stack traces. */
   isDebug(): boolean;
   /** Whether declared JSON bodies need a Content-Type. */
   isContentTypeStrict(): boolean;
@@ -62,7 +67,7 @@ export class Declarations {
   /** Findings of declarations and plugins, in the order of their discovery. */
   readonly findings: Finding[] = [];
   readonly plugins: Plugins;
-  /** Undefined while the application has no tools and prompts but its routes. */
+  /** Declared MCP tools, prompts and resources; undefined if there are only routes. */
   toolbox: Toolbox | undefined;
   readonly #deps: DeclarationDeps;
   readonly #declared: Declared = declaredHere();
@@ -78,12 +83,12 @@ export class Declarations {
     });
   }
 
-  /** Every rule: those of the package, then added ones. */
+  /** All rules: those of the framework first, then added ones. */
   get rules(): readonly (CoreRule | Rule)[] {
     return [...coreRules(), ...this.#rules];
   }
 
-  /** @throws SvcError `E_MIDDLEWARE`, `E_APP_FROZEN` */
+  /** Adds middleware. @throws SvcError `E_MIDDLEWARE`, `E_APP_FROZEN` */
   addMiddleware(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside' = 'inside'): void {
     this.#deps.assertNotFrozen('use a middleware');
     const layer = asMiddleware(middleware);
@@ -92,13 +97,16 @@ export class Declarations {
     this.#middlewarePlaces.set(layer, declaredHere());
   }
 
-  /** @throws SvcError `E_RULE`, `E_APP_FROZEN` */
+  /** Adds a rule. @throws SvcError `E_RULE`, `E_APP_FROZEN` */
   addRule(rule: Rule, options?: { readonly mayExtend: boolean }): void {
     this.#deps.assertNotFrozen(`add the check "${rule.id}"`);
     this.#rules.push(checkedRule(rule, this.rules, options));
   }
 
-  /** Adds an exception handler; one that takes the place of another is a finding. @throws SvcError `E_EXCEPTION_HANDLER` */
+  /**
+   * Adds an exception handler. If it replaces another, that is a finding.
+   * @throws SvcError `E_EXCEPTION_HANDLER`
+   */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (this.handlers.add(errorClass, handler, plan, spec)) return;
@@ -107,12 +115,12 @@ export class Declarations {
       severity: 'info',
       subject: `exception handler of ${errorClass.name}`,
       place: declaredHere().place,
-      message: 'there is another one of this class, which never runs',
-      remedy: 'Keep one handler for each class',
+      message: 'another exception handler for this class is registered, so this one never runs',
+      remedy: 'Register one exception handler for each class',
     });
   }
 
-  /** Compiles as much as can be. Plugins register first. */
+  /** Registers the plugins, and compiles as much as possible despite mistakes. */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
     const found = this.plugins.registerAll((finding) => this.findings.push(finding));
@@ -130,7 +138,10 @@ export class Declarations {
     return compilation;
   }
 
-  /** Compiles what serves; nothing can be declared any more. @throws SvcError `E_COMPILE` with every finding that prevents a start */
+  /**
+   * Compiles the application. After that nothing can be declared.
+   * @throws SvcError `E_COMPILE` with every finding that prevents a start
+   */
   compile(): CompiledApplication {
     const compilation = this.build();
     this.assertMayStart(compilation);
@@ -139,7 +150,7 @@ export class Declarations {
     return compiled;
   }
 
-  /** Compiles the metrics alone, for a port of their own. */
+  /** Compiles only the route of the metrics, for a port of its own. */
   metrics(): CompiledApplication {
     return this.#compileRoutes({ routes: metricsRoutes(this.#deps.operations) }).serve();
   }
@@ -176,7 +187,7 @@ export class Declarations {
     });
   }
 
-  /** The application as checks and commands see it. */
+  /** The application as rules and commands see it. */
   viewOf({ view }: Compilation): ApplicationView {
     const { operations, config, conditions } = this.#deps;
     const declared = this.#declared;
@@ -199,12 +210,12 @@ export class Declarations {
     };
   }
 
-  /** Every finding that needs no start. Never throws for a mistake of the application. */
+  /** Returns every finding that needs no start. Never throws for a mistake of the application. */
   check(): Report {
     try {
       return this.#examine(this.build()).report;
     } catch (error) {
-      // a setting of the framework is unreadable: nothing else can be judged
+      // an invalid setting of the framework: nothing else can be checked
       if (!(error instanceof SvcError)) throw error;
       const rule = UNREADABLE_SETTINGS[error.code as FaultCode];
       if (rule === undefined) throw error;
@@ -214,7 +225,10 @@ export class Declarations {
     }
   }
 
-  /** @throws SvcError `E_COMPILE` with all findings of check(), when one of them forbids a start */
+  /**
+   * Checks before a start.
+   * @throws SvcError `E_COMPILE` with all findings of check(), if one of them forbids a start
+   */
   assertMayStart(compilation: Compilation): void {
     if (this.#hasNoFindings(compilation)) return;
     const { report, refuses } = this.#examine(compilation, this.rules.filter(countsAtStart));
@@ -222,12 +236,12 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // other findings can wait for the next deployment; a secret that can be guessed protects nothing from now on
+    // other findings can wait for the next deployment, but a secret that can be guessed gives no protection
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
 
-  /** Whether no rule that counts at a start finds anything. */
+  /** Whether no rule that counts at a start has a finding. */
   #hasNoFindings(compilation: Compilation): boolean {
     return (
       compilation.findings.length === 0 &&
@@ -241,12 +255,12 @@ export class Declarations {
   }
 }
 
-/** Rules that may forbid a start; other rules only fail `svc check`. */
+/** Whether a rule may forbid a start; other rules only make `svc check` fail. */
 function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
   return phase === 'graph' || id === 'SVC205';
 }
 
-/** Rules of settings that the framework cannot read. */
+/** Rules for settings that the framework cannot parse, by error code. */
 const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
   E_CONFIG_CAST: 'SVC401',
   E_TRUST_PROXY: 'SVC210',

@@ -1,5 +1,6 @@
 /**
- * Plugins of one application: registered once, in the order of their requirements, each through a `Host` of its own.
+ * Plugins of one application: each registers once, after the plugins that it requires, with a `Host` of its
+ * own.
  */
 import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
@@ -24,9 +25,9 @@ import type { MetricsRegistry } from '../observability/metrics.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { RegisteredPlugin } from '../routing/plugin.ts';
 
-/** The parts of an application that plugins may touch. */
+/** The parts of an application that plugins may use. */
 export interface HostDeps {
-  /** Environment and clock, read anew each time: a test may replace them before the application compiles. */
+  /** Environment and clock, read each time: a test may replace them before the application compiles. */
   readonly conditions: { readonly env: Env; readonly clock: Clock };
   readonly config: Config;
   readonly log: Logger;
@@ -49,12 +50,12 @@ export class Plugins {
     this.#deps = deps;
   }
 
-  /** Plugins in the order of their start; empty until they have registered. */
+  /** Plugins in the order in which they start; empty before registerAll(). */
   get sorted(): readonly Plugin[] {
     return this.#sorted ?? [];
   }
 
-  /** @throws SvcError `E_APP_FROZEN` once the plugins have registered */
+  /** Adds a plugin. @throws SvcError `E_APP_FROZEN` once the plugins have registered */
   add(plugin: Plugin): void {
     if (this.#sorted !== undefined)
       throw new SvcError('E_APP_FROZEN', [`register the plugin "${plugin.name}"`]);
@@ -70,8 +71,9 @@ export class Plugins {
   }
 
   /**
-   * Sorts the plugins and lets each declare its routes, middleware and rules; once. Returns the findings of the order, which are
-   * found anew until they are mended. A `register()` that throws is reported through `report`.
+   * Sorts the plugins, and lets each declare its routes, middleware and rules. Each registers only once.
+   * Returns findings about the order; while there are any, they are determined again at each call. A
+   * `register()` that throws is reported to `report`.
    */
   registerAll(report: (finding: Finding) => void): readonly Finding[] {
     if (this.#sorted !== undefined) return [];
@@ -89,7 +91,10 @@ export class Plugins {
           subject: `plugin ${plugin.name}`,
           place: this.placeOf(plugin),
           message: `its register() threw ${thrown(error)}`,
-          remedy: error instanceof SvcError ? error.remedy : 'Mend the plugin, or what it is made with',
+          remedy:
+            error instanceof SvcError
+              ? error.remedy
+              : 'Fix the plugin, or the options that it was created with',
         });
       }
     }
@@ -113,7 +118,7 @@ export class Plugins {
           key,
           fallback as never,
           cast === undefined ? (undefined as never) : { cast: cast as never },
-        ) as never, // get() has an overload for each kind
+        ) as never, // the overloads of get() differ by the kind
       use: (middleware, where = 'inside') => use(middleware, where),
       get: (key) => state.get(key),
       has: (key) => state.has(key),
@@ -126,7 +131,7 @@ export class Plugins {
   }
 }
 
-/** Services for middleware and plugins, read anew each time: a test client may replace environment and clock. */
+/** Services for middleware and plugins, read each time: a test client may replace environment and clock. */
 export function servicesOf(app: Services): Services {
   return {
     get env() {

@@ -1,5 +1,7 @@
 /**
- * Options objects. Each is read once, checked by name and range, and never written to.
+ * Reads objects of options: once, checked by name and range. The caller's object is never changed.
+ *
+ * Example:
  *
  *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
  */
@@ -122,8 +124,8 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
 }
 
 /**
- * Reads only the given options of `kinds`; absent and `undefined` options are absent from the result. For
- * objects that a program may have thousands of, each with few of many options.
+ * Reads only those options of `kinds` that are given; others are absent from the result. For declarations of
+ * which a program may have thousands, each with a few of many options.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */

@@ -1,5 +1,5 @@
 /**
- * Promises: tells values that must be awaited, and allows promises to reject without a listener.
+ * Promises: recognizes values that must be awaited, and allows promises to reject without a listener.
  *
  * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. If the
  * handler has already returned, the rejection must not end the process.

@@ -1,13 +1,13 @@
 /**
- * Checks: runs the rules and joins their findings with those of compilation in one report.
+ * Runs the rules and joins their findings with those of compilation in one report.
  *
  *   findings of compilation ─────────────────────────┐
  *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
  *
  * Rules of the phase `live` run separately and asynchronously.
  *
- * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors of later
- * phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
+ * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors
+ * of later phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -82,7 +82,7 @@ export interface Examination {
   readonly refuses: boolean;
 }
 
-/** A finding with its treatment in the report. */
+/** A finding, and how the report treats it. */
 interface Entry {
   readonly finding: Finding;
   /** Whether an error prevents the application from starting. */
@@ -95,7 +95,10 @@ const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', '
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
-/** Runs every rule except those of the phase `live`, and adds the findings `found` before. Never throws: a rule that throws is reported as a finding. */
+/**
+ * Runs every rule except those of the phase `live`, and adds them to the earlier findings `found`. A rule
+ * that throws becomes a finding.
+ */
 export function examine(
   view: ApplicationView,
   found: readonly Finding[],
@@ -130,7 +133,8 @@ export async function examineLive(
 }
 
 /**
- * Returns the rule if it is valid. With `mayExtend` it may have the id of a rule of the catalogue, and adds findings to that rule.
+ * Returns the rule if it is valid. With `mayExtend`, the rule may have the id of a built-in rule and adds
+ * findings under that id.
  * @throws SvcError `E_RULE` for an invalid rule or an id in use.
  */
 export function checkedRule(
@@ -158,7 +162,7 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    pending.catch(() => undefined); // the result is not used
+    pending.catch(() => undefined); // ignore the result: this rule was expected to be synchronous
     entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
     entries.push(broken(rule, `the rule threw ${thrown(error)}`));
@@ -199,7 +203,10 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
   };
 }
 
-/** Places of routes by subject, cached for each view because there may be thousands of routes and findings. */
+/**
+ * Places of routes and plugins by subject. Cached for each view, because there may be thousands of routes and
+ * findings.
+ */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
 /** Returns the place of the route or plugin that a subject names. */
@@ -213,7 +220,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
-    ); // reversed, so the first of two routes with the same subject wins
+    ); // reversed: the first of two routes with the same subject is set last and stays
   return places.get(subject);
 }
 
@@ -263,7 +270,10 @@ function compareText(left: string, right: string): number {
 
 // -- allowances --
 
-/** Returns undefined for an allowed finding, an error for one whose allowance has ended, and otherwise the finding itself. */
+/**
+ * Applies the allowances of routes: returns undefined for an allowed finding, an error if the allowance has
+ * ended, else the finding itself.
+ */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
   let problem: string | undefined;
@@ -291,7 +301,10 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
   );
 }
 
-/** Returns why an allowance does not count, or undefined. An allowance holds to the end of its last day in UTC. */
+/**
+ * Returns why an allowance is invalid (no reason, or ended), or undefined. An allowance is valid to the end
+ * of its last day in UTC.
+ */
 export function issueOf({ reason, until }: Allowance, nowMs: number): string | undefined {
   if (typeof reason !== 'string' || reason.trim() === '') return 'the allowance gives no reason';
   if (until === undefined) return undefined;
@@ -365,7 +378,9 @@ export function ownRoutes({ details }: ApplicationView): readonly RouteDetail[] 
   return details.filter(({ isOperation, declared }) => !isOperation && declared.mount === undefined);
 }
 
-/** Returns the template without parameter names. Routes of the same shape match the same paths. */
+/**
+ * Returns the path template without parameter names. Two templates of the same shape match the same paths.
+ */
 export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
   return segmentsOf(declared.template).join('/');
 }

@@ -1,6 +1,6 @@
 /**
- * Calls of asynchronous functions of an application: functions for origins and guards of metrics. `check()` is synchronous,
- * so `svc check` calls these functions first, and the rules read the results.
+ * Calls asynchronous functions of an application with test input: CORS origin functions and metrics guards.
+ * `check()` is synchronous, so `svc check` calls these functions first, and the rules read the results.
  */
 import { readFileSync } from 'node:fs';
 import { fileOfPlace } from '../base/findings.ts';
@@ -12,14 +12,17 @@ import type { ApplicationView } from './check.ts';
 import type { Place } from '../base/findings.ts';
 import type { Middleware } from '../http/contracts.ts';
 
-/** Time limit of a function. The rules skip functions that take longer. */
+/** Time limit for one function. Rules ignore a function that takes longer. */
 const LIMIT_MS = 1_000;
 
 type Guard = (...args: never[]) => unknown;
 
 const openGuards = new WeakSet<Guard>();
 
-/** Calls every function that decides about origins or metrics. Never rejects. */
+/**
+ * Calls every CORS origin function and metrics guard of an application, and keeps the results for the rules.
+ * Never rejects.
+ */
 export async function probe(view: ApplicationView): Promise<void> {
   const pending: Promise<void>[] = [];
   for (const [layer, place] of layersWithPlaces(view))
@@ -39,7 +42,7 @@ export function layersWithPlaces(view: ApplicationView): ReadonlyMap<Middleware,
   return layers;
 }
 
-/** Returns the text of the file of a place, or an empty text if there is no file. */
+/** Returns the text of the source file of a place, or an empty text if the file cannot be read. */
 export function sourceAt(place: Place | undefined): string {
   if (place === undefined || place.line === 0) return '';
   try {
@@ -60,11 +63,14 @@ async function probeGuard(guard: Guard): Promise<void> {
     const isAllowed = await within(systemClock, LIMIT_MS, verdict, () => undefined);
     if (isAllowed === true) openGuards.add(guard);
   } catch {
-    // the function needs other parts of a request, so the rules skip it
+    // the function reads parts of a request that this test request lacks: no result
   }
 }
 
-/** Returns a request from a public address (RFC 5737) whose headers and cookies all have one invalid value. */
+/**
+ * Returns a test request from a public address (RFC 5737) in which every header and cookie has the same
+ * invalid value.
+ */
 function strangeRequest(): object {
   const words = new Proxy(
     {},

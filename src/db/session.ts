@@ -1,5 +1,5 @@
 /**
- * Verbs that the database and its transactions share.
+ * Methods that run statements, shared by the database and its transactions.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -29,7 +29,7 @@ const NO_PARAMS: Params = Object.freeze([]);
  * work with both.
  *
  * A statement is text with a `?` for each value plus the values, or a template of `sql`. Rows are plain
- * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each verb rejects
+ * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each method rejects
  * with a DatabaseError when the database refuses the statement. It rejects with an SvcError
  * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
@@ -64,7 +64,10 @@ export abstract class Session {
     const work: Work<Row | undefined> = (connection, limit) =>
       connection.fetchOne(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
-    return hasSchema(options) ? this.#readOne(options, work) : this.run('statement', work, options);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (row) =>
+      row === undefined ? undefined : this.#decoder(options).one(row),
+    );
   }
 
   /**
@@ -79,12 +82,13 @@ export abstract class Session {
     const work: Work<Row[]> = (connection, limit) =>
       connection.fetchAll(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
-    return hasSchema(options) ? this.#readAll(options, work) : this.run('statement', work, options);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (rows) => this.#decoder(options).all(rows));
   }
 
   /**
    * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
-   * list of one. The other verbs refuse several results.
+   * list of one. The other methods refuse several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
@@ -131,9 +135,10 @@ export abstract class Session {
     const work: Work<unknown> = (connection, limit) =>
       connection.scalar(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
-    return hasSchema(options)
-      ? this.#readValue(options as ValueOptions, work)
-      : this.run('statement', work, options);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (value) =>
+      value === undefined ? undefined : valueAs(value, options.as, this.dialect),
+    );
   }
 
   /**
@@ -237,34 +242,16 @@ export abstract class Session {
     return types === undefined ? rows : encodeRows(rows, types);
   }
 
-  // -- rows as a schema: decoded after run() settles, so that the connection is already free --
-
-  async #readOne(options: VerbOptions, work: Work<Row | undefined>): Promise<object | undefined> {
-    try {
-      const decoder = this.#decoder(options);
-      const row = await this.run('statement', work, limitsOf(options));
-      return row === undefined ? undefined : decoder.one(row);
-    } catch (error) {
-      throw atCaller(error);
-    }
-  }
-
-  async #readAll(options: VerbOptions, work: Work<Row[]>): Promise<object[]> {
-    try {
-      const decoder = this.#decoder(options);
-      return decoder.all(await this.run('statement', work, limitsOf(options)));
-    } catch (error) {
-      throw atCaller(error);
-    }
-  }
-
-  async #readValue(options: ValueOptions, work: Work<unknown>): Promise<unknown> {
-    try {
-      const value = await this.run('statement', work, limitsOf(options));
-      return value === undefined ? undefined : valueAs(value, options.as, this.dialect);
-    } catch (error) {
-      throw atCaller(error);
-    }
+  /** Runs `work` and converts its result. SQLite's result is there at once, without a promise. */
+  #read<T, U>(work: Work<T>, options: VerbOptions, convert: (result: T) => U): Promise<U> {
+    return this.run(
+      'statement',
+      (connection, limit) => {
+        const result = work(connection, limit);
+        return result instanceof Promise ? result.then(convert) : convert(result as T);
+      },
+      limitsOf(options),
+    );
   }
 
   #decoder(options: VerbOptions): RowDecoder<object> {
@@ -285,7 +272,7 @@ export abstract class Session {
 
 /** Conversions of values, shared by a database and its transactions. @internal */
 export interface Conversion {
-  /** Default `snakeCase` of every verb. */
+  /** Default `snakeCase` of every method. */
   readonly snakeCase: boolean;
   /** Custom types; undefined when there are none. */
   readonly types: OwnTypes | undefined;
@@ -343,8 +330,8 @@ async function writeChunks(
 function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
-  if (Array.isArray(second)) return second as Params; // guaranteed by the overloads
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
+  if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
 }
 
 function optionsOf(

@@ -2,6 +2,8 @@
  * Compares two versions of an OpenAPI document: reports changes in the later one that break clients of the
  * earlier one.
  *
+ * Kinds of breaking changes:
+ *
  *   removed     a path, method, success status or media type
  *   narrower    requests: a new required input, or a value that is no longer accepted
  *   wider       responses: a member may now be absent, or has another type
@@ -11,7 +13,10 @@
  * Made for documents of any version of this package. Unknown parts of other documents are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
+import { openapiDocument } from './openapi.ts';
 import type { Documents, Resolve } from './narrowing.ts';
+import type { Finding } from '../base/findings.ts';
+import type { CompilationView } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** A change that breaks clients. */
@@ -27,6 +32,36 @@ interface BreakingChange {
 type Part = Readonly<Record<string, unknown>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+
+/** SVC306: changes that break clients of the baseline document, at the changed routes. */
+export function findBreakingChanges(
+  view: CompilationView,
+  baseline: Readonly<Record<string, unknown>>,
+): readonly Finding[] {
+  const places = new Map(
+    view.routes.map(({ method, template, place }) => [
+      `${method} ${shape(template)}`,
+      { method, template, place },
+    ]),
+  );
+  return compareOpenapi(baseline, openapiDocument(view)).map(({ subject, message }) => {
+    const callback = /^callback .* of /.exec(subject)?.[0] ?? '';
+    const route = places.get(shape(subject.slice(callback.length)));
+    return {
+      rule: 'SVC306',
+      severity: 'error',
+      subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
+      message: `clients of the baseline break: ${message}`,
+      remedy:
+        'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
+      place: route?.place,
+    };
+  });
+}
+
+function shape(path: string): string {
+  return path.replace(/\{[^}]*\}/g, '{}');
+}
 
 /**
  * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
@@ -255,7 +290,10 @@ function compareBodies(
   compareTaken('the body', known ?? {}, next, documents, report);
 }
 
-/** Reports values in responses that clients could not get before. For that, the two schemas swap roles. */
+/**
+ * Reports values in responses that clients could not get before. For that, the two schemas are compared in
+ * reverse.
+ */
 function compareResponses(
   before: Part,
   after: Part,
@@ -367,7 +405,7 @@ function compareTaken(
   }
 }
 
-/** Texts for narrowed requests, and their counterparts for responses. */
+/** Texts for narrowed requests, with the texts for the same change in responses. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',
@@ -383,7 +421,7 @@ const FORM: ReadonlySet<string> = new Set([
   'oneOf',
   'anyOf',
 ]);
-/** Relaxed copy of each schema, cached so that recursive schemas are recognised. */
+/** Relaxed copy of each schema, cached so that recursive schemas are recognized. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
@@ -402,7 +440,7 @@ function loose(schema: JsonSchema): JsonSchema {
   return found;
 }
 
-/** Reports credentials that were sufficient in the earlier version and are not in the later one. */
+/** Reports credentials that were sufficient in the earlier version, but are not in the later one. */
 function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives

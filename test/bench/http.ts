@@ -1,24 +1,25 @@
 /**
- * Cost of the framework: the same responses by svc and by a hand-written node:http handler, CPU per request.
+ * CPU per request of svc, Fastify, Hono and NestJS, as a multiple of a hand-written node:http handler ("bare").
  *
- *   bare     as people write it by hand
- *   floor    the same by every public means that makes node:http cheaper: flat fields, requests without a body read no further
- *   svc      the product; `floor` tells what a framework could save at most
+ * Requests go through in-memory streams into a real http.Server, so that only JavaScript and the parser are measured: no kernel and no
+ * client. Each sample is a fresh process, the sides take turns, and the median counts. Only ratios of one run can be compared.
+ * The peers are installed into a scratch folder; without the registry their columns are skipped.
  *
- * Requests go through in-memory streams into a real http.Server: no kernel, no client, only JavaScript and the parser. Every
- * sample is a fresh process, the sides alternate, the median counts. Ratios of one run mean something; times do not.
+ * A second table compares early refusals with the success of the same route.
  *
- * Refusals that come early have a table of their own, beside the success of the same route.
- *
- *   npm run bench [-- --rounds=5 --only=json,param --headers=browser]       exits 1 when a ratio is above its bound
+ *   npm run build && node test/bench/http.ts [--rounds=5 --only=json,param --headers=browser]     exits 1 above a bound
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { tracingChannel } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import { copyFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { inject, serverOf } from '../support/inject.ts';
+import { scratch } from '../support/scratch.ts';
 import { alternate, childResult, median, printHead, printRow } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
@@ -30,6 +31,7 @@ const { values } = parseArgs({
     child: { type: 'string' },
     scenario: { type: 'string' },
     dist: { type: 'string' },
+    peers: { type: 'string' },
   },
 });
 
@@ -102,8 +104,31 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-const SIDES = ['bare', 'floor', 'svc'] as const;
-type Side = (typeof SIDES)[number];
+const PEERS = ['fastify', 'hono', 'nest'] as const;
+type Peer = (typeof PEERS)[number];
+type Side = 'bare' | 'svc' | Peer;
+const PEER_PACKAGES = {
+  '@hono/node-server': '^2',
+  '@hono/zod-validator': '^0.9',
+  '@nestjs/common': '^12',
+  '@nestjs/core': '^12',
+  '@nestjs/platform-fastify': '^12',
+  fastify: '^5',
+  hono: '^4',
+  'reflect-metadata': '^0.2',
+  rxjs: '^7',
+  zod: '^4',
+};
+/** Scenarios of which the peers answer the same request with the same body. */
+const SHARED: Readonly<Record<string, readonly Peer[]>> = {
+  json: PEERS,
+  text: PEERS,
+  param: PEERS,
+  param2: PEERS,
+  post: ['fastify', 'hono'],
+  validated: ['fastify', 'hono'],
+  invalid: ['fastify', 'hono'],
+};
 
 /** Maximum cost of a request that is refused before its handler, as a multiple of an accepted one to the same route. */
 const MOST_OF_REFUSAL = 1.1;
@@ -170,21 +195,41 @@ async function compareRefusals(names: readonly string[], processes: number): Pro
 /** The sides in turn. Returns whether ours is above a bound. */
 async function compare(names: readonly string[], rounds: number): Promise<boolean> {
   let isSlow = false;
-  const title = `CPU per request, ${process.version}, median of ${rounds} fresh processes each`;
-  printHead(title, 'bare ns', 'floor ns', 'svc ns', 'ratio', 'bound', 'of the floor');
+  const folder = scratch(
+    { skip: (reason?: string) => console.log(`SKIPPED: the peers: ${reason}`) },
+    'bench-http',
+    PEER_PACKAGES,
+  );
+  if (folder !== undefined) copyFileSync(join(import.meta.dirname, 'peers.mjs'), peersIn(folder));
+  const title = `CPU per request, ${process.version}, × bare, median of ${rounds} fresh processes each`;
+  printHead(title, 'bare ns', 'svc', 'bound', ...(folder === undefined ? [] : PEERS));
   for (const name of names) {
-    const samples = await alternate(SIDES, rounds, (side) => measure(side, name));
-    const [bare, floor, svc] = [median(samples.bare), median(samples.floor), median(samples.svc)];
+    const peers = folder === undefined ? [] : (SHARED[name] ?? []);
+    const sides: readonly Side[] = ['bare', 'svc', ...peers];
+    const samples = await alternate(sides, rounds, (side) => measure(side, name, folder));
+    const bare = median(samples.bare);
+    const ratios = PEERS.map((peer) =>
+      peers.includes(peer) ? (median(samples[peer]) / bare).toFixed(2) : '',
+    );
     const { bound } = SCENARIOS[name]!;
-    isSlow ||= svc / bare > bound;
-    const ratios = [(svc / bare).toFixed(3), bound.toFixed(2), (svc / floor).toFixed(3)];
-    printRow(name, bare.toFixed(0), floor.toFixed(0), svc.toFixed(0), ...ratios);
+    const ratio = median(samples.svc) / bare;
+    isSlow ||= ratio > bound;
+    printRow(
+      name,
+      bare.toFixed(0),
+      ratio.toFixed(2),
+      bound.toFixed(2),
+      ...(folder === undefined ? [] : ratios),
+    );
   }
   return isSlow;
 }
 
-function measure(side: Side | Outcome, scenario: string): number {
+const peersIn = (folder: string): string => join(folder, 'peers.mjs');
+
+function measure(side: Side | Outcome, scenario: string, peers?: string): number {
   const args = [`--child=${side}`, `--scenario=${scenario}`];
+  if (peers !== undefined) args.push(`--peers=${peers}`);
   if (values.headers !== undefined) args.push(`--headers=${values.headers}`);
   if (values.dist !== undefined) args.push(`--dist=${values.dist}`);
   return childResult(import.meta.filename, args, scenario === 'logged');
@@ -201,9 +246,19 @@ async function child(side: Side | Outcome, name: string): Promise<void> {
     process.exit(0);
   }
   const { request, status } = SCENARIOS[name]!;
-  const server = side === 'svc' ? await svc() : await bare(side === 'floor');
+  const server = side === 'svc' ? await svc() : side === 'bare' ? await bare() : await peer(side);
   console.log(`RESULT ${await inject(server, Buffer.from(request), status)}`);
   process.exit(0);
+}
+
+/** Serves the routes by another framework. */
+async function peer(name: Peer): Promise<Server> {
+  const makers = (await import(pathToFileURL(peersIn(values.peers!)).href)) as Record<
+    Peer,
+    (application: { routes: readonly string[] }) => Promise<Server>
+  >;
+  const routes = Array.from({ length: ROUTES }, (_, index) => templateOf(index).replace(/\{(\w+)\}/g, ':$1'));
+  return makers[name]({ routes });
 }
 
 /** The product as a user would write it, from the built package. */
@@ -298,33 +353,18 @@ function name(): string {
   return values.scenario!;
 }
 
-const NO_FIELDS: Record<string, string> = {};
-
 /** Hand-written server without a framework, with the same bytes. It listens, like every server: otherwise node:http keeps no list of its connections. */
-async function bare(isFloor: boolean): Promise<Server> {
+async function bare(): Promise<Server> {
   const send = (
     res: ServerResponse,
     status: number,
     type: string,
     body: string,
-    extra = NO_FIELDS,
+    extra: Record<string, string> = {},
     id: string = randomUUID(),
   ): void => {
     const length = Buffer.byteLength(body);
-    if (!isFloor)
-      res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': length });
-    else if (extra === NO_FIELDS)
-      res.writeHead(status, ['Content-Type', type, 'X-Request-Id', id, 'Content-Length', String(length)]);
-    else
-      res.writeHead(status, [
-        'Content-Type',
-        type,
-        ...Object.entries(extra).flat(),
-        'X-Request-Id',
-        id,
-        'Content-Length',
-        String(length),
-      ]);
+    res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': length });
     res.end(body);
   };
   const json = (res: ServerResponse, status: number, value: unknown): void =>
@@ -418,7 +458,7 @@ async function bare(isFloor: boolean): Promise<Server> {
   });
   const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> =>
     at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
-  const server = createServer({ optimizeEmptyRequests: isFloor }, (req, res) => {
+  const server = createServer((req, res) => {
     const url = req.url!;
     const question = url.indexOf('?');
     const path = question < 0 ? url : url.slice(0, question);

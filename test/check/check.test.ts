@@ -80,7 +80,7 @@ test('compileAll() throws an error with exactly the findings of check()', () => 
   );
 });
 
-test('rules that only warn run in check(), and at start-up only when a route has an allowance that may have ended', () => {
+test('check() runs rules that can only warn; the start runs them only for routes whose allowance may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)

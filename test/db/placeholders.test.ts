@@ -105,7 +105,7 @@ for (const [what, source, text, placeholders] of [
     2,
   ],
 ] as const) {
-  test(`scanned() translates ${what}`, () => {
+  test(`scanned() translates placeholders: ${what}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text, placeholders, problem: undefined });
     assert.equal(scanned(source, 'postgres'), scanned(source, 'postgres'));

@@ -150,7 +150,7 @@ test('mcpTools(): titles, descriptions and hints come from spec and method, and 
   );
 });
 
-test('route spec: mcp validates the characters of a name and refuses unknown keys', () => {
+test('the option mcp of a route refuses invalid characters in a name, and unknown keys', () => {
   assert.throws(() => new Svc().get('/a', { mcp: { name: 'a b' } }, () => 1), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), {
     code: 'E_OPTION_UNKNOWN',
@@ -342,11 +342,11 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: leads to another route',
+    '400 Bad Request: The arguments have 1 problem\n- name: would lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: leads to another route',
+    '400 Bad Request: The arguments have 1 problem\n- p: would lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);

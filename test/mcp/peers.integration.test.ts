@@ -198,7 +198,7 @@ function judge(
 
 const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expiresInSeconds: 86_400 })}` };
 
-test('the official client 1.x works over stdio and HTTP', async (t) => {
+test('the official MCP client 1.x works over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
   const [stdio, http] = await converse(folder, FIRST, [
@@ -209,7 +209,7 @@ test('the official client 1.x works over stdio and HTTP', async (t) => {
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
-test('the official client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the official MCP client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
   const modes = [
@@ -230,7 +230,7 @@ test('the official client 2.x works over stdio and HTTP, in both generations of 
   }
 });
 
-test('the inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' });
   if (folder === undefined) return;
   const url = await served(t);
@@ -270,7 +270,7 @@ test('the inspector reports no problem in strict mode, over stdio and HTTP, in b
 const REQUIRED: Readonly<Record<string, number>> = { '2025-11-25': 30, '2026-07-28': 37 };
 
 for (const [revision, required] of Object.entries(REQUIRED)) {
-  test(`every scenario of the conformance suite that ${revision} requires passes`, async (t) => {
+  test(`every scenario of the MCP conformance suite that ${revision} requires passes`, async (t) => {
     const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
     if (folder === undefined) return;
     const { stdout, stderr } = await run(

@@ -227,7 +227,7 @@ test('An application that was shut down starts again, with its logins', async ()
 });
 
 for (const handles of [false, true]) {
-  test(`Every refusal under /oauth/ is OAuth JSON, ${handles ? 'with exception handlers of the application' : 'from any middleware'}`, async () => {
+  test(`every refusal under /oauth/ is OAuth JSON, ${handles ? 'with' : 'without'} exception handlers of the application`, async () => {
     await using site = await LoginSite.open({
       plugin: {
         onUser: () => {

@@ -1587,7 +1587,7 @@ test('Field(file) refuses invalid content types', () => {
     });
 });
 
-test('text sources apply static extra', () => {
+test('text inputs follow the static member "extra" of their schema', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
     a = Field(int);

@@ -1,8 +1,8 @@
 /**
- * Promises that are not awaited, and work that holds up everything else: SVC611 … SVC614, SVC634, SVC635, and SVC501 in functions that
- * handlers call.
+ * Rules about promises that are not awaited (SVC611 … SVC614), unbounded memory and time (SVC634, SVC635),
+ * and blocking calls in functions that handlers call (SVC501).
  */
-import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, childrenOf, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { returnsOf } from './values.ts';
 import { isBlockingName } from './blocking.ts';
@@ -21,7 +21,7 @@ export function reportAsync(sources: Sources, report: ReportNode): void {
   findBlockingHelpers(sources, report);
 }
 
-// -- SVC611 --
+// -- SVC611: promises that are not awaited --
 
 const OURS = /^(?:svc\.)?(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
@@ -36,14 +36,17 @@ const OF_CLASSES: Readonly<Record<string, RegExp>> = {
   'svc/db.Redis': /^(?:get|set|del|incr|expire|hget|hset|publish)$/,
 };
 
-/** A call that gives a promise. `isOurs`: of this package or of Node.js, so that it always is one. */
+/**
+ * A call that returns a promise. `isOurs`: a known function of this package or of Node.js, so that it
+ * certainly returns one.
+ */
 interface Promised {
   readonly name: string;
   readonly isOurs: boolean;
   readonly fn?: Fn;
 }
 
-/** Returns what a call gives a promise of; undefined for calls that rules do not know. */
+/** Returns the promise that a call returns, or undefined if the call is unknown or returns none. */
 function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
   if (call.isNew) return undefined;
   const meaning = meaningOfCall(call, module);
@@ -53,7 +56,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && callee.property !== undefined) {
     const owner = pathOf(callee.object) ?? '';
     const made = makerOf(callee.object, module);
-    const isOfStores = callee.property === 'transaction' && /^(?:list|text)$/.test(call.args[0]?.type ?? ''); // IndexedDB
+    const isOfStores = callee.property === 'transaction' && isOtherTransaction(call);
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
     const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
@@ -66,6 +69,14 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   return fn !== undefined && isCertain && !takesCallback && givesPromise(fn, sources, depth)
     ? { name: pathOf(callee) ?? 'the function', isOurs: false, fn }
     : undefined;
+}
+
+/** A transaction that gives no promise: of IndexedDB, and of databases whose functions are synchronous. */
+function isOtherTransaction({ args: [work], parent }: Call): boolean {
+  if (parent?.type === 'member' && parent.property === 'objectStore') return true;
+  return work?.type === 'function'
+    ? !work.isAsync && work.params.length === 0
+    : work?.type === 'list' || work?.type === 'text';
 }
 
 /** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
@@ -84,7 +95,7 @@ function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): b
   return made?.kind === 'declared' && made.node === owner;
 }
 
-/** Whether a function is asynchronous, or returns what another one promises. */
+/** Whether a function is asynchronous, or returns only promises of other calls. */
 function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   if (fn.isGenerator) return false;
   if (fn.isAsync) return true;
@@ -99,15 +110,30 @@ function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   );
 }
 
-/** Whether a function that is not waited for fails unseen: it waits for something, and does not catch what fails. */
-function mayFail(fn: Fn): boolean {
-  const { body, isExpression } = fn;
-  if (isExpression) return true;
-  const statements = body.filter(({ type }) => type !== 'declare');
-  const risky = statements.filter((statement) => hasPart(statement, ['await', 'call']));
-  const isCaught =
-    risky.length > 0 && risky.every((each) => each.type === 'try' && each.handler !== undefined);
-  return !isCaught && (!fn.isAsync || has(fn, 'await') || returnsOf(fn).some(({ type }) => type === 'call'));
+/** Whether a function that is not waited for fails unseen: something that it waits for, or throws, is outside of `try`. */
+function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
+  const module = sources.handlers.homeOf(fn);
+  let fails = false;
+  const visit = (node: Node): void => {
+    if (fails || node.type === 'function') return;
+    if (node.type === 'try' && node.handler !== undefined)
+      return [node.handler, node.finalizer].forEach((part) => part !== undefined && visit(part));
+    if (node.type === 'leave' && node.how === 'throw') fails = true;
+    if (node.type === 'await' || (node.type === 'leave' && node.value?.type === 'call'))
+      if (isUncaught(node.value!, module, sources, depth)) fails = true;
+    childrenOf(node).forEach(visit);
+  };
+  if (fn.isExpression && fn.body[0]!.type === 'call') return isUncaught(fn.body[0]!, module, sources, depth);
+  fn.body.forEach(visit);
+  return fails;
+}
+
+/** Whether a promise may fail: one of `load().catch(…)` does not, nor one of a function that catches what fails. */
+function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
+  if (value.type !== 'call') return true;
+  if (calledName(value) === 'catch' || pathOf(value.callee) === 'Promise.allSettled') return false;
+  const fn = depth > 2 ? undefined : sources.handlers.resolve(value.callee, module);
+  return fn === undefined || mayFail(fn, sources, depth + 1);
 }
 
 function findForgotten(sources: Sources, report: ReportNode): void {
@@ -128,7 +154,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: the reply is sent before the call ends, and its errors are lost`,
+        `${promise.name}() is not awaited: what follows does not wait for it, and its errors are lost`,
         { severity: 'warning' },
       );
     else if (use === 'value' && promise.isOurs)
@@ -151,13 +177,19 @@ function findForgotten(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether the result and the errors of a promise are lost. Functions of the project count where requests reach the call. */
+/**
+ * Whether the errors of a promise are lost. For functions of the project, only calls that requests reach
+ * count.
+ */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
-  return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn);
+  return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn, sources);
 }
 
-/** Returns what becomes of a promise: nothing (`statement`), a test of whether it is there, or a name; undefined where it may be waited for. */
+/**
+ * Returns how code uses the promise of a call: ignores it, tests it, stores it in a variable, or uses it as a
+ * value. Undefined if it may be awaited.
+ */
 function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
   switch (parent?.type) {
@@ -190,7 +222,9 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undef
   }
 }
 
-/** Whether a list is the values of a statement: `db.execute('…', [name, hashPassword(password)])`. */
+/**
+ * Whether a list holds the parameters of an SQL statement: `db.execute('…', [name, hashPassword(password)])`.
+ */
 function isBound(list: Node): boolean {
   const { parent } = list;
   return (
@@ -207,7 +241,10 @@ function isTest(node: Node): boolean {
   return (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
 }
 
-/** The name that holds a promise and is used as if it were the value: tested, or asked for a member. */
+/**
+ * Returns the variable that holds the promise, if all code uses it as the result: tests it or reads a member
+ * of it.
+ */
 function keptPromise(call: Call): string | undefined {
   const declarator = call.parent;
   const fn = functionAround(call);
@@ -229,12 +266,12 @@ function keptPromise(call: Call): string | undefined {
         parent.object === node &&
         !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
     if (isMisuse) isMisused = true;
-    else isAwaited = true; // it may be handed on, or awaited
+    else isAwaited = true; // the promise may be awaited, or passed on
   });
   return isMisused && !isAwaited ? name : undefined;
 }
 
-// -- SVC612 --
+// -- SVC612: asynchronous callbacks of array methods --
 
 const ASKS_NOTHING = /^(?:forEach)$/;
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
@@ -283,10 +320,10 @@ function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
   return found;
 }
 
-// -- SVC613 --
+// -- SVC613: pipe() without an error handler --
 
 const STREAMS =
-  /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from|\.stdout|\.stdin)\b/;
+  /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from)\b/;
 
 function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -310,7 +347,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** How an expression is written, and for a name, what it was made with. */
+/** Returns the source text of an expression; for a variable, the text of its initial value. */
 function sourceOf(node: Node, module: SourceModule): string {
   const written = module.source.slice(node.start, node.end);
   if (node.type !== 'name') return written;
@@ -320,7 +357,7 @@ function sourceOf(node: Node, module: SourceModule): string {
   return value === undefined ? written : module.source.slice(value.start, value.end);
 }
 
-// -- SVC614 --
+// -- SVC614: statements outside of their transaction --
 
 function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -352,13 +389,13 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   }
 }
 
-// -- SVC634 --
+// -- SVC634: request bodies collected without a limit --
 
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind !== 'of') continue;
-    const over = loop.head[1]!; // it has two parts
+    const over = loop.head[1]!; // a for-of loop has two parts
     const call = over.type === 'call' ? over : undefined;
     const path = pathOf(call?.callee ?? over) ?? '';
     if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
@@ -369,9 +406,15 @@ function findCollected(sources: Sources, report: ReportNode): void {
     if (call.callee.type !== 'member' || call.callee.property !== 'on') continue;
     const [event, listener] = call.args;
     if (event?.type !== 'text' || event.value !== 'data' || listener?.type !== 'function') continue;
-    if (/(?:^|\.)(?:req|request)$/.test(pathOf(call.callee.object) ?? ''))
+    if (/(?:^|\.)(?:req|request)$/.test(pathOf(call.callee.object) ?? '') && !isOfAnswer(call, module))
       reportCollecting(listener, module, call, report);
   }
+}
+
+/** `https.get(url, (request) => { request.on('data', …); })`: it is the answer of another server. */
+function isOfAnswer(call: Call, module: SourceModule): boolean {
+  const around = functionAround(call)?.parent;
+  return around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module));
 }
 
 function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportNode): void {
@@ -386,7 +429,7 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     report('SVC634', module, at, 'the body is collected without a limit: one client can fill the memory');
 }
 
-// -- SVC635 --
+// -- SVC635: outbound calls without a time limit --
 
 function findEndless(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -429,7 +472,8 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue; // the handler itself is read as it runs
+    // code-rules.ts checks calls in the handler itself
+    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     report(
@@ -452,7 +496,7 @@ function nameOf(fn: Fn): string | undefined {
     : undefined;
 }
 
-/** `cache.get(path) ?? readFileSync(path)` */
+/** Whether an expression calls get(), as a cache does: `cache.get(path) ?? readFileSync(path)`. */
 function readsCache(node: Node): boolean {
   let found = false;
   walk(node, (part) => {
@@ -461,7 +505,9 @@ function readsCache(node: Node): boolean {
   return found;
 }
 
-/** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
+/**
+ * Whether a call runs only the first time: `text ??= readFileSync(…)` or `if (text === undefined) text = …`.
+ */
 function isOnce(call: Call, { source }: SourceModule): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
@@ -486,7 +532,7 @@ function isOnce(call: Call, { source }: SourceModule): boolean {
   return false;
 }
 
-/** `if (text) return text; text = readFileSync(…); return text;` */
+/** Whether a call runs only the first time: `if (text) return text; text = readFileSync(…); return text;`. */
 function isKept(call: Call): boolean {
   const { parent } = call;
   const path = parent?.type === 'assign' ? pathOf(parent.target) : undefined;
@@ -517,7 +563,7 @@ function mentionsPath(node: Node, path: string): boolean {
   return found;
 }
 
-/** Whether every call of a function is what is done the first time only. */
+/** Whether every call of a function runs only the first time. */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = fn.name ?? nameOf(fn);
   if (name === undefined) return false;

@@ -1,11 +1,13 @@
 /**
- * Shows which calls get what of a request: within one function, the functions inside of it, and the functions of the project that it calls
- * itself. A value counts as checked as soon as code compares it or hands it to a test; what an unknown function returns counts as
- * made safe. So a mistake may be missed, and what is found is one.
+ * Follows values of requests to the calls that receive them: within a function, its inner functions, and the functions it calls.
+ * A value counts as checked once code compares it or passes it to a test. The result of an unknown function counts as safe. So the
+ * analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
   ASSERTING,
+  FAILS_WITHOUT,
+  LOOKS_UP,
   HARMLESS_HEADERS,
   KEEPING,
   PASSING,
@@ -18,11 +20,16 @@ import {
 import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
 import {
   assigns,
+  conditionOf,
   endsFunction,
   isDenial,
+  first,
   isOneCharacter,
   isPresence,
+  isUsed,
+  isZero,
   leadOf,
+  literalTextOf,
   Names,
   outsideOf,
   OWN,
@@ -33,7 +40,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call, and what of a request its arguments hold. */
+/** A call, and a function that returns which value of a request an argument holds. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;
@@ -41,22 +48,19 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-/** Names of conditions. */
-const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
-
-/** An assignment of a value of a request. */
+/** An assignment of a value of a request to a variable. */
 export interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;
 }
 
-/** Follows the requests of a project and shows every call to `visit`, and every assignment of a value of a request to `onKept`. */
+/** Passes every call to `visit`, and assignments of values of requests to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
   readonly #onKept: (kept: Kept) => void;
-  #module!: SourceModule; // set before anything is read
+  #module!: SourceModule; // run() sets it first
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 
@@ -75,7 +79,7 @@ export class Flow {
 
   // -- functions --
 
-  /** A function where it is written. */
+  /** Analyses a function where it is written. Its parameters have the values `given`, or their roles. */
   #enter(
     fn: Fn,
     around: Names,
@@ -120,7 +124,7 @@ export class Flow {
     } else this.#statements(fn.body, names);
   }
 
-  /** Returns what a function of the project gives back for what it is given. */
+  /** Analyses a call of a project function. Returns the value of a request in its result, if any. */
   #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
     if (
       this.#stack.length >= MAX_DEPTH ||
@@ -162,7 +166,9 @@ export class Flow {
       case 'declare':
         for (const { target, value } of node.items) {
           if (value !== undefined) this.#scan(value, names);
-          this.#bind(target, value === undefined ? undefined : this.#value(value, names), names);
+          const given = value === undefined ? undefined : this.#value(value, names);
+          this.#bind(target, given, names);
+          if (value !== undefined && given === undefined) this.#lookedUp(target, value, names);
         }
         return;
       case 'leave':
@@ -192,7 +198,8 @@ export class Flow {
         return;
       case 'statement':
         this.#scan(node.value, names);
-        return this.#asserted(node.value, names);
+        this.#asserted(node.value, names);
+        return this.#narrowed(node.value, names);
       default:
         this.#scan(node, names);
     }
@@ -213,7 +220,7 @@ export class Flow {
 
   #loop({ kind, head, body }: Extract<Node, { type: 'loop' }>, names: Names): void {
     if (kind === 'of' || kind === 'in') {
-      const [target, over] = head as [Node, Node]; // it has two parts
+      const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
       if (target.type === 'declare') for (const item of target.items) this.#bind(item.target, value, names);
@@ -222,18 +229,55 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** `assertKnown(sort);` */
+  /** Marks the arguments of an assertion such as `assertKnown(sort);` as checked. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     if (call.type !== 'call' || !ASSERTING.test(calledName(call) ?? '')) return;
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
+  /** `const user = await find(params.id);`: once code tests the result, `params.id` is known. */
+  #lookedUp(target: Node, value: Node, names: Names): void {
+    const call = value.type === 'await' ? value.value : value;
+    if (call.type !== 'call') return;
+    const keys = this.#keysWithin(call, names);
+    if (keys.length === 0) return;
+    for (const { local } of boundIn(target)) names.setKeys(local, keys);
+    if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
+  }
+
+  /** `query.equalTo('id', params.id);`: the query looks up what it is given. */
+  #narrowed(node: Node, names: Names): void {
+    if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
+    const { name } = node.callee.object;
+    const binding = this.#module.lookup(name, node);
+    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
+    if (binding.node.value?.type !== 'call' || names.get(name) !== undefined) return;
+    names.setKeys(name, this.#keysWithin(node, names));
+  }
+
+  /** Paths of single values of a request within a node, and what its names were looked up by. */
+  #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
+    const found = new Set<string>();
+    const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
+    walk(node, (part) => {
+      if (isOfCalls && part.type === 'call' && LOOKS_UP.test(calledName(part) ?? ''))
+        part.args.forEach((arg) => add(this.#keysWithin(arg, names)));
+      else if (part.type === 'name') add(names.keysOf(part));
+      if (isOfCalls) return true;
+      const value = part.type === 'name' || part.type === 'member' ? this.#value(part, names) : undefined;
+      if (value?.kind === 'outside' && value.part === undefined)
+        add([value.what, pathOf(part) ?? value.what]);
+      return part.type !== 'function';
+    });
+    return [...found];
+  }
+
   // -- tests --
 
   /**
-   * Paths of values that a condition judges by what they hold, not only by whether they are there: known where it holds, and where it does
-   * not. A value that equals another is known in one case; one that was handed to a test counts as known in both.
+   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false (`no`). A test for
+   * presence checks nothing. A comparison checks a value where both sides are equal; any other test checks it in both cases.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -244,7 +288,9 @@ export class Flow {
     };
     const visit = (node: Node, negated: boolean): void => {
       if (node.type === 'function') return;
-      const condition = node.type === 'name' ? this.#conditionOf(node) : undefined;
+      const keys = names.keysOf(node);
+      if (keys.length > 0) add(keys, negated ? 'no' : 'yes');
+      const condition = node.type === 'name' ? conditionOf(node, this.#module) : undefined;
       if (condition !== undefined) return visit(condition, negated);
       if (node.type === 'unary' && node.operator === '!' && node.value !== undefined)
         return visit(node.value, !negated);
@@ -252,7 +298,8 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        const isIn = negated && !isDenial(node) ? 'no' : 'both'; // a value that failed its test is not known
+        // after `!isKnown(value)`, only the branch where the test succeeded has a checked value
+        const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
         return;
@@ -261,8 +308,13 @@ export class Flow {
         return add(this.#pathsWithin(node.left, names), 'both');
       if (node.type === 'binary' && /^[!=]==?$/.test(node.operator)) {
         const sides = [node.left, node.right];
-        if (sides.some(isPresence)) return;
         const isEqual = node.operator.startsWith('=') !== negated;
+        if (sides.some((side) => isPresence(side) || isZero(side)))
+          add(
+            sides.flatMap((side) => names.keysOf(side)),
+            isEqual ? 'no' : 'yes',
+          );
+        if (sides.some(isPresence)) return;
         for (const side of sides) add(this.#pathsWithin(side, names), isEqual ? 'yes' : 'no');
         return;
       }
@@ -272,29 +324,17 @@ export class Flow {
     return { yes, no };
   }
 
-  /** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
-  #conditionOf(name: Extract<Node, { type: 'name' }>): Node | undefined {
-    const binding = this.#module.lookup(name.name, name);
-    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
-    const { target, value } = binding.node;
-    const isCondition =
-      value?.type === 'unary' ||
-      (value?.type === 'call' && !value.isNew) ||
-      (value?.type === 'binary' && /^(?:&&|\|\||[!=]==?|in)$/.test(value.operator));
-    return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
-  }
-
   #pathsWithin(node: Node, names: Names): string[] {
     const found: string[] = [];
     walk(node, (part) => {
       if (part.type === 'member' && WEAK_MEMBERS.test(part.property ?? '')) return false;
-      found.push(...this.#pathsOf(part, names));
+      found.push(...this.#pathsOf(part, names), ...names.keysOf(part));
       return part.type !== 'function';
     });
     return found;
   }
 
-  /** The path of an expression that holds something from outside, its beginnings, and where it comes from. */
+  /** Returns the paths that a check of this expression covers: its own, its object and its origin. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -314,7 +354,7 @@ export class Flow {
 
   // -- expressions --
 
-  /** Looks at every call inside of an expression, in the order in which they run. */
+  /** Visits every call in an expression, in the order in which the calls run. */
   #scan(node: Node, names: Names): void {
     switch (node.type) {
       case 'function':
@@ -367,14 +407,17 @@ export class Flow {
     this.#scan(call.callee, names);
     const receiver = call.callee.type === 'member' ? this.#value(call.callee.object, names) : undefined;
     const isRoute = call.args.some((arg) => arg.type === 'function' && this.#handlers.isHandler(arg));
-    for (const arg of call.args) {
-      if (arg.type !== 'function') this.#scan(arg, names);
-      else {
-        const element =
-          !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
-        this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+    const isThen = call.callee.type === 'member' && call.callee.property === 'then';
+    names.during(isThen ? this.#keysWithin(call.callee, names, true) : [], () => {
+      for (const arg of call.args) {
+        if (arg.type !== 'function') this.#scan(arg, names);
+        else {
+          const element =
+            !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
+          this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+        }
       }
-    }
+    });
     if (call.callee.type === 'member' && KEEPING.test(call.callee.property ?? '')) {
       const kept = call.args.map((arg) => this.#value(arg, names)).find((value) => value?.kind === 'outside');
       const path = pathOf(call.callee.object);
@@ -386,7 +429,8 @@ export class Flow {
       module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    if (!isUsed(call)) this.#value(call, names); // follows it into the function
+    // nothing uses the result: analyse the called function only for the calls in it
+    if (!isUsed(call)) this.#value(call, names);
   }
 
   #outside(node: Node, names: Names): Given | undefined {
@@ -394,7 +438,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the part of a request that an expression holds. */
+  /** Returns the unchecked value of a request that an expression holds. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;
@@ -458,7 +502,7 @@ export class Flow {
     }
   }
 
-  /** `{ db, text: query.q }` */
+  /** Returns the members of an object that hold values of a request: `text` of `{ db, text: query.q }`. */
   #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
     const members = new Map<string, Given>();
     for (const entry of entries) {
@@ -516,7 +560,7 @@ export class Flow {
     );
   }
 
-  /** Returns what a function makes of the elements of a list. */
+  /** Returns the value of a request in the results of a callback of map() or flatMap(). */
   #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
     const names = new Names(around);
     const [param] = fn.params;
@@ -529,11 +573,10 @@ export class Flow {
     const values = node.values.map((value) => this.#value(value, names));
     const index = values.findIndex((value) => value?.kind === 'outside');
     if (index === -1) return undefined;
-    const text = node.texts
-      .map((part, at) => `${part} ${values[at]?.text ?? this.#literalText(node.values[at])} `)
-      .join('');
-    const start = node.texts[0]!; // a template has at least one
-    const before = index === 0 ? start : start === '' ? OWN : start;
+    const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
+    const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
+    const start = node.texts[0]!; // a template has at least one text
+    const before = index !== 0 && start === '' ? OWN : start;
     return {
       ...values[index]!,
       part: undefined,
@@ -549,37 +592,8 @@ export class Flow {
     const [before, after] = [this.#outside(left, names), this.#outside(right, names)];
     const given = before ?? after;
     if (given === undefined) return undefined;
-    const text = `${before?.text ?? this.#literalText(left)} ${after?.text ?? this.#literalText(right)}`;
+    const text = `${before?.text ?? literalTextOf(left, this.#module)} ${after?.text ?? literalTextOf(right, this.#module)}`;
     const lead = before?.lead ?? (leadOf(left) || OWN);
     return { ...given, part: undefined, lead, text };
   }
-
-  /** The literal text of an expression, and of constants that it names. */
-  #literalText(node: Node | undefined, depth = 0): string {
-    if (node === undefined || depth > 4) return '';
-    if (node.type === 'text') return node.value;
-    if (node.type === 'template') return node.texts.join(' ? ');
-    if (node.type === 'binary')
-      return `${this.#literalText(node.left, depth + 1)} ${this.#literalText(node.right, depth + 1)}`;
-    if (node.type !== 'name') return '';
-    const binding = this.#module.lookup(node.name, node);
-    return binding?.kind === 'declared' &&
-      binding.node.type === 'declarator' &&
-      binding.module === this.#module
-      ? this.#literalText(binding.node.value, depth + 1)
-      : '';
-  }
-}
-
-function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | undefined): Given | undefined {
-  for (const node of nodes) {
-    const found = find(node);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-/** Whether something is made of the result of a call: then its value was asked for. */
-function isUsed({ parent }: Call): boolean {
-  return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }

@@ -65,7 +65,10 @@ export function writeParams(
   }
 }
 
-/** Returns the text of a value for a column of this type, or null for NULL. @throws SvcError `E_DB_PARAMETER` */
+/**
+ * Returns the text of a value for a column of this type, or null for NULL.
+ * @throws SvcError `E_DB_PARAMETER`
+ */
 export function textOf(
   value: unknown,
   index: number,
@@ -183,7 +186,7 @@ function writeObject(
   return text === undefined ? parameterIssue(value) : writeString(writer, text);
 }
 
-/** Returns the text that an application's own type encodes for a list or an object; undefined for other types. */
+/** Returns the text that a custom type encodes for a list or an object; undefined for other types. */
 function ownText(
   value: object,
   oid: number,
@@ -202,11 +205,14 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
     const text = encode(value);
     return typeof text === 'string' && text.isWellFormed() ? text : undefined;
   } catch {
-    return undefined; // the error message may quote the value
+    return undefined; // ignore the error: its message may contain the value
   }
 }
 
-/** Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other types. */
+/**
+ * Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other
+ * types.
+ */
 function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
   if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
   const type = types.get(oid);
@@ -219,7 +225,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // in JSON columns too, only json() marks text as JSON, on the first use as on later ones
+  // JSON columns get this text, too: only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -242,7 +248,9 @@ function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-/** Returned after a value was written in binary. */
+/**
+ * Marks the value that was just written as binary. Returns undefined, which means that the value was encoded.
+ */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
   return undefined;

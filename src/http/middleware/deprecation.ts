@@ -1,6 +1,8 @@
 /**
- * Replies of a route that clients should not call any more: since when (`Deprecation`, RFC 9745), until when it answers (`Sunset`,
- * RFC 8594), and where that is explained.
+ * Marks the replies of a deprecated route: since when clients should not call it (`Deprecation`, RFC 9745),
+ * when it stops working (`Sunset`, RFC 8594), and where that is explained (`Link`).
+ *
+ * The fields that are added:
  *
  *   Deprecation: @1767225600
  *   Sunset: Thu, 31 Dec 2026 00:00:00 GMT
@@ -13,13 +15,13 @@ import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** The dates of a deprecation: `2026-01-31`, an RFC 3339 date-time, or a Date. */
+/** When a route is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
 export interface Deprecation {
-  /** Since when clients should not call it any more; may be in the future. */
+  /** Time from which on clients should not call the route; may be in the future. */
   readonly since: string | Date;
-  /** When it stops answering. Not before `since`. */
+  /** Time at which the route stops working. Not before `since`. */
   readonly sunset?: string | Date | undefined;
-  /** The address of an explanation. */
+  /** Address of a page that explains the deprecation. */
   readonly link?: string | undefined;
 }
 
@@ -49,7 +51,7 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/** Adds the fields to every reply of its route. @internal */
+/** Adds the fields of a deprecation to every reply of its route. @internal */
 export class DeprecationMiddleware implements Middleware {
   readonly #since: string;
   readonly #sunset: string | undefined;

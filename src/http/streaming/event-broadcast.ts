@@ -1,11 +1,14 @@
 /**
- * One source of events for many clients: each event is encoded once, and the same bytes go to every connection.
+ * One source of events for many clients: each event is encoded once, and the same bytes go to every
+ * connection.
+ *
+ * Path of an event:
  *
  *   send(event) -> text -> chunk -┬-> connection     a client with more than maxBufferedBytes unread is cut, and reconnects
  *                               +-> connection
  *                               \-> queue          if another layer needs chunks: compression, or no socket
  *
- * Events sent in one turn form one chunk, which is written in the next tick.
+ * Events sent in one turn of the event loop form one chunk, which is written in the next tick.
  */
 import { HTTPException } from '../../base/errors.ts';
 import { int, readOptions } from '../../base/options.ts';
@@ -17,15 +20,18 @@ import { services } from '../state.ts';
 import type { EventStreamOptions, ResolvedEventOptions, ServerSentEvent, Streamed } from './event-stream.ts';
 import type { ChunkSink, ChunkStep } from '../chunks.ts';
 
-/** How events go to many. `undefined` means not given. */
+/** Options of {@link EventBroadcast}. An option that is `undefined` has its default. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
-  /** Maximum bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
+  /**
+   * Maximum number of bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576. A client
+   * beyond it is disconnected.
+   */
   readonly maxBufferedBytes?: number | undefined;
-  /** Clients at a time, 1 ... 1_000_000. Default 10_000; one more is 503. */
+  /** Maximum number of clients at a time, 1 ... 1_000_000. Default 10_000; a further one gets 503. */
   readonly maxStreams?: number | undefined;
 }
 
-/** Characters that may wait for the next tick. */
+/** Maximum number of characters that wait for the next tick; beyond it they are written at once. */
 const MOST_TOGETHER = 65_536;
 
 /** Sends the same events to all connected clients. */
@@ -34,7 +40,7 @@ export class EventBroadcast {
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
-  /** Events of this turn that were not written yet. */
+  /** Text of events that were sent in this turn, and not written yet. */
   #pending = '';
   readonly #flush = (): void => {
     if (this.#pending === '') return;
@@ -55,14 +61,14 @@ export class EventBroadcast {
     this.#maxStreams = maxStreams;
   }
 
-  /** How many listen. */
+  /** Number of connected clients. */
   get size(): number {
     return this.#listeners.size;
   }
 
   /**
-   * Returns a response with every event from now on. `missed` come first: events that a reconnecting client lacks, see
-   * `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   * Returns a response that sends every event from now on. The events `missed` are sent first: those that a
+   * reconnecting client has not received, see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
    */
   stream(
     missed: Iterable<ServerSentEvent | string> = [],
@@ -72,7 +78,10 @@ export class EventBroadcast {
     return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
   }
 
-  /** Sends an event, or text as its data. Returns the number of clients. @throws SvcError `E_EVENT`, `E_REPLY` */
+  /**
+   * Sends an event to all clients; text becomes the data of an event. Returns the number of clients.
+   * @throws SvcError `E_EVENT`, `E_REPLY`
+   */
   send(event: ServerSentEvent | string): number {
     const text = encodeEvent(event);
     const { size } = this.#listeners;
@@ -83,7 +92,7 @@ export class EventBroadcast {
     return size;
   }
 
-  /** Ends every stream. Later clients are served again. */
+  /** Ends every stream. Clients that connect later are served again. */
   close(): void {
     for (const listener of this.#listeners) listener.finish();
   }
@@ -92,7 +101,7 @@ export class EventBroadcast {
     if (this.#listeners.size >= this.#maxStreams)
       throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
     const { clock } = request.state.get(services);
-    this.#flush(); // events sent before do not belong to it
+    this.#flush(); // writes earlier events first, which the new client must not get
     const listener: Listener = new Listener(
       this.#options.prelude + earlier,
       this.#maxBufferedBytes,
@@ -140,11 +149,11 @@ const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 /** One client. */
 class Listener extends EndlessChunks {
   readonly #maxBufferedBytes: number;
-  /** Writes the events of this turn. */
+  /** Writes the events of this turn to all clients. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;
-  /** Bytes that were neither pulled nor written. */
+  /** Text that was neither pulled nor written yet. */
   #queue: string;
   #waiting: ((step: ChunkStep) => void) | undefined;
   #isOver = false;
@@ -172,7 +181,7 @@ class Listener extends EndlessChunks {
     if (sink === undefined) return this.#keep(chunk.text);
     if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
-    sink.destroy(); // the waiting events are too old for its reader
+    sink.destroy(); // disconnects the slow client: its waiting events would be outdated
   }
 
   beat(): void {
@@ -207,7 +216,10 @@ class Listener extends EndlessChunks {
     this.#waiting = undefined;
   }
 
-  /** For pulling readers. A reader that is too slow has its stream ended after the events it got, and reconnects. */
+  /**
+   * Keeps text for a reader that pulls, such as compression. If the reader is too slow, its stream ends after
+   * the events it got, and the client reconnects.
+   */
   #keep(text: string): void {
     if (this.#waiting !== undefined) {
       this.#waiting({ done: false, value: text });

@@ -1,6 +1,8 @@
 /**
- * Server-sent events: reads a source as fast as the client takes its events, and sends comments in between to keep the connection
- * alive.
+ * Server-sent events: reads a source as fast as the client reads its events, and sends comments in between to
+ * keep the connection alive.
+ *
+ * Path of the events:
  *
  *   source - next() - encodeEvent() -\
  *                       heartbeat ---┴-> chunk -> the client               a stopping server ends the stream between two events
@@ -18,10 +20,10 @@ import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** Sources of events: iterables, async iterables and streams of events. A string is an event's data. */
+/** Sources of events: iterables, async iterables and web streams. A string is an event with this data. */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
-/** A source that ends itself with its last events when the server stops. @internal */
+/** A source that can send last events when the server stops, and then ends. @internal */
 export abstract class FiniteEvents {
   /** Called when the server stops, possibly more than once. */
   abstract finish(): void;
@@ -29,20 +31,26 @@ export abstract class FiniteEvents {
 
 /** Options of an event stream. */
 export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
-  /** After how long without an event a comment is sent, in seconds, 1 ... 3_600. Default 15. */
+  /** Seconds without an event after which a comment is sent, 1 ... 3_600. Default 15. */
   readonly heartbeatSeconds?: number | undefined;
-  /** Reconnection delay of the client, 0 ... 2^31-1 ms. Default: the client's own, some seconds in browsers. */
+  /**
+   * Delay in milliseconds before the client reconnects, 0 ... 2^31-1. Default: chosen by the client, some
+   * seconds in browsers.
+   */
   readonly retryMs?: number | undefined;
 }
 
-/** Both, read. @internal */
+/** Checked options of an event stream. @internal */
 export interface ResolvedEventOptions {
   readonly heartbeatMs: number;
-  /** Sent first, so that the client knows that it is connected. */
+  /** Text sent first, so that the client knows that it is connected. */
   readonly prelude: string;
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
+/**
+ * Checks the options, and fills in defaults.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal
+ */
 export function readEventOptions(
   owner: string,
   options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>,
@@ -57,28 +65,35 @@ export function readEventOptions(
   };
 }
 
-/** Proxies neither keep it, nor compress it, which would hold events back; nginx does not collect it first. */
+/**
+ * Fields that keep proxies from storing the stream, from compressing it (which would delay events), and nginx
+ * from buffering it.
+ */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
 
-/** The options of a response to which events are sent. @internal */
+/** Options of a response that sends events. @internal */
 export function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
   return { headers: { ...FIELDS, ...headers }, mediaType: 'text/event-stream' };
 }
 
 /**
- * Server-sent events (`text/event-stream`) for `EventSource`, one at a time as the client takes them. The source is ended when the
- * client leaves, even while an event is awaited. A failure of the source closes the connection, and clients reconnect.
+ * Sends server-sent events (`text/event-stream`) for `EventSource`, one at a time as fast as the client
+ * reads. The source is ended when the client leaves, even while an event is awaited. If the source fails, the
+ * connection is closed, and clients reconnect.
  */
 export class EventStreamResponse extends HttpResponse {
   readonly #source: Events;
   readonly #options: EventStreamOptions;
   readonly #resolved: ResolvedEventOptions;
 
-  /** @throws SvcError `E_STREAM` for a source without events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_STREAM` for a source that cannot be iterated, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   */
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
     const { headers, ...terms } = options;
     super(null, eventFields(headers));
-    this.#source = checkedSource(source) as Events; // each item is checked when it is pulled
+    // the cast is safe: each item is checked when it is pulled
+    this.#source = checkedSource(source) as Events;
     this.#options = { ...options };
     this.#resolved = readEventOptions('EventStreamResponse', terms);
   }
@@ -106,10 +121,12 @@ export class EventStreamResponse extends HttpResponse {
   }
 }
 
-/** The parts of its request that an event stream uses. @internal */
+/** The part of a request that its event stream uses. @internal */
 export type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
-/** Ends the stream with its request, if it was never read. @internal */
+/**
+ * Creates the body of an event stream. Ends its source with the request if the body was never read. @internal
+ */
 export function eventBody(
   chunks: EndlessChunks & AsyncIterable<Chunk>,
   request: Streamed,
@@ -125,10 +142,10 @@ class EventChunks extends EndlessChunks implements Beating {
   readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
-  /** The reader that waits for the next chunk. */
+  /** Resolvers of the promise of the reader that waits for the next chunk. */
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
-  /** Result of the source that arrived after the reader got a heartbeat. */
+  /** Step of the source that arrived after the reader had got a heartbeat. */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
@@ -169,7 +186,8 @@ class EventChunks extends EndlessChunks implements Beating {
 
   finish(): void {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    Promise.try(() => this.return()).catch(ignore); // the response is complete, whatever the source does
+    // not awaited: the response is complete, even if the source does not end
+    Promise.try(() => this.return()).catch(ignore);
   }
 
   #pull(): void {
@@ -200,13 +218,13 @@ class EventChunks extends EndlessChunks implements Beating {
     }
   }
 
-  /** Passes a result to the waiting reader, or keeps it for the next. */
+  /** Passes a step to the waiting reader, or keeps it for the next one. */
   #give(step: ChunkStep | Promise<ChunkStep>): void {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // the next pull reports it
-    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended
+      this.#kept.catch(ignore); // the next pull reports a rejection
+    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended, so a rejection is ignored
     this.#waiting = undefined;
   }
 
@@ -217,34 +235,43 @@ class EventChunks extends EndlessChunks implements Beating {
 }
 
 /*
- * Format of server-sent events (WHATWG HTML §9.2.5): event objects -> lines of `text/event-stream`.
+ * Format of server-sent events (WHATWG HTML §9.2.5): encodes event objects as lines of `text/event-stream`.
+ *
+ * Example:
  *
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
- * Data with several lines becomes several `data:` fields, which browsers join again. Names and ids with a line break would become
- * other fields or whole events, so they are refused, as are ids with NUL, which browsers ignore.
+ * Data with several lines becomes several `data:` fields, which browsers join. Event types and ids with a
+ * line break are refused, because they would become other fields or events. Ids with NUL are refused, because
+ * browsers ignore them.
  */
 
-/** An event. `undefined` means not given; at least one member is. */
+/** An event, with at least one of its members. A member that is `undefined` is not sent. */
 export interface ServerSentEvent {
-  /** Event type of the listeners; `message` by default. One line. */
+  /** Event type, which selects the listeners; browsers use `message` by default. One line. */
   readonly event?: string | undefined;
-  /** Id that a reconnecting client sends back: see `lastEventId()`. One line without NUL; empty: none. */
+  /**
+   * Id that a reconnecting client sends back: see `lastEventId()`. One line without NUL; an empty one resets
+   * the id.
+   */
   readonly id?: string | undefined;
   /** Reconnection delay in milliseconds: an integer 0 ... 2^31-1. */
   readonly retryMs?: number | undefined;
-  /** A string, or any other value as JSON. Browsers do not dispatch an event without data. */
+  /** Data: a string, or any other value, which is sent as JSON. Browsers ignore an event without data. */
   readonly data?: unknown;
 }
 
-/** A line that browsers skip: keeps the connection from being taken for dead. */
+/** A comment line, which browsers ignore: it keeps proxies from closing the connection as idle. */
 export const COMMENT = ':\n\n';
 
-/** Encodes an event, or a string as its data. @throws SvcError `E_EVENT`, `E_REPLY` for data without JSON */
+/**
+ * Encodes an event; a string becomes the data of an event.
+ * @throws SvcError `E_EVENT`, `E_REPLY` for data without JSON
+ */
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
   if (typeof given !== 'object' || given === null)
-    throw new SvcError('E_EVENT', [`${shown(given)} is no event`]);
+    throw new SvcError('E_EVENT', [`${shown(given)} is not an event`]);
   const { event, id, retryMs, data } = given as ServerSentEvent;
   let text = '';
   if (event !== undefined) text += `event: ${oneLine('event', event)}\n`;
@@ -255,7 +282,7 @@ export function encodeEvent(given: unknown): string {
   return `${text}\n`;
 }
 
-/** The field `retry`. @throws SvcError `E_EVENT` */
+/** Encodes the field `retry`. @throws SvcError `E_EVENT` */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
@@ -278,13 +305,14 @@ function oneLine(name: string, value: unknown): string {
 }
 
 /**
- * Id of the last event that a reconnecting client got (field `Last-Event-ID`); undefined for a new client. It comes from the client:
- * look it up, do not trust it.
+ * Id of the last event that a reconnecting client received (field `Last-Event-ID`); undefined for a new
+ * client. Clients can send any id: look it up, do not trust it.
  */
 export function lastEventId(req: {
   readonly headers: Readonly<Record<string, string | undefined>>;
 }): string | undefined {
   const value = req.headers['last-event-id'];
   if (value === undefined || value === '') return undefined;
-  return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value; // browsers send UTF-8
+  // node:http decodes fields as Latin-1, but browsers send UTF-8
+  return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value;
 }

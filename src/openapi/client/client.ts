@@ -2,6 +2,8 @@
  * Generates a TypeScript client from an OpenAPI document. The client is one file without imports: types, a
  * function for each operation, and runtime.ts.
  *
+ * Use of a generated client:
+ *
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
  *   const result = await api.readItem({ params: { id: 5 } });
  *   if (result.ok) show(result.data); else if (result.status === 410) ...
@@ -25,7 +27,7 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that no schema may get: TypeScript's own, and those of the text around the schemas. The names in
+ * Names that schemas cannot have: TypeScript's own, and those of the surrounding text. The names in
  * runtime.ts are read from its source.
  */
 const RESERVED = [
@@ -412,7 +414,7 @@ function readParts(
   );
   const body = resolve(root, operation['requestBody']);
   const contents = Object.entries(record(body['content']));
-  // Files need multipart, which can also send text fields
+  // a form with files needs multipart, which can also send text fields
   const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
   return {
     parameters: [...new Map(all.map((one) => [`${String(one['in'])} ${String(one['name'])}`, one])).values()],
@@ -449,7 +451,7 @@ function schemeText(scheme: JsonObject): string {
   return `{ in: "${isBasic ? 'basic' : 'bearer'}" }`;
 }
 
-/** Returns a computed key for the table: as a plain literal, `__proto__` would set the prototype. */
+/** Returns a key of the table as a computed one: as a plain literal, `__proto__` would set the prototype. */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
 }

@@ -71,7 +71,7 @@ for (const [what, first, said, pattern] of [
         packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`),
       ),
     ),
-    /broke the protocol/,
+    /violated the protocol/,
   ],
   ['sends a wrong sequence number', greeting(), packet(3, OK), /packet number 3, but 2/],
   [
@@ -138,7 +138,7 @@ for (const [what, said, pattern] of [
   ['an empty packet', packet(1), /empty packet/],
   ['a truncated reply', packet(1, Buffer.from([0, 0xfc, 1])), /a truncated message/],
 ] as const) {
-  test(`a connection ends when it receives ${what}`, async (t) => {
+  test(`a connection to MySQL or MariaDB ends when it receives ${what}`, async (t) => {
     const { url } = await fake(t, greeting(), (_, count) => (count === 0 ? packet(2, OK) : said));
     await assert.rejects(
       opens(url),
@@ -199,7 +199,7 @@ for (const [what, isInterrupted] of [
   ['reports the interruption', true],
 ] as const) {
   test(
-    `a canceled statement that ${what} releases its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
+    `a canceled statement that ${what} returns its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
     { timeout: 30_000 },
     async (t) => {
       const clock = new ManualClock();

@@ -262,7 +262,7 @@ withPostgres('operators that contain ? work beside $1', async (t) => {
   }
 });
 
-withPostgres('a stale plan is prepared again', async (t) => {
+withPostgres('a prepared statement whose plan is stale is prepared again', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   await connection.execute('insert into item values (1, ?)', ['a'], undefined);

@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('a server that closes the connection and one that refuses with a reason have different errors', async (t) => {
+test('the errors for a server that closes the connection and for one that refuses with a reason are different', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -459,7 +459,7 @@ test('a server that closes the connection and one that refuses with a reason hav
   }
 });
 
-test('the limit ends a login to a silent server, at each step', async (t) => {
+test('connectTimeoutMs ends a login at a silent server, at each step of the login', async (t) => {
   const silent: Script = () => undefined;
   const asksForMore: Script = async (socket, next) => {
     await next();
@@ -700,7 +700,7 @@ const PONG = Buffer.concat([write.message('I'), write.ready()]);
 
 for (const [what, bytes] of [
   ['a reply without a request', ANSWER],
-  ['an error without a request', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
+  ['an error that no request expects', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
   ['a second answer', PONG],
 ] as const) {
   test(`an idle connection ends when it receives ${what}`, async (t) => {

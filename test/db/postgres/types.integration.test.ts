@@ -436,7 +436,7 @@ test('instantFromText() returns unreadable text unchanged', () => {
     assert.equal(instantFromText(text), text);
 });
 
-test('arrays survive encoding and decoding, whatever their elements', () => {
+test('arrays are equal after encoding and decoding, for any elements', () => {
   const random = seeded(8);
   const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
   const list = (depth: number): unknown[] =>

@@ -39,7 +39,7 @@ async function opened(
   };
 }
 
-test('There is a fixture', () => assert.ok(names.includes('1.4')));
+test('test/oauth/tokens has a fixture of version 1.4', () => assert.ok(names.includes('1.4')));
 
 for (const name of names) {
   test(`Tokens of version ${name} are refreshed, again and again`, async (t) => {

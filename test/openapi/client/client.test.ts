@@ -48,7 +48,7 @@ for (const [schema, type] of [
   [{ allOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] }, 'A & B'],
   [{ $ref: '#/components/schemas/none' }, 'unknown'],
 ] as const) {
-  test(`clientText() has ${type} for ${JSON.stringify(schema)}`, () => {
+  test(`clientText() writes the type ${type} for the schema ${JSON.stringify(schema)}`, () => {
     const text = written(answering(schema), { schemas: { A: { type: 'object' }, B: { type: 'object' } } });
     assert.ok(text.includes(`Promise<Success<200, ${type}>>`), text.match(/readA\(.*/)?.[0]);
   });
