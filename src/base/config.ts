@@ -3,7 +3,6 @@
  * loadDict(), environment variables `SVC_*`.
  *
  * Names of settings:
- *
  *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
  *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
  *

@@ -3,7 +3,6 @@
  * be replaced without ending every session.
  *
  * Keys derived from a secret:
- *
  *   secret, UTF-8 bytes -┬- unchanged                                    signs JWTs, so that any HS256 library can read them
  *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
  *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
@@ -285,7 +284,6 @@ function entropyBits(secret: string): number {
  * HMAC-SHA-256 of a short text (RFC 2104), computed by two one-shot hashes with prepared key blocks:
  *
  * Formulas:
- *
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
  * Takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text (topic

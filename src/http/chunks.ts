@@ -3,7 +3,6 @@
  * wants more.
  *
  * Steps from a source to a response whose first chunk is known:
- *
  *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
  */
 import { AsyncLocalStorage } from 'node:async_hooks';

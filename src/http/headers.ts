@@ -214,6 +214,7 @@ export class HeaderList {
 /*
  * Parses HTTP dates (RFC 9110 §5.6.7) in all three formats; httpDate() writes the first.
  *
+ * Formats:
  *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
  *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
  *   Sun Nov  6 08:49:37 1994            asctime(), obsolete

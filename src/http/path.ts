@@ -3,7 +3,6 @@
  * fillTemplate().
  *
  * Grammar:
- *
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
@@ -379,7 +378,6 @@ const HERE = 'http://local.invalid';
 /**
  * Returns `value` if it is a path of this site, `/path?query#fragment`; else undefined. Use it for addresses
  * that clients send:
- *
  *   new RedirectResponse(localPath(req.query.get('next')) ?? '/')
  *
  * Refuses everything that a browser, or a proxy that decodes twice, could take for another host or a program:

@@ -3,7 +3,6 @@
  * layer.
  *
  * Order of the calls:
- *
  *   outer.handle(req, next) - next() -> inner.handle(req, next) - next() -> core(req)
  *
  * `next()` never fails: an exception of an inner middleware becomes a response before an outer one sees it,

@@ -3,7 +3,6 @@
  * its routes.
  *
  * Methods:
- *
  *   POST     one message. Modern: its header fields must match its body. Legacy: `initialize`, or a message of a session
  *   GET      legacy: opens the stream of a session, which stays silent because nothing changes; else 405
  *   DELETE   legacy: ends a session

@@ -1,6 +1,7 @@
 /**
  * `app.mcpServer()`: the tools, prompts and resources of an application for clients of the Model Context Protocol.
  *
+ * Example:
  *   await app.mcpServer().serve()      over standard input and output, until the input ends
  */
 import { SvcError } from '../base/errors.ts';

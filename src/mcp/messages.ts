@@ -2,7 +2,6 @@
  * JSON-RPC 2.0 as MCP uses it: parses and builds messages. The methods are in other files.
  *
  * Kinds of messages:
- *
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
  *   notification   { jsonrpc, method, params? }         no id; never answered
  *   response       { jsonrpc, id, result | error }      of the client, to a question of the server
@@ -134,7 +133,6 @@ function isRequestId(value: unknown): value is RequestId {
  * The supported versions of the Model Context Protocol, and the features of each.
  *
  * Generations of the protocol:
- *
  *   legacy   2024-11-05 ... 2025-11-25   `initialize` negotiates a version for the process or the session
  *   modern   2026-07-28                each request names its version; the server is stateless
  */

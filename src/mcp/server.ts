@@ -1,6 +1,7 @@
 /**
  * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts do.
  *
+ * Generations of the protocol:
  *   legacy   `initialize` negotiates a version; no server/discover and subscriptions/listen
  *   modern   `_meta` of each request names it; no initialize, ping, logging/setLevel, resources/(un)subscribe
  *

@@ -3,7 +3,6 @@
  * earlier one.
  *
  * Kinds of breaking changes:
- *
  *   removed     a path, method, success status or media type
  *   narrower    requests: a new required input, or a value that is no longer accepted
  *   wider       responses: a member may now be absent, or has another type

@@ -2,6 +2,7 @@
  * `svc/testing`: a client that sends requests to an application without a socket, and a clock that tests can
  * move.
  *
+ * Example:
  *   await using client = new TestClient(app);
  *   const response = await client.post('/users', { json: { name: 'Ada' } });
  *   assert.equal(response.status, 201);

@@ -3,7 +3,6 @@
  * resource.
  *
  * Which field decides what:
- *
  *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
  */
 import { systemClock } from '../../base/clock.ts';
@@ -41,6 +40,7 @@ export interface PreconditionOptions {
  * that clients do not overwrite unseen changes. `current`: the state of the resource, undefined if it does
  * not exist. With `If-None-Match: *` a client creates a resource only if it does not exist.
  *
+ * Example:
  *   const note = await notes.find(params.id);
  *   checkPreconditions(req, { etag: `"${note.version}"` }, { isRequired: true });
  *

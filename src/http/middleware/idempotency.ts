@@ -4,7 +4,6 @@
  * share the store.
  *
  * How a request is handled with a key:
- *
  *   new key                            add() claims it: executed, and its response stored for ttlSeconds
  *   repeated during execution          409 with Retry-After
  *   repeated afterwards                the same response, Idempotency-Replayed: true; the handler does not run
@@ -389,10 +388,7 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * Record that a store keeps of a request, and the Contents:
- *
- *   key  of the record. No I/O.
- *
+ * The record that a store keeps of a request, and the key of the record. No I/O. Contents:
  *   key        SHA-256 of [method, route, client, the client's key]       two clients never share a key
  *   record     claimed    a process executes the request; `owner` names it
  *              answered   the response, for repeats

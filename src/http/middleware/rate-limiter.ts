@@ -2,7 +2,6 @@
  * Rate limits: how often a client may do something. RateLimitMiddleware and handlers use this module.
  *
  * Use in a handler:
- *
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
  *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
  *

@@ -321,7 +321,6 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
  * checks it when the middleware is constructed.
  *
  * Example:
- *
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
  * Browsers ignore unknown directives and keywords, so a misspelt one would leave a gap: here it is an error.

@@ -2,7 +2,6 @@
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
  * How a request is handled:
- *
  *   handler returns in time      its response
  *   time is over                 503 with Retry-After; req.signal aborts with RequestTimeout; the handler's later response is
  *                                discarded, RequestTimeout is thrown into its generators, its background tasks are dropped

@@ -3,7 +3,6 @@
  * links from `req.host` (mails, redirects, caches).
  *
  * How a request is handled:
- *
  *   Host: example.com:8443      one of `hosts`           passes; the port is ignored
  *   Host: evil.example          well-formed, not ours    421 (RFC 9110 §15.5.20)
  *   Host: exa mple, none        no host                  400 (RFC 9112 §3.2)

@@ -3,7 +3,6 @@
  * sends the response, and drains.
  *
  * Methods in the order of a request:
- *
  *   #onRequest    a request has arrived: judges its head and the load
  *   #start        its turn on the connection has come: handle(req)
  *   #answer       the response is there: count(), then send()

@@ -3,7 +3,6 @@
  * function for each operation, and runtime.ts.
  *
  * Use of a generated client:
- *
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
  *   const result = await api.readItem({ params: { id: 5 } });
  *   if (result.ok) show(result.data); else if (result.status === 410) ...
