@@ -193,14 +193,14 @@ class CachedCalls<A extends readonly unknown[], R> {
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'name',
-        'to be set together with "backend", which other functions may share',
+        'to be set together with "backend", because other functions may share the backend',
         'undefined',
       ]);
     if (backend !== undefined && maxEntries !== undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'maxEntries',
-        'to be left out when "backend" is set',
+        'to be omitted, because "backend" is set',
         'both',
       ]);
     this.#fn = fn;

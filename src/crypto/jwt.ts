@@ -157,7 +157,11 @@ export function createToken(sub: string, secret: Secrets, options: CreateTokenOp
 
 function refuseTaken(claims: Readonly<Record<string, unknown>>): void {
   for (const name of Object.keys(claims)) {
-    if (TAKEN.has(name)) throw new SvcError('E_TOKEN_CLAIM', [name, 'cannot be given among the claims']);
+    if (TAKEN.has(name))
+      throw new SvcError('E_TOKEN_CLAIM', [
+        name,
+        'is a claim that createToken() sets itself: use its options',
+      ]);
   }
 }
 

@@ -154,7 +154,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'iterations',
-      `an integer ${least} … ${maxIterations} for ${algorithm}`,
+      `an integer from ${least} to ${maxIterations} for ${algorithm}`,
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);

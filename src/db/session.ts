@@ -330,8 +330,8 @@ async function writeChunks(
 function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
-  if (Array.isArray(second)) return second as Params; // guaranteed by the overloads
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
+  if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
 }
 
 function optionsOf(

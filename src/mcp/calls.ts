@@ -155,7 +155,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'leads to another route',
+            message: 'would lead to another route',
           },
         ],
         tool,

@@ -8,7 +8,7 @@
  * A step returns a promise only if it must wait for something.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Resolution } from './di-plan.ts';
+import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
 import { ignore, isThenable } from '../base/promises.ts';
 import { LateAnswer, problem } from '../http/response.ts';
@@ -212,11 +212,12 @@ class RouteCall {
     // the time limit has passed during a wait, so later steps are skipped
     if (this.#req.expiry !== undefined) throw this.#req.expiry;
     const context = this.#context as unknown as Record<string, unknown>;
-    const { names } = this.#plan;
+    const { around, names } = this.#plan;
     if (names.length > 0) for (const [name, slot] of names) context[name] = this.#resolution.values[slot];
+    const handler =
+      around.length === 0 ? this.#plan.handler : calledInside(around, this.#resolution, this.#plan.handler);
     const { event } = this.#req;
-    const value =
-      event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
+    const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
       return value; // the pipeline converts the value to a response
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);

@@ -247,7 +247,7 @@ function askMiddleware(
       place,
       message: `its compile() threw ${thrown(error)}`,
       remedy:
-        error instanceof SvcError ? error.remedy : 'Mend the middleware: compile() answers its findings',
+        error instanceof SvcError ? error.remedy : 'Fix the middleware: compile() must return its findings',
     });
   }
 }
@@ -357,7 +357,7 @@ function compiledSocket(
       severity: 'error',
       subject: `${SOCKET} ${flat.template.template}`,
       place: flat.declared.place,
-      message: 'nothing handles its sockets',
+      message: 'no handler receives its sockets',
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
@@ -404,7 +404,7 @@ function compiled(
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Mend what its spec, schemas and dependencies name; a getter may name only what exists when the application compiles',
+          : 'Fix its spec, schemas and dependencies; a getter must not use a value that is defined after the application compiles',
     });
     return undefined;
   }

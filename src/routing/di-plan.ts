@@ -7,12 +7,14 @@ import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
 import { isThenable } from '../base/promises.ts';
+import { surroundOfSource } from '../http/state.ts';
 import { observeDependency } from '../http/request/event.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { ContextKey, DependencySource, ProviderSpec, ReadSource, Scope, TextInputPlan } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../http/contracts.ts';
 import type { RequestEvent } from '../http/request/event.ts';
+import type { Surround } from '../http/state.ts';
 
 /** State while the dependencies of one route are planned. */
 interface Ordering {
@@ -130,6 +132,7 @@ class DependencyPlanner {
       security: read.security,
       needs: needs.map(([, slot]) => slot),
       mayYield: source !== BackgroundTasks && !isClass(source),
+      surround: surroundOfSource(source),
       call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#tasks),
     });
   }
@@ -150,6 +153,7 @@ class DependencyPlanner {
       security: [],
       needs: [],
       mayYield: false,
+      surround: undefined,
       call: () => () => this.#values[slot],
     });
   }
@@ -313,11 +317,53 @@ export interface PlannedDependency {
   readonly call: (request: Resolution) => unknown;
   /** Whether the source may return a generator, which is advanced to its first `yield`. */
   readonly mayYield: boolean;
-  /** Whether another dependency needs the value, and must wait for it. */
+  /** Calls what needs it: {@link surrounded}. */
+  readonly surround: Surround | undefined;
+  /** Whether another dependency needs it, and must wait for it. */
   isNeeded: boolean;
 }
 
-/** The error that ended a request, in an object, because any value can be thrown, also undefined. */
+/**
+ * Puts dependencies that surround others, and those that need them, behind the others. So a transaction begins when the dependencies
+ * that do without it are resolved. `inside` has the slots of both. A surrounding dependency calls the functions that need it.
+ */
+export function surrounded(planned: readonly PlannedDependency[]): {
+  readonly order: readonly PlannedDependency[];
+  readonly inside: ReadonlySet<number>;
+} {
+  const around: PlannedDependency[][] = [];
+  for (const { needs } of planned) {
+    const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]); // dependencies stand behind their needs
+    around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
+  }
+  const isInside = ({ slot, surround }: PlannedDependency): boolean =>
+    surround !== undefined || around[slot]!.length > 0;
+  const before = planned.filter((each) => !isInside(each));
+  const behind = planned.filter(isInside);
+  if (behind.length > 0) for (const each of before) each.isNeeded = true;
+  const order = behind.map((each) => ({
+    ...each,
+    needs: [...each.needs, ...before.map(({ slot }) => slot)],
+    call: (request: Resolution) => calledInside(around[each.slot]!, request, each.call)(request),
+  }));
+  return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
+}
+
+/** Returns the function, called by the dependencies around it. */
+export function calledInside<T>(
+  around: readonly PlannedDependency[],
+  { values }: Resolution,
+  call: (context: T) => unknown,
+): (context: T) => unknown {
+  return around.reduce(
+    (inner, { slot, surround }) =>
+      (context) =>
+        surround!(values[slot], () => inner(context)), // the list has only those with one
+    call,
+  );
+}
+
+/** The error that ended a request early, in an object, because any value can be thrown. */
 interface Failure {
   readonly error: unknown;
 }

@@ -39,7 +39,7 @@ export function readExceptionHandler<E>(
   if (rest.length === 1) return { handler: rest[0], plan: DEFAULT_PLAN, spec: undefined };
   const [declared, handler] = rest;
   const subject = `the exception handler of ${String((errorClass as { name?: unknown } | undefined)?.name)}`;
-  if (!isObject(declared)) throw new SvcError('E_EXCEPTION_HANDLER', ['there is no function']);
+  if (!isObject(declared)) throw new SvcError('E_EXCEPTION_HANDLER', ['the handler is not a function']);
   const { response, status } = readOptions(subject, declared, {
     response: given<ExceptionSpec['response']>(
       'a type, or types by status',

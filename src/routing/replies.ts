@@ -30,7 +30,7 @@ export function replyPlanOf(
         throw new SvcError('E_ROUTE_SPEC', [
           subject,
           'response',
-          `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`,
+          `has the key "${key}", which is not a status code (200-599): use a type or a class that extends Schema, or an object keyed by status, { 200: User }`,
         ]);
       byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
     }

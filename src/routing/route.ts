@@ -1,6 +1,4 @@
-/**
- * Declared routes: a `Router` collects them with their options, and lists them flat for the compilation.
- */
+/** Declared routes: a `Router` collects them with their options, and lists them flat for the compilation. */
 import { SvcError } from '../base/errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';
@@ -193,7 +191,7 @@ export class Routes {
     this.assertNotFrozen('register an exception handler');
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (!this.#handlers.add(errorClass, handler, plan, spec))
-      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} has one in this router`]);
+      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} already has one in this router`]);
     return this;
   }
 

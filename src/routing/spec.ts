@@ -355,8 +355,8 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
         subject,
         key,
         near === undefined
-          ? `is ${shown(value)}, no Depends(…)`
-          : `is no route option; did you mean "${near}"?`,
+          ? `is ${shown(value)}, but needs to be Depends(…)`
+          : `is not a route option; did you mean "${near}"?`,
       ]);
     }
     deps[key] = value;

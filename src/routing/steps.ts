@@ -3,6 +3,7 @@
  * application compiles, which also reports mistakes in the schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
+import { surrounded } from './di-plan.ts';
 import { isTypeSource } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
@@ -55,6 +56,8 @@ export interface Steps {
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
+  /** Dependencies that call the handler. */
+  readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
@@ -77,7 +80,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'form',
-      'cannot be there beside "body": a request has one body',
+      'cannot be used together with "body": a request has one body',
     ]);
   const ordering = deps.graph.order(subject, route.declared);
   const routerNames = route.routerDeps.map(
@@ -88,7 +91,8 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const { planned } = ordering;
-  const isEarly = earlySlots(planned, ofRouter);
+  const { order, inside } = surrounded(planned);
+  const isEarly = earlySlots(planned, ofRouter, inside);
   const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
   const names = [...new Map([...routerNames, ...ownNames])];
   const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
@@ -110,8 +114,9 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     form,
     size: planned.length,
     isPlain: planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined,
-    early: planned.filter((dependency) => isEarly.has(dependency.slot)),
-    late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
+    early: order.filter((dependency) => isEarly.has(dependency.slot)),
+    late: order.filter((dependency) => !isEarly.has(dependency.slot)),
+    around: planned.filter(({ surround }) => surround !== undefined),
     keeper: form === undefined ? undefined : keeperOf(form),
     security: planned.flatMap((dependency) => dependency.security),
   };
@@ -132,7 +137,7 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
       throw new SvcError('E_ROUTE_SPEC', [
         subject,
         'response',
-        `has the key "${status}", which is no status 200 … 599`,
+        `has the key "${status}", which is not a status code (200-599)`,
       ]);
   return {
     texts: readTextInputs({ query, headers }),
@@ -168,7 +173,7 @@ function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'body',
-      'cannot have a file, which only a form can hold: write "form" in its place',
+      'cannot contain a file, which only forms transfer: use "form" instead of "body"',
     ]);
   return plans;
 }
@@ -201,23 +206,28 @@ function reportPatterns(
         place: declared.place,
         message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
         remedy:
-          'Write it without repetitions inside repetitions; until then only short texts are tested against it, and longer ones refused',
+          'Write the pattern without nested repetitions; until then it is tested on short texts only, and longer texts are refused',
       });
     }
   }
 }
 
 /**
- * Slots of the dependencies that are resolved before the request is read: those of routers, those with
- * security, and those that these need.
+ * Dependencies of routers, those with security, and those they need: resolved before the request is read. A transaction of a
+ * router, and what needs it, come after that: a slow client must not hold it open.
  */
-function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): ReadonlySet<number> {
+function earlySlots(
+  planned: readonly PlannedDependency[],
+  ofRouter: number,
+  inside: ReadonlySet<number>,
+): ReadonlySet<number> {
   const early = new Set<number>();
   const add = (slot: number): void => {
     if (early.has(slot)) return;
     early.add(slot);
     planned[slot]!.needs.forEach(add);
   };
-  for (const { slot, security } of planned) if (slot < ofRouter || security.length > 0) add(slot);
+  for (const { slot, security } of planned)
+    if ((slot < ofRouter && !inside.has(slot)) || security.length > 0) add(slot);
   return early;
 }

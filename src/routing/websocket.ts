@@ -512,8 +512,8 @@ function apart(
         subject,
         key,
         near === undefined
-          ? `is ${shown(value)}, no Depends(…)`
-          : `is no option of a WebSocket; did you mean "${near}"?`,
+          ? `is ${shown(value)}, but needs to be Depends(…)`
+          : `is not an option of a WebSocket; did you mean "${near}"?`,
       ]);
     }
   }

@@ -115,7 +115,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'info',
   ],
   ['SVC305', /^the tool name /, undefined],
-  ['SVC611', /the reply is sent before the call ends/, 'warning'],
+  ['SVC611', /what follows does not wait for it/, 'warning'],
   ['SVC614', /is passed on inside /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],
   ['SVC401', /^the variable is set, but no code reads it|^process\.env\.|^nothing sets /, 'warning'],

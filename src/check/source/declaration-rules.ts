@@ -22,7 +22,7 @@ export function reportDeclared(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** SVC201, SVC215 */
+/** SVC201 and SVC215: guards that accept every authenticated client, and tokens that stay valid too long. */
 function judgeGuards(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.requireIf') {
     const test = call.args.find(({ type }) => type === 'function');
@@ -206,7 +206,7 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
 const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
-/** SVC216, SVC217 */
+/** SVC216 and SVC217: GET routes that change data, and logins that keep the session id. */
 function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   // isRouteCall() requires a member with a name
   const method = call.callee.type === 'member' ? call.callee.property! : '';
@@ -219,7 +219,12 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   const tries = entryOf(limit, 'perMinute');
   const perMinute = numberOf(tries);
   if (method === 'post' && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
-    report('SVC204', module, tries!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
+    report(
+      'SVC204',
+      module,
+      tries!,
+      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+    );
   if (method === 'get') {
     const change =
       changeIn(handler, module, sources) ??
@@ -297,7 +302,7 @@ function setsSession(handler: Fn): boolean {
 const MOST_TRIES = 600;
 const GUESSED = /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset)(?:\/|$)/i;
 
-/** SVC204 */
+/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
 function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const node = entryOf(call.args[0], 'perMinute');
   const perMinute = numberOf(node);
@@ -311,7 +316,12 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
       entryOf(specOf({ call: route, module: other }), 'rateLimit') !== undefined
     )
       continue;
-    report('SVC204', module, node!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
+    report(
+      'SVC204',
+      module,
+      node!,
+      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+    );
     return;
   }
 }

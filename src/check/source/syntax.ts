@@ -56,7 +56,7 @@ class Reader extends ExpressionReader {
       const read = this.keyword(token.text, start);
       if (read !== undefined) return read;
       if (this.is(':', 1)) {
-        this.at += 2; // a label
+        this.at += 2; // a label such as `outer:`
         return this.statement();
       }
     }
@@ -78,7 +78,7 @@ class Reader extends ExpressionReader {
     const { start } = this.expect('{');
     const body: Node[] = [];
     while (!this.is('}')) {
-      if (this.at >= this.tokens.length) this.refuse('a block does not end');
+      if (this.at >= this.tokens.length) this.refuse('a block is not closed');
       body.push(...this.statement());
     }
     this.take();

@@ -14,7 +14,7 @@ import { ProtocolViolation } from '../errors.ts';
 
 /** An error inside a reply: its first word, and the rest. */
 export class RespError {
-  /** `ERR`, `WRONGTYPE`, `NOAUTH`, ... */
+  /** First word of the error, such as `ERR`, `WRONGTYPE` or `NOAUTH`. */
   readonly kind: string;
   readonly message: string;
 
@@ -126,7 +126,7 @@ export class RespReader {
       case '#':
         return this.#value(booleanOf(text));
       case '_':
-        if (text !== '') throw new ProtocolViolation('a null with content');
+        if (text !== '') throw new ProtocolViolation('a null reply with content');
         return this.#value(null);
       case '$':
       case '!':

@@ -36,8 +36,8 @@ const RESERVED = [
   'throw true try type typeof var while with yield async await',
   'AbortSignal Array AsyncGenerator AsyncIterable Awaited Blob Error Exclude Extract FormData Headers JSON Math NonNullable',
   'Object Parameters Promise ReadableStream Readonly Record RequestInit Response ReturnType String TextDecoder TextEncoder',
-  'TypeError Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
-  'ServerErrorStatus createClient',
+  'TypeError Callbacks Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
+  'ServerErrorStatus Webhooks createClient',
 ].flatMap((names) => names.split(' '));
 /** Exports of runtime.ts that only this generator uses. */
 const PRIVATE =
@@ -70,19 +70,23 @@ class ClientWriter {
   readonly #operations: readonly Read[];
   readonly #runtime: string;
   readonly #types: TypeWriter;
+  readonly #webhooks: readonly Sent[];
+  /** Callbacks by the id of their operation. */
+  readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
 
   constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
     this.#root = root;
     this.#operations = operations;
     this.#runtime = runtime;
+    this.#webhooks = readSent(root, root['webhooks']);
+    this.#callbacks = operations.map(({ id, operation }) => [id, callbacksOf(root, operation)]);
     const own = [
       ...runtime.matchAll(/^(?:export )?(?:async )?(?:type|interface|class|function\*?|const) (\w+)/gm),
     ];
-    this.#types = new TypeWriter(
-      root,
-      new Set([...RESERVED, ...own.map(([, name]) => name!)]),
-      operations.map(({ responses }) => responses),
-    );
+    this.#types = new TypeWriter(root, new Set([...RESERVED, ...own.map(([, name]) => name!)]), [
+      ...operations.map(({ responses }) => responses),
+      ...[...this.#webhooks, ...this.#callbacks.flatMap(([, sent]) => sent)].map(({ parts }) => parts.body),
+    ]);
   }
 
   text(): string {
@@ -97,6 +101,7 @@ class ClientWriter {
       STATUSES,
       this.#client(),
       HELPERS,
+      this.#receiving(),
       this.#options(),
       this.#table(),
       this.#runtime
@@ -131,6 +136,46 @@ class ClientWriter {
     return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
   }
 
+  /** Types for receivers of the requests that the application sends. */
+  #receiving(): string {
+    const members = (requests: readonly Sent[], indent: string): string =>
+      requests.map((request) => this.#received(request, indent)).join('');
+    const byOperation = this.#callbacks
+      .filter(([, requests]) => requests.length > 0)
+      .map(([id, requests]) => `  ${key(id)}: {\n${members(requests, '    ')}  };\n`);
+    const interfaces = [
+      [
+        'Webhooks',
+        'Requests that the application sends, by name, for the code that receives them.',
+        members(this.#webhooks, '  '),
+      ],
+      [
+        'Callbacks',
+        'Requests that the application sends because of an operation, by its name.',
+        byOperation.join(''),
+      ],
+    ] as const;
+    return interfaces
+      .filter(([, , text]) => text !== '')
+      .map(([name, about, text]) => `/** ${about} */\nexport interface ${name} {\n${text}}\n`)
+      .join('\n');
+  }
+
+  #received({ name, operation, parts }: Sent, indent: string): string {
+    const inner = `${indent}  `;
+    const groups = PLACES.map(([place, group]) => {
+      const lines = parts.parameters
+        .filter((parameter) => parameter['in'] === place)
+        .map((parameter) => this.#parameter(parameter, inner, 'response'));
+      return lines.length === 0 ? '' : `${inner}${group}: {\n${lines.join('')}${inner}};\n`;
+    });
+    const body =
+      parts.body === undefined
+        ? ''
+        : `${inner}body: ${this.#types.type(parts.body[1]['schema'], 'response', inner)};\n`;
+    return `${comment(text(operation['description']), indent)}${indent}${key(name)}: {\n${groups.join('')}${body}${indent}};\n`;
+  }
+
   /** Type of the first parameter of an operation's function. */
   #input({ parameters, body, isBodyRequired }: Read): string {
     const indent = '    ';
@@ -162,7 +207,7 @@ class ClientWriter {
     return `input${needs ? '' : '?'}: {\n${groups.join('')}  }`;
   }
 
-  #parameter(parameter: JsonObject, indent: string): string {
+  #parameter(parameter: JsonObject, indent: string, place: 'request' | 'response' = 'request'): string {
     const [content] = Object.values(record(parameter['content']));
     const schema = record(parameter['schema'] ?? record(content)['schema']);
     const about = {
@@ -174,7 +219,7 @@ class ClientWriter {
       { ...schema, ...about },
       {
         isRequired: parameter['required'] === true,
-        place: 'request',
+        place,
         indent,
       },
     );
@@ -326,6 +371,36 @@ function readOperations(root: JsonObject): Read[] {
     }
   }
   return found;
+}
+
+/** A request that the application sends. */
+interface Sent {
+  readonly name: string;
+  readonly operation: JsonObject;
+  readonly parts: ReturnType<typeof readParts>;
+}
+
+/** Returns the requests of path items by name. Those with several methods are named by the method, too. */
+function readSent(root: JsonObject, items: unknown): Sent[] {
+  return Object.entries(record(items)).flatMap(([name, given]) => {
+    const item = resolve(root, given);
+    const methods = METHODS.filter((method) => typeof item[method] === 'object');
+    return methods.map((method) => ({
+      name: methods.length === 1 ? name : `${name} ${method}`,
+      operation: record(item[method]),
+      parts: readParts(root, item, record(item[method])),
+    }));
+  });
+}
+
+/** Returns the callbacks of an operation. A name with several addresses is followed by each address. */
+function callbacksOf(root: JsonObject, operation: JsonObject): Sent[] {
+  return Object.entries(record(operation['callbacks'])).flatMap(([name, given]) => {
+    const byUrl = Object.entries(resolve(root, given));
+    return byUrl.flatMap(([url, item]) =>
+      readSent(root, { [byUrl.length === 1 ? name : `${name} ${url}`]: item }),
+    );
+  });
 }
 
 function readParts(
