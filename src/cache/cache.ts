@@ -196,7 +196,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** Returns the structured clone of a value as bytes. */
+/** A value, stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {

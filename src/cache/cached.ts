@@ -85,10 +85,12 @@ export interface CachedStats {
 /** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's wait; the function gets its own
-   * signal, which aborts when no caller waits. Rejects with the function's error.
+   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's
+   * wait; the function gets its own signal, which aborts when no caller waits. Rejects with the function's
+   * error.
    *
-   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
+   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a
+   * structured clone
    */
   (...args: A): Promise<R>;
   /**

@@ -112,7 +112,8 @@ export class Keyring {
  * Returns the secrets of an application: the setting `authSecret` (a string, or a list in code), then
  * `authSecretPrevious`. An empty string counts as absent.
  *
- * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string nor a list of strings
+ * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string
+ * nor a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));

@@ -261,7 +261,8 @@ function seconds(
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
   const date = new Date(0);
-  date.setUTCFullYear(year, month, day); // Date.UTC() maps years below 100 to the 20th century
+  // Date.UTC() maps years below 100 to the 20th century
+  date.setUTCFullYear(year, month, day);
   // a second of 60 is a leap second
   if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined;
   return date.getTime() / 1_000 + hour * 3_600 + minute * 60 + second;

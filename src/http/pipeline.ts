@@ -165,7 +165,7 @@ export class CoreEdge {
   }
 }
 
-/** A core whose results and exceptions the edge converts to responses. */
+/** Wraps the innermost function of a pipeline: its results and exceptions become responses. */
 export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Layer {
   return (req) => {
     try {

@@ -27,14 +27,14 @@ export interface RequestIDOptions {
   readonly generate?: (() => string) | undefined;
 }
 
-/** Valid ids from clients, which go into fields, logs and problem bodies unchanged. */
+/** Ids from clients that are accepted: they go into header fields, logs and problem bodies unchanged. */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** Gives requests their ids, as configured. @internal */
 export class RequestIdentity {
-  /** Field name as sent. */
+  /** Name of the header field with the id, spelled as it is sent. */
   readonly field: string;
-  /** Field name in lower case. */
+  /** Name of the header field with the id, in lower case. */
   readonly name: string;
   readonly #acceptsIncoming: boolean;
   readonly #generate: (() => string) | undefined;

@@ -59,7 +59,7 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** Called when `initialize` has negotiated a version. */
   begin(session: McpSession): void;
-  /** Sends a question to the client of a session. Undefined where it could not answer. */
+  /** Sends a question to the client of a session. Undefined if the client cannot respond. */
   readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
   /** The identity that repeated calls must share. Default: none. */
   readonly principal?: string | undefined;

@@ -106,7 +106,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by `If-Modified-Since`.
+ * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by
+ * `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;

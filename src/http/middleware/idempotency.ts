@@ -422,8 +422,9 @@ const QUOTED =
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
- * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string of 1 ... 255
- * characters. The bare form without quotation marks is the same key. Undefined for anything else, including two fields.
+ * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string
+ * of 1 ... 255 characters. The bare form without quotation marks is the same key. Undefined for anything
+ * else, including two fields.
  */
 export function readIdempotencyKey(field: string): string | undefined {
   if (field.length > MAX_FIELD) return undefined;

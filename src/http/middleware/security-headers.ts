@@ -96,8 +96,9 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
- * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds it to `script-src` and
- * `style-src` of the response, so that scripts and styles with it run: `<script nonce="...">`.
+ * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds
+ * it to `script-src` and `style-src` of the response, so that scripts and styles with it run: `<script
+ * nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);

@@ -40,7 +40,7 @@ export interface TimeoutOptions {
 
 const DEFAULT_SECONDS = 30;
 const MAX_SECONDS = 86_400;
-/** Layers whose waiting time the limit must include. */
+/** Maximum of the response's `Retry-After` field, in seconds. */
 const MAX_RETRY_SECONDS = 60;
 
 /** A time limit of one length, for requests of one application. @internal */

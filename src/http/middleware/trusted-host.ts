@@ -113,8 +113,8 @@ export class TrustedHostMiddleware implements Middleware {
 }
 
 /**
- * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with brackets. Undefined for
- * anything else: user names, percent escapes, empty labels, letters beyond ASCII.
+ * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with
+ * brackets. Undefined for anything else: user names, percent escapes, empty labels, letters beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;

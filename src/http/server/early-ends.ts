@@ -179,8 +179,9 @@ export class Lingering {
     outgoing.end = (chunk?: unknown, encoding?: unknown) => {
       const content = typeof chunk === 'string' || chunk instanceof Uint8Array ? chunk : '';
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
-      outgoing.flushHeaders(); // write() does not send the head if the content is empty
-      // otherwise refused bytes that follow could close the connection before the response is sent
+      // write() does not send the head if the content is empty
+      outgoing.flushHeaders();
+      // sends at once: refused bytes that follow could close the connection before the response is sent
       socket.uncork();
       return outgoing;
     };

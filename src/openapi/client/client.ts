@@ -71,7 +71,7 @@ class ClientWriter {
   readonly #runtime: string;
   readonly #types: TypeWriter;
   readonly #webhooks: readonly Sent[];
-  /** Callbacks by the id of their operation. */
+  /** Callbacks by the id of the operation that declares them. */
   readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
 
   constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
