@@ -3,7 +3,6 @@
  * model (sampling), its folders (roots).
  *
  * How a question is sent:
- *
  *   legacy   a request precedes the answer; the handler waits for the client's response       SentRequests
  *   modern   the call ends with "input_required"; the client repeats it with the answers,     RepeatedCall
  *            and the handler runs again from its start
