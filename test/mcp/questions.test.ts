@@ -226,9 +226,9 @@ test('modern: an answer that does not fit its schema is an error result with its
       /^400 Bad Request: The answer to "name" has 1 problem\n- name\.name: /,
     ],
     [accepted({}), /has 1 problem/],
-    [{ action: 'accept' }, /does not have the form of its kind/],
-    [{ action: 'maybe' }, /does not have the form of its kind/],
-    [{}, /does not have the form of its kind/],
+    [{ action: 'accept' }, /is not a valid answer to a question of its kind/],
+    [{ action: 'maybe' }, /is not a valid answer to a question of its kind/],
+    [{}, /is not a valid answer to a question of its kind/],
   ] as const) {
     const { result } = await round(client, { ...ASK, inputResponses: { name: answer } });
     assert.equal(result['isError'], true);
@@ -398,7 +398,7 @@ test(
     );
     call();
     say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
-    assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" does not have the form/);
+    assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
     call();
     const question = await nth(5);
     clock.advance(50);

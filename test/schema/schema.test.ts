@@ -611,7 +611,7 @@ test('Schema refuses contradictory declarations', () => {
           },
         ),
       'E_SCHEMA_FIELD',
-      /"name" of Named: it is a type, and not made by Field\(\)/,
+      /"name" of Named: its value is a type, which must be passed to Field\(\)/,
     );
   throwsFault(
     declare(() => Field(int, { ge: 3, lt: 2 })),
@@ -721,7 +721,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     () => fieldsOf({ x: 1 }, 'query of GET /'),
     'E_SCHEMA_FIELD',
-    /"x" of query of GET \/: it is not made by Field/,
+    /"x" of query of GET \/: its value is not made by Field/,
   );
   throwsFault(
     () => fieldsOf({ a: Field(str, { alias: 'b' }), b: Field(str) }),
