@@ -125,7 +125,7 @@ export const FAULTS = {
   E_DB_NESTED: {
     describe: (which: string, remedy: string): string =>
       `Cannot run a statement on ${which}: a transaction is open here, and ${remedy}`,
-    remedy: 'Use the handle that the innermost callback gets: transaction(async (tx) => tx.execute(…))',
+    remedy: 'Use the innermost handle: the parameter of the callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,

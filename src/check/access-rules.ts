@@ -137,7 +137,7 @@ function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
 function ranksOf({ route: { security } }: RouteDetail): number[] {
   const words = security.flatMap(({ roles, scopes }) => [
     ...roles,
-    ...scopes.map((scope) => scope.split(/[:./]/).at(-1)!), // split() returns at least one part
+    ...scopes.map((scope) => scope.split(/[:./]/).at(-1)!), // split() always returns at least one part
   ]);
   const ranks = words.map((word) => RANKS.findIndex((rank) => rank.test(word)));
   return ranks.includes(-1) ? [] : ranks;

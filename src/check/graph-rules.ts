@@ -41,7 +41,7 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
   );
 }
 
-// -- SVC102 --
+// -- SVC102: routes that no request can reach --
 
 /**
  * Returns the more specific templates that together match every path of a route, or an empty list if a path
@@ -123,7 +123,7 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
   }
 }
 
-// -- SVC103 --
+// -- SVC103: paths that differ only in case or a final slash --
 
 /** SVC103: routes whose paths differ only in case or in a final slash. */
 export function findTwins(view: ApplicationView, report: ReportFinding): void {
@@ -157,7 +157,7 @@ function at(place: Place): string {
   return place.line === 0 ? '' : ` at ${fileOfPlace(place)}:${place.line}`;
 }
 
-// -- SVC105 --
+// -- SVC105: HEAD and OPTIONS that contradict GET or CORS --
 
 /** SVC105: HEAD and OPTIONS handlers that contradict GET or the CORS middleware. */
 export function findContradictions(view: ApplicationView, report: ReportFinding): void {
@@ -186,7 +186,7 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
   }
 }
 
-// -- SVC113 --
+// -- SVC113: dependencies that a route replaces --
 
 /** SVC113: dependencies of a router that a route replaces under the same name. */
 export function findRebound(view: ApplicationView, report: ReportFinding): void {
@@ -208,7 +208,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
   }
 }
 
-// -- SVC121 --
+// -- SVC121: middleware that is missing --
 
 /** SVC121: routes that need a middleware that is not registered. */
 export function findMissingLayers(view: ApplicationView, report: ReportFinding): void {

@@ -407,14 +407,14 @@ export function coreRules(): readonly CoreRule[] {
   return CORE_RULES;
 }
 
-// -- SVC113 --
+// -- SVC113: dependencies that nothing uses --
 
 function findIdle(view: ApplicationView, report: ReportFinding): void {
   findRebound(view, report);
   findUnused(view, report);
 }
 
-// -- SVC213 --
+// -- SVC213: static folders that serve private files --
 
 /** Files that show that a folder is a program, whose sources must not be served. */
 const PRIVATE = ['package.json', 'node_modules'];
@@ -445,7 +445,7 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-// -- SVC401 --
+// -- SVC401: settings that are missing, misspelt or invalid --
 
 /**
  * Settings that are read only when a server starts, after the check. Each has the function that converts its
@@ -510,7 +510,7 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
   }
 }
 
-// -- SVC404 --
+// -- SVC404: release of Node.js --
 
 /**
  * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any

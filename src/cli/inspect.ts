@@ -172,7 +172,10 @@ export function failed(
   };
 }
 
-/** Returns the value of an option if it is one of some words. @throws SvcError `E_CLI_USAGE` */
+/**
+ * Returns the value of an option, which must be one of `words`; `fallback` if the option is not given.
+ * @throws SvcError `E_CLI_USAGE`
+ */
 export function readWord<const T extends string>(
   option: string,
   text: unknown,

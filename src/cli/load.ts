@@ -23,8 +23,8 @@ export interface Target {
 }
 
 /**
- * Splits a target at its last colon before an identifier, so that a drive letter stays with the path. Default
- * export name: `app`.
+ * Splits a target at its last colon before an identifier, so that a drive letter stays with the path.
+ * Default export name: `app`.
  */
 export function parseTarget(target: string): Target {
   const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);

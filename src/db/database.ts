@@ -162,7 +162,7 @@ export class Database extends Session {
    */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      refuseInsideTransaction(this); // closing would wait for the caller's own transaction to end
+      refuseInsideTransaction(this); // refuse here: closing would wait for the caller's own transaction
       return this.#driver.close();
     });
   }
@@ -193,7 +193,7 @@ export class Database extends Session {
       throw atCaller(error);
     } finally {
       if (late !== undefined)
-        this.#release(connection!, late); // only work on a connection can be late
+        this.#release(connection!, late); // `late` is set only for work on a connection
       else if (connection !== undefined) this.#driver.release(connection);
     }
   }
@@ -320,7 +320,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    await late?.catch(() => undefined); // the caller already has this error
+    await late?.catch(() => undefined); // ignore the error, which the caller already has
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 

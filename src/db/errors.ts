@@ -264,7 +264,8 @@ export function atCaller(error: unknown): unknown {
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
-  if (frames.length === 0) return error; // the caller does not await, so the original stack is all there is
+  // without an await there are no frames of the caller: keep the original stack
+  if (frames.length === 0) return error;
   Object.defineProperty(error, 'stack', {
     value: `${error.name}: ${error.message}\n${frames.join('\n')}`,
     configurable: true,

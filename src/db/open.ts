@@ -59,8 +59,8 @@ export interface PoolOptions {
   /** Time that a caller waits for a connection before PoolTimeout, 1 ... 2_147_483_647. Default 5_000. */
   readonly acquireTimeoutMs?: number | undefined;
   /**
-   * Maximum number of waiting callers, 0 ... 1_000_000; the next one gets a PoolTimeout at once. Default
-   * 1_000.
+   * Maximum number of waiting callers, 0 ... 1_000_000; the next one gets a PoolTimeout at once.
+   * Default 1_000.
    */
   readonly maxWaiting?: number | undefined;
 }
@@ -110,8 +110,8 @@ export interface DatabaseOptions {
    */
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
-   * SQLite: time to wait for the lock of another process, 0 ... 2_147_483_647; then LockTimeout. Default
-   * 5_000.
+   * SQLite: time to wait for the lock of another process, 0 ... 2_147_483_647; then LockTimeout.
+   * Default 5_000.
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
@@ -272,7 +272,7 @@ function poolEventReporter({
 /** All options after validation. */
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// the address gives defaults for options
+// parameters of the address are defaults for the options
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;

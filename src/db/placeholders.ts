@@ -43,7 +43,7 @@ export interface ScannedStatement {
 
 /** Number of scanned texts in the cache. */
 const MAX_KEPT = 1_000;
-/** The protocol counts values in an Int16. */
+/** Most placeholders of a statement: the protocols count values with 16 bits. */
 const MAX_PLACEHOLDERS = 65_535;
 
 const KINDS: Readonly<Record<string, StatementKind>> = {

@@ -169,7 +169,8 @@ export class DatabaseRecordStore implements RecordStore {
       this.#headroom--;
       return (await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs])) === 1;
     }
-    await Promise.allSettled(this.#adding); // an insert is counted only after it ends
+    // wait for running inserts, because a count includes only inserts that have ended
+    await Promise.allSettled(this.#adding);
     const affectedRows = await this.#addBelow([
       this.#stored(key),
       this.#stored(value),

@@ -99,10 +99,10 @@ export class RowDecoder<T extends object> {
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
-    const run = new Run(false, false); // stops at the first problem
+    const run = new Run(false, false); // this validation stops at the first problem
     for (let index = 0; index < rows.length; index++)
       (rows as object[])[index] = this.#read(check, rows[index]!, run);
-    return rows as object[] as T[]; // the loop replaced every row
+    return rows as object[] as T[]; // the loop has replaced every row by an instance
   }
 
   /** Returns the instance for a row. @throws SvcError `E_DB_ROW` */
@@ -113,7 +113,7 @@ export class RowDecoder<T extends object> {
   #read(check: Check, row: Row, run: Run): T {
     this.#count++;
     const instance = check(row, run);
-    if (instance !== FAIL) return instance as T; // the check built an instance
+    if (instance !== FAIL) return instance as T; // a successful check returns an instance of the schema
     const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
     const problem = problemOf(run, `column "${String(loc[0])}"`, row, loc);
     throw new SvcError('E_DB_ROW', [`row ${this.#count}`, this.#schema.name, problem]);
@@ -155,7 +155,7 @@ export class RowDecoder<T extends object> {
 export function valueAs<S extends TypeSource>(value: unknown, source: S, dialect: Dialect): Infer<S> {
   const run = new Run(false, false);
   const read = checkOf(source, dialect)(value, run);
-  if (read !== FAIL) return read as Infer<S>; // the check validated the type
+  if (read !== FAIL) return read as Infer<S>; // a successful check returns a value of the type
   const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
   throw new SvcError('E_DB_ROW', [
     'the value',

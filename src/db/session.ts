@@ -330,7 +330,7 @@ async function writeChunks(
 function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
-  if (Array.isArray(second)) return second as Params; // guaranteed by the overloads
+  if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
   throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
 }
 

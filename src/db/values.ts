@@ -116,7 +116,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
   else row[name] = value;
 }
 
-/** Throws for a value at a position, and in a row if given; both count from 1. */
+/** Throws the error for an invalid value. Its position, and its row if given, count from 1. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [
     row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`,
@@ -152,6 +152,6 @@ export function isoText(date: Date): string {
   const inDay = ms - day * DAY_MS;
   const seconds = Math.floor(inDay / 1_000);
   const minutes = Math.floor(seconds / 60);
-  // each index is within its table
+  // hours, minutes and seconds are indexes within the table
   return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`;
 }

@@ -1,6 +1,6 @@
 /**
- * OpenAPI texts of the endpoints. Their parameters are read by hand, and their refusals have their own form, so the document
- * cannot be derived from their declarations.
+ * OpenAPI descriptions of the endpoints. The endpoints parse their parameters by hand, and their error
+ * responses have a form of their own, so the document cannot be derived from route declarations.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
@@ -270,7 +270,10 @@ const CALLBACK = {
   iss: 'Issuer of the provider (RFC 9207)',
 };
 
-/** Responses for refusals, which all have the form of OAuth. Null removes a response that would be derived. */
+/**
+ * Error responses, which all have the form of OAuth. Null removes a response that would be derived from the
+ * route.
+ */
 const REFUSALS = {
   400: null,
   404: null,
@@ -362,7 +365,7 @@ function objectOf(members: Readonly<Record<string, string>>): object {
   };
 }
 
-/** A form, or a JSON object of strings. */
+/** Returns a request body that is a form or a JSON object of strings. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[]): object {
   const schema = { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
   return {

@@ -22,7 +22,7 @@ export function reportDeclared(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** SVC201, SVC215 */
+/** SVC201 and SVC215: guards that accept every authenticated client, and tokens that stay valid too long. */
 function judgeGuards(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.requireIf') {
     const test = call.args.find(({ type }) => type === 'function');
@@ -206,7 +206,7 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
 const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
-/** SVC216, SVC217 */
+/** SVC216 and SVC217: GET routes that change data, and logins that keep the session id. */
 function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   // isRouteCall() requires a member with a name
   const method = call.callee.type === 'member' ? call.callee.property! : '';
@@ -302,7 +302,7 @@ function setsSession(handler: Fn): boolean {
 const MOST_TRIES = 600;
 const GUESSED = /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset)(?:\/|$)/i;
 
-/** SVC204 */
+/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
 function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const node = entryOf(call.args[0], 'perMinute');
   const perMinute = numberOf(node);

@@ -2,7 +2,7 @@
  * Client input in SQL, commands, code, patterns, redirects, file paths, network addresses and HTML (SVC601 …
  * SVC608).
  */
-import { calledName, entryOf } from './nodes.ts';
+import { calledName, entryOf, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
 import type { Visit } from './flow.ts';
@@ -42,7 +42,7 @@ export function findInjection(visit: Visit, report: ReportNode): void {
   findHtml(visit, meaning, name, report);
 }
 
-/** SVC601 */
+/** SVC601: client input in the text of an SQL statement. */
 function findSql({ call, module, given }: Visit, name: string | undefined, report: ReportNode): void {
   const [statement] = call.args;
   if (
@@ -69,7 +69,7 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
 const SHELL = /^child_process\.(?:exec|execSync)$/;
 const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$/;
 
-/** SVC602 */
+/** SVC602: client input in commands of the operating system. */
 function findCommands({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [command, args, options] = call.args;
   if (command === undefined) return;
@@ -98,7 +98,7 @@ function findCommands({ call, module, given }: Visit, meaning: string, report: R
 const RUNS_CODE =
   /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
 
-/** SVC603 */
+/** SVC603: client input in code that is evaluated. */
 function findCode({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
@@ -113,7 +113,7 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
   }
 }
 
-/** SVC604 */
+/** SVC604: client input in regular expressions. */
 function findPatterns({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [source] = call.args;
   if (meaning !== 'RegExp' || source === undefined) return;
@@ -127,12 +127,12 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
     );
 }
 
-/** SVC605 */
+/** SVC605: client input in the target of a redirect. */
 function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
   const { module } = visit;
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
-  if (value === undefined || isAnchored(value)) return;
+  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return; // back to where the client comes from
   report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
 }
 
@@ -172,7 +172,7 @@ const OPENS_FILE =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|stat|lstat|access|exists|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
-/** SVC606 */
+/** SVC606: client input in file paths. */
 function findPaths(
   { call, module, given }: Visit,
   meaning: string,
@@ -186,7 +186,7 @@ function findPaths(
       : [first]
     : /(?:^|\.)FileResponse$/.test(meaning) ||
         (/^(?:sendFile|download)$/.test(name ?? '') &&
-          call.callee.type === 'member' &&
+          isReply(call) &&
           entryOf(second, 'root') === undefined &&
           entryOf(call.args.at(-1), 'root') === undefined) ||
         (name === 'save' && call.callee.type === 'member' && call.args.length === 1)
@@ -196,6 +196,7 @@ function findPaths(
     const value = given(path);
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
+    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue; // where a parser has put an upload
     report(
       'SVC606',
       module,
@@ -205,10 +206,18 @@ function findPaths(
   }
 }
 
+/** `res.download(path)`, `res.status(200).sendFile(path)` */
+function isReply({ callee }: Call): boolean {
+  if (callee.type !== 'member') return false;
+  let at = callee.object;
+  while (at.type === 'call' && at.callee.type === 'member') at = at.callee.object;
+  return /(?:^|\.)(?:res|response|reply|ctx|c)$/.test(pathOf(at) ?? '');
+}
+
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-/** SVC607 */
+/** SVC607: client input in addresses that the server requests. */
 function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [address] = call.args;
   if (!ASKS.test(meaning) || address === undefined) return;
@@ -237,7 +246,7 @@ function hasHost({ lead }: Given): boolean {
   return lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
-/** SVC608 */
+/** SVC608: client input in HTML. */
 function findHtml(
   { call, module, given }: Visit,
   meaning: string,

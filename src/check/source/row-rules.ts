@@ -15,7 +15,7 @@ export function reportRows(sources: Sources, report: ReportNode): void {
   findAbsentRows(sources, report);
 }
 
-// -- SVC626 --
+// -- SVC626: secret columns in replies --
 
 const SECRET_COLUMN =
   /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
@@ -84,7 +84,7 @@ function sentRows(call: Call, sources: Sources): Node | undefined {
   return found;
 }
 
-// -- SVC615 --
+// -- SVC615: rows that may be missing --
 
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
 /** Statements that always return a row. */

@@ -44,7 +44,7 @@ function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void
     judgeCookieText(value, module, report);
 }
 
-/** SVC208 */
+/** SVC208: an application whose source sets an environment other than production. */
 function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.Svc') judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
 }
@@ -66,7 +66,7 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
 
 const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
 
-/** SVC207 */
+/** SVC207: session cookies without protective attributes. */
 function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   const [name] = call.args;
   const isSet =
@@ -113,7 +113,7 @@ function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): 
     );
 }
 
-/** SVC211 */
+/** SVC211: content security policies that allow injected scripts. */
 function judgePolicy(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning !== 'svc.SecurityHeadersMiddleware') return;
   const given = entryOf(call.args[0], 'contentSecurityPolicy');
@@ -151,7 +151,7 @@ function scriptSources(policy: Node): (readonly [sources: string, node: Node])[]
   return [[items.map((item) => (item.type === 'text' ? item.value : '')).join(' '), node]];
 }
 
-/** SVC218 */
+/** SVC218: connections to databases on other machines without TLS. */
 function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
     return;

@@ -56,7 +56,7 @@ class Reader extends ExpressionReader {
       const read = this.keyword(token.text, start);
       if (read !== undefined) return read;
       if (this.is(':', 1)) {
-        this.at += 2; // a label
+        this.at += 2; // a label such as `outer:`
         return this.statement();
       }
     }

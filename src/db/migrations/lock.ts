@@ -64,7 +64,7 @@ export async function beginRunning(
     return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
   }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
-  if (path === '') return undefined; // a database in memory belongs to one process
+  if (path === '') return undefined; // a database in memory needs no lock: it belongs to one process
   const { takeRunnerLock } = await import('../sqlite/file.ts');
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
     const lock = await takeRunnerLock(path);
@@ -177,7 +177,8 @@ async function begin(connection: Connection, limit: Limit): Promise<void> {
       // "read committed" shows rows that were committed while this transaction waited
       return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit);
     } catch (error) {
-      if (!(error instanceof LockTimeout)) throw error; // the next attempt throws when the limit is reached
+      // after a lock timeout, try again; the next attempt throws when the limit is reached
+      if (!(error instanceof LockTimeout)) throw error;
     }
   }
 }

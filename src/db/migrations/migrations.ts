@@ -221,7 +221,7 @@ export class Migrator {
     let found: Applied | undefined;
     const isStill = (rows: readonly Applied[]): boolean => (found = rows.find(isUnfinished)) !== undefined;
     await locked(connection, dialect, limit, true, isStill, async () => {
-      const row = found!; // isStill() has set it
+      const row = found!; // isStill() has set `found`
       const known = migrations.find(({ id }) => id === row.id);
       await this.#note(connection, known ?? row, as === 'applied' ? 'up' : 'down', true);
     });
@@ -311,7 +311,7 @@ export class Migrator {
     const note = (isFinished: boolean): Awaitable<unknown> =>
       this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean =>
-      // false when another process has begun one, which is then waited for
+      // false if a migration is unfinished: #step() then waits for it
       !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
     let home: string | null = null;
     const begin = async (): Promise<void> => {

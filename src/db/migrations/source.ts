@@ -131,7 +131,7 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
       refuse(`it has no list of statements for ${dialect}`);
     seen.add(full);
-    const texts = statements as readonly string[]; // checked above
+    const texts = statements as readonly string[]; // texts, as checked above
     const split = texts.flatMap(
       (text) =>
         read(text, dialect, (problem) => new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem])).statements,
@@ -169,7 +169,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // all of its files are for other engines
+    if (up === undefined) return []; // all files of this migration are for other engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {
@@ -270,7 +270,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       name: name!,
       dialect: engine as Dialect | undefined,
       direction: direction as 'up' | 'down',
-    }; // guaranteed by the pattern
+    }; // the pattern accepts only valid parts
   });
 }
 

@@ -121,7 +121,7 @@ async function logIn(
     },
     ({ onPacket }) => login.handOver(onPacket),
   );
-  return { conversation, greeting: greeting! }; // the login has set it
+  return { conversation, greeting: greeting! }; // login.run() has set `greeting`
 }
 
 interface Link {

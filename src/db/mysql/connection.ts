@@ -197,7 +197,8 @@ export class MySqlConnection implements PooledConnection {
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    if (this.isBroken || !this.isInTransaction) return; // all requests have ended
+    // no request is pending, so the status of the transaction is current
+    if (this.isBroken || !this.isInTransaction) return;
     await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
@@ -332,7 +333,7 @@ function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptio
       : []),
     ...Object.entries(parameters).map(
       ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
-    ), // url.ts refuses quotes in it
+    ), // url.ts refuses quotes in values
   ];
   return [
     `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,

@@ -206,7 +206,8 @@ function keyIn(message: string, sql: string | undefined): Names {
   const dot = key?.indexOf('.') ?? -1;
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // the name has a dot
+    : // a name with a dot is a table and a key
+      { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
 }
 
 function one(name: string | undefined): readonly string[] | undefined {

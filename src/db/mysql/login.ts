@@ -127,7 +127,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
         throw new ProtocolViolation('data beyond the greeting before any request');
-      const packet = this.inbox.shift()!; // the loop has filled the inbox
+      const packet = this.inbox.shift()!; // the loop above ends when the inbox has a packet
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
@@ -173,7 +173,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#link = link;
     this.#isUnproved = isUnproved;
     return this.guarded(async () => {
-      const greeting = this.#greeting!; // greet() has run before
+      const greeting = this.#greeting!; // greet() has set the greeting before
       this.#respond(greeting);
       const status = await this.#authenticate();
       return { greeting, capabilities: this.#agreed(), extended: this.#agreedExtended(), status };
@@ -392,7 +392,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
-      this.#answer(encryptedPassword(password, this.#nonce, key!)); // one of the two is set
+      // a key is configured, or the server has sent one
+      this.#answer(encryptedPassword(password, this.#nonce, key!));
     } catch (error) {
       if (error instanceof RangeError) throw this.#refusal(error.message);
       throw error;
@@ -401,7 +402,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
 
   /** Verifies the proof of a server with a self-signed certificate. */
   #checkProof(info: Buffer): void {
-    // a proof is required only over TLS
+    // a proof is required only over TLS, so there is a TLS socket
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');
     const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')

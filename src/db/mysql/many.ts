@@ -367,7 +367,7 @@ async function inBatch(
   return batch.end();
 }
 
-/** Sends a request per row, up to a row with kinds of values that have no statement yet. */
+/** Sends a request for each row, until a row has kinds of values that need another prepared statement. */
 async function writeAll(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, perRow, source } = many;
   const { writer } = runner.conversation;
@@ -382,7 +382,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
     if (statement === undefined) return;
     const before = writer.length;
     try {
-      runner.beginExecute(statement.id!, 0); // runAll() has set it
+      runner.beginExecute(statement.id!, 0); // runAll() adds only statements with an id
       if (statement.kinds !== undefined) pin(statement.kinds, params, perRow);
       if (placeholders > 0) writeParams(writer, params, statement.kinds, { row: many.row, perRow });
     } catch (error) {

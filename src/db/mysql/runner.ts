@@ -382,7 +382,7 @@ export class MySqlRunner {
       return exchange;
     } catch (error) {
       this.release(text, params, statement);
-      // the values already sent would become part of the statement's next execution
+      // forget the statement: values that were already sent would become part of its next execution
       if (hasLarge(params)) this.forget(text, params);
       throw error;
     }

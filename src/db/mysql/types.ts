@@ -347,7 +347,7 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
-    // zero dates were handled before
+    // not a zero date, so the text is not null
     if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`;
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
@@ -528,6 +528,6 @@ function kindOf(value: unknown): number {
           ? KIND.text
           : value instanceof Date
             ? KIND.instant
-            : KIND.bytes; // other values are refused
+            : KIND.bytes; // the remaining values are bytes
   }
 }

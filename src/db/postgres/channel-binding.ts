@@ -85,7 +85,7 @@ function element(bytes: Uint8Array): Element | undefined {
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
   if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
   let length = first < 0x80 ? first : 0;
-  // the length was checked
+  // the length bytes exist, as checked above
   for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!;
   const start = 2 + lengthBytes;
   return start + length > bytes.length

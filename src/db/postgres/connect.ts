@@ -110,7 +110,8 @@ async function cancel(
   socket.resume();
   const writer = new MessageWriter();
   writer.cancelRequest(processId, key);
-  socket.write(writer.take()); // without end(): the server reads the request, then closes
+  // without end(), because the server closes the socket after reading the request
+  socket.write(writer.take());
   await closed.promise;
   late[Symbol.dispose]();
 }

@@ -11,7 +11,7 @@ import type { Params } from '../values.ts';
 
 /** Statement, columns and rows of a copy. */
 interface Copy {
-  /** `copy "t" ("a") from stdin` */
+  /** Statement, such as `copy "t" ("a") from stdin`. */
   readonly text: string;
   /** Types of the columns. */
   readonly oids: readonly number[];
@@ -45,7 +45,7 @@ export async function copyRows(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, copy.limit);
-  finished.catch(() => undefined); // the caller checks the error below
+  finished.catch(() => undefined); // ignore it here: the error is checked below
   await answered;
   let failure: { readonly error: unknown } | undefined;
   try {
@@ -59,7 +59,7 @@ export async function copyRows(
     conversation.flushSoon();
   }
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // the error of the value or of its source came first
+  await finished.catch(() => undefined); // an error of a value or of the source of rows is thrown instead
   throw failure.error;
 }
 

@@ -30,7 +30,8 @@ let lastText = '';
 
 /** Returns `YYYY-MM-DD`, with ` BC` at the end where needed. */
 function dateText(days: number): string {
-  if (days === lastDay) return lastText; // cached, because neighbouring rows often have the same day
+  // the last day is cached, because neighbouring rows often have the same one
+  if (days === lastDay) return lastText;
   lastDay = days;
   const [year, month, day] = civil(days);
   return (lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`);
@@ -52,7 +53,7 @@ export function timestampOf(high: number, low: number): string {
  * returned as text.
  */
 export function instantOf(high: number, low: number): Date | string {
-  const micros = high * TWO_32 + low; // exact for 285 years around 2000
+  const micros = high * TWO_32 + low; // exact for 285 years around 2000: below 2^53
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
   const endless = infinity(high, low);
   if (endless !== undefined) return endless;

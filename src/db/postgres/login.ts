@@ -203,7 +203,7 @@ export class PostgresLogin extends ServerLogin<Message> {
           ? 'it reports success without proving that it knows the password'
           : 'its messages come in the wrong order',
       );
-    return (asked as { data: string }).data; // asked.kind is checked above
+    return (asked as { data: string }).data; // both kinds have data
   }
 
   async #asked(): Promise<read.Authentication> {

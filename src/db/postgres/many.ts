@@ -49,7 +49,7 @@ export async function writeMany(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, many.limit);
-  finished.catch(() => undefined); // the caller checks the error below
+  finished.catch(() => undefined); // ignore it here: the error is checked below
   let failure: { readonly error: unknown } | undefined;
   try {
     await writePairs(conversation, types, many, exchange);
@@ -61,7 +61,7 @@ export async function writeMany(
   writer.sync();
   conversation.flushSoon();
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // the error of the value or of its source came first
+  await finished.catch(() => undefined); // an error of a value or of the source of rows is thrown instead
   throw failure.error;
 }
 

@@ -205,7 +205,7 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
     const text = encode(value);
     return typeof text === 'string' && text.isWellFormed() ? text : undefined;
   } catch {
-    return undefined; // the error message may quote the value
+    return undefined; // ignore the error: its message may contain the value
   }
 }
 

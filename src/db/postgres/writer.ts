@@ -2,6 +2,8 @@
  * PostgreSQL protocol 3: encodes the client's messages in one reused buffer. A new buffer for each flush
  * costs 30-50 %.
  *
+ * Use:
+ *
  *   writer.parse(...); writer.bind...; writer.sync(); socket.write(writer.take())
  *
  * A count or length that exceeds its field throws before the message is complete. rewind() then removes the
@@ -269,13 +271,13 @@ export class MessageWriter extends ByteWriter {
 
   #int16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16BE(value, this.at); // throws above 65,535
+    this.bytes.writeUInt16BE(value, this.at); // throws if the number exceeds 65,535
     this.at += 2;
   }
 
   #int32(value: number): void {
     this.ensure(4);
-    this.bytes.writeInt32BE(value, this.at); // throws above 31 bits
+    this.bytes.writeInt32BE(value, this.at); // throws if the number exceeds 31 bits
     this.at += 4;
   }
 }

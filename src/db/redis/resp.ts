@@ -14,7 +14,7 @@ import { ProtocolViolation } from '../errors.ts';
 
 /** An error inside a reply: its first word, and the rest. */
 export class RespError {
-  /** `ERR`, `WRONGTYPE`, `NOAUTH`, ... */
+  /** First word of the error, such as `ERR`, `WRONGTYPE` or `NOAUTH`. */
   readonly kind: string;
   readonly message: string;
 

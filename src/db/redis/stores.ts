@@ -91,7 +91,7 @@ export class RedisCache implements CacheBackend {
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
     } catch {
-      return undefined; // written by a newer version or another program: a miss
+      return undefined; // a value of a newer version or another program counts as a miss
     }
   }
 

@@ -87,7 +87,7 @@ export class RedisSubscriber {
     if (this.#isClosed) throw new ConnectionLost('The client is closed', { sqlstate: '08003' });
     const known = this.#channels.get(channel);
     if (known !== undefined) return void known.add(subscription);
-    // a connection that opens meanwhile subscribes to it
+    // the channel is known now, so a connection that opens later subscribes to it
     this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));

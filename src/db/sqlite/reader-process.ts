@@ -80,7 +80,7 @@ async function reply(request: ReaderRequest): Promise<ReaderReply> {
 
 let before: Promise<unknown> = Promise.resolve();
 process.on('message', (request: ReaderRequest) => {
-  before = before.then(async () => process.send!(await reply(request))); // a forked process has a channel
+  before = before.then(async () => process.send!(await reply(request))); // a forked process has process.send
 });
 process.on('disconnect', () => process.exit()); // the parent process has ended
 for (const signal of ['SIGINT', 'SIGTERM'] as const)

@@ -120,7 +120,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // the loop replaced every row
+    return rows as unknown as Row[]; // the loop has replaced every array by a row
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
@@ -312,7 +312,7 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  // one value, usually a key, is the most frequent case
+  // the most frequent case is one value, usually a key
   return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
 }
 
@@ -335,7 +335,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // always allows; only this callback shows that SQLite compiles a statement
+      // allow everything; this callback only counts how often SQLite compiles a statement
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -373,7 +373,7 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    // an integer, in the form of `int8`
+    // the value is an integer, in the form of the option `int8`
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 

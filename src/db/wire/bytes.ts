@@ -166,7 +166,7 @@ export class ByteWriter {
   /** Writes text in UTF-8, without a prefix or terminator. */
   text(text: string): void {
     const { length } = text;
-    this.ensure(3 * length); // the maximum bytes of a UTF-16 unit
+    this.ensure(3 * length); // a UTF-16 unit takes at most three bytes in UTF-8
     if (length <= SHORT_CHARACTERS && this.#ascii(text)) return;
     this.at += this.bytes.write(text, this.at, 'utf8');
   }

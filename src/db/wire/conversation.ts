@@ -86,7 +86,7 @@ export class ServerExchange<Plan extends RowReader> {
    */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
-    return this.#done.promise as Promise<T>; // #end() resolves it with the result of `answer`
+    return this.#done.promise as Promise<T>; // #end() resolves the promise with the result of `answer`
   }
 
   resolve(): void {

@@ -58,8 +58,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for connections without a waiting caller: they pause while the server ends idle connections at
-   * once. Callers do not pause.
+   * Back-off for opening connections that no caller waits for. It pauses when the server closes new idle
+   * connections at once. Connections for a waiting caller are opened without this pause.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
@@ -147,7 +147,7 @@ export class Pool<C extends PooledConnection> {
     return (this.#closing ??= this.#close());
   }
 
-  // -- lending --
+  // -- lending connections --
 
   #lend(slot: Slot<C>, nowMs: number, caller: Caller | undefined): C {
     slot.place = 'lent';
@@ -242,7 +242,7 @@ export class Pool<C extends PooledConnection> {
     return waitMs === 0;
   }
 
-  // -- making --
+  // -- opening connections --
 
   async #open(): Promise<void> {
     const { clock, connect, connectTimeoutMs } = this.#deps;
@@ -341,7 +341,7 @@ export class Pool<C extends PooledConnection> {
     return this.#failure === undefined || isPassing(this.#failure);
   }
 
-  // -- maintenance --
+  // -- checking and cleaning up connections --
 
   /** Checks a connection before it is offered to a caller. */
   async #ask(slot: Slot<C>): Promise<void> {
@@ -432,7 +432,7 @@ export class Pool<C extends PooledConnection> {
     const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
-      // starts with the connection that has been idle longest
+      // #idle begins with the connection that has been idle longest
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
       if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
         continue;
@@ -452,7 +452,7 @@ export class Pool<C extends PooledConnection> {
     this.#reports.heldLong(nowMs - slot.sinceMs, slot.caller);
   }
 
-  // -- ending --
+  // -- closing the pool --
 
   async #close(): Promise<void> {
     const { clock, closeMs } = this.#deps;

@@ -110,7 +110,8 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     settings,
     password: one('password', secret) || undefined,
     database: one('dbname', path) || undefined,
-    target: (settings.get('target_session_attrs') ?? 'any') as TargetSession, // queryOf() has checked it
+    // queryOf() accepts only the listed values
+    target: (settings.get('target_session_attrs') ?? 'any') as TargetSession,
     tls: tlsOf(hosts, settings, rules, refuse),
     parameters: Object.fromEntries(
       [...settings].flatMap(([key, value]) =>
@@ -221,7 +222,8 @@ function tlsOf(
   const given = [...tlsKeys, ...TLS_KEYS].filter((key) => settings.has(key));
   const isLocal = hosts.every(({ host }) => isLocalHost(host));
   const mode = (settings.get('sslmode') ??
-    (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode; // queryOf() has checked it
+    // queryOf() accepts only the listed values
+    (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode;
   if (mode === 'disable' && given.length > 0)
     refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))

@@ -37,6 +37,8 @@ test('SVC401 warns of a variable that is in no .env file and that the code uses 
       'export const e = process.env.TEST_E;',
       "export const f = required(process.env['TEST_F']);",
       'export const { TEST_G } = process.env;',
+      'export const h = Number(process.env.TEST_H) || 1;',
+      "export const i = process.env.TEST_I?.split(',');",
     ].join('\n'),
   };
   assert.deepEqual(found(t, files), [
