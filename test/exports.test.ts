@@ -60,6 +60,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'oauth/tokens/refresh.ts': ['RefreshPolicy'],
   'observability/event-loop.ts': ['DelayMonitor'],
   'observability/log.ts': ['LineQueue', 'LogDevice'],
+  'openapi/compare.ts': ['compareOpenapi'],
   'openapi/docs/markup.ts': ['escape'],
   'openapi/docs/operation.ts': ['pathMarkup'],
   'openapi/docs/page.ts': ['CodedPage', 'pageParts'],

@@ -115,8 +115,8 @@ export class Declarations {
       severity: 'info',
       subject: `exception handler of ${errorClass.name}`,
       place: declaredHere().place,
-      message: 'there is another one of this class, which never runs',
-      remedy: 'Keep one handler for each class',
+      message: 'another exception handler for this class is registered, so this one never runs',
+      remedy: 'Register one exception handler for each class',
     });
   }
 

@@ -91,7 +91,10 @@ export class Plugins {
           subject: `plugin ${plugin.name}`,
           place: this.placeOf(plugin),
           message: `its register() threw ${thrown(error)}`,
-          remedy: error instanceof SvcError ? error.remedy : 'Mend the plugin, or what it is made with',
+          remedy:
+            error instanceof SvcError
+              ? error.remedy
+              : 'Fix the plugin, or the options that it was created with',
         });
       }
     }

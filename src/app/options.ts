@@ -226,7 +226,7 @@ export function readPlace(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'socket',
-      'to be left out where "host" or "port" is given',
+      'to be omitted, because "host" or "port" is set',
       'both',
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));
@@ -283,7 +283,7 @@ export function readRunOptions(
     throw new SvcError('E_OPTION_RANGE', [
       'run()',
       'reload',
-      'to be left out where "workers" is given',
+      'to be omitted, because "workers" is set',
       'both',
     ]);
   const server: ServerOptions = {

@@ -1,11 +1,14 @@
 /**
- * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` gives the claims of the request's token.
+ * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` has the claims of the request's token
+ * as its value.
+ *
+ * Steps:
  *
  *   Authorization: Bearer token -> readToken() -> schema -> verify() -> claims
  *
- * Only from the `Authorization` field: tokens in query strings end up in logs and histories, and other sites can send forms. Secrets
- * become keys when the application starts; a request costs one HMAC, however often its claims are read. require.ts checks the
- * claims.
+ * Tokens are read only from the field `Authorization`: tokens in query strings appear in logs and browser
+ * histories, and other sites can submit forms. Secrets become keys when the application starts. A request
+ * costs one HMAC, however often its claims are read. require.ts checks the claims.
  */
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
 import { LoginRequired, SESSION_SCHEME, SvcError, Unauthorized, withoutStack } from '../base/errors.ts';
@@ -31,28 +34,37 @@ import type {
 } from '../http/contracts.ts';
 import type { DependencySource, Provided } from '../routing/di.ts';
 
-/** Options of a bearer token. `undefined` means not given. */
+/** Options of bearer tokens. An option that is `undefined` has its default. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
-  /** Realm of the challenge in a 401. Printable ASCII without `"` and `\`. */
+  /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. Default: none. */
   readonly realm?: string | undefined;
   /** Schema of the claims: a token that does not match is refused. Without one the type `C` is not checked. */
   readonly schema?: SchemaClass<C & object> | undefined;
-  /** Called for every otherwise valid token, for example to check that its subject may still log in. Only true accepts it; exceptions propagate. */
+  /**
+   * Called for every otherwise valid token, for example to check whether its subject may still log in. Only
+   * the result true accepts the token; exceptions are passed on.
+   */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
-  /** Accepts a request without a token, with `undefined` for its claims. A refused token is never accepted. Default false. */
+  /**
+   * Accepts a request without a token; the claims are then `undefined`. An invalid token is always refused.
+   * Default false.
+   */
   readonly optional?: boolean | undefined;
 }
 
 /**
- * A dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The secret is the argument, else the
- * setting `authSecret`, which is then required at start-up.
+ * Creates a dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The
+ * secret is the argument, else the setting `authSecret`, which is then required at start-up.
  *
- * 401 without a token: `WWW-Authenticate: Bearer`. 401 with a refused one: `Bearer error="invalid_token"` for every reason (RFC 6750
- * §3.1). The reason is logged as `token_rejected` of the logger `svc_security`.
+ * Without a token the response is 401 with `WWW-Authenticate: Bearer`. For a refused token it is 401 with
+ * `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is logged as event
+ * `token_rejected` of the logger `svc_security`.
  *
- * `C`: further claims, as a type, `BearerAuth<{ tenant: string }>()`, or checked, `BearerAuth(undefined, { schema: Tenant })`.
+ * `C` is the type of further claims. Either unchecked, `BearerAuth<{ tenant: string }>()`, or checked by a
+ * schema, `BearerAuth(undefined, { schema: Tenant })`.
  *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the argument
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the
+ * argument
  */
 export function BearerAuth<C = unknown>(
   secret: Secrets | undefined,
@@ -67,7 +79,7 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** Shared by all calls without arguments, so that a token is verified once for each request. */
+/** Source shared by all calls without arguments, so that a token is verified once for each request. */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -96,24 +108,34 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 /** `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). Other tokens signed with the same secret are not access tokens. */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
-/** Issues the access tokens of an application, of type `at+jwt`: finds them in a request, and may refuse a valid one. A plugin provides it. */
+/**
+ * Issues the access tokens of an application, which have type `at+jwt`. It finds tokens in requests, and may
+ * refuse a valid one. A plugin provides it.
+ */
 export interface TokenIssuer {
-  /** The name of the key that it signs with. */
+  /** Name of the key with which it signs. */
   readonly keyId: string;
-  /** Token of a request without `Bearer` in `Authorization`: from a cookie, or another scheme. */
+  /**
+   * Returns the token of a request that has none in `Authorization: Bearer`: from a cookie, or another
+   * scheme.
+   */
   tokenOf(req: HttpRequest): string | undefined;
   /** Whether an otherwise valid token is accepted from this request. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
-  /** Challenge of another accepted scheme, with the error if the request used that scheme. */
+  /**
+   * Returns the challenge of another scheme that is accepted. `error` is set if the request used that scheme.
+   */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
-  /** Further fields of a 401. */
+  /** Additional header fields of a 401. */
   fields?(): Readonly<Record<string, string>>;
 }
 
-/** Where the issuer is found, for tokens that are signed with the secret of the application. */
+/**
+ * Key of the application's token issuer. It is used for tokens that are signed with the application's secret.
+ */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** Keys and services of the application for verification, made when it starts. */
+/** Keys and services for verifying tokens, created when the application starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -123,11 +145,12 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the issuer and the own keyring may have one key
+    // the issuer is used only if it signs with the same key
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // svc check tests secrets from the settings (SVC205)
+    // svc check examines secrets that come from the settings (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -137,14 +160,17 @@ class BearerKeys {
   }
 }
 
-/** RFC 6750 §2.1; the scheme in any case (RFC 9110 §11.1). Repeated fields are joined with a comma, which no token contains. */
+/**
+ * Syntax of the credentials (RFC 6750 §2.1); the scheme is case-insensitive (RFC 9110 §11.1). Repeated fields
+ * are joined with a comma, which no token contains.
+ */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
 
-/** Reads the token of a request. */
+/** Reads and verifies the token of a request. */
 class BearerReader {
   readonly #checks: TokenChecks;
-  /** For tokens of an issuer. */
+  /** Requirements for tokens of an issuer. */
   readonly #issuedChecks: TokenChecks;
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
@@ -178,16 +204,20 @@ class BearerReader {
     });
   }
 
-  /** The claims. @throws Unauthorized without a token, InvalidToken for one that is refused */
+  /**
+   * Returns the claims of a request.
+   * @throws Unauthorized without a token, InvalidToken for one that is refused
+   */
   read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
     const { req } = context;
     const field = req.headers['authorization'];
     const isBearer = field !== undefined && SCHEME.test(field);
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
-      // RFC 6750 §3.1: no error code for a client without credentials, or with another scheme
+      // no error code for a client without credentials, or with another scheme (RFC 6750 §3.1)
       if (this.#isOptional) return undefined;
-      const headers = this.#challenges(undefined, req, keys); // the issuer's exceptions keep their stack
+      // calls the issuer here, so that its exceptions keep their stack
+      const headers = this.#challenges(undefined, req, keys);
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
     const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
@@ -212,9 +242,9 @@ class BearerReader {
     });
   }
 
-  /** With the values that the schema converted. */
+  /** Returns the claims with the values that the schema has converted; undefined if they do not match. */
   #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims); // only called if there is one
+    const result = this.#schema!.parseJson(claims); // the caller has checked that there is a schema
     return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
@@ -223,7 +253,10 @@ class BearerReader {
     return new RefusedToken(reason, this.#challenges('invalid_token', req, keys));
   }
 
-  /** The error belongs to the scheme that was used (RFC 9449 §7.1); the other challenge has none. */
+  /**
+   * Challenges of a 401. Only the challenge of the scheme that the request used has the error (RFC 9449
+   * §7.1).
+   */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
     const other = issuer?.challenge?.(req, error);
@@ -235,7 +268,7 @@ class BearerReader {
 
 type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** With the realm in its challenge. */
+/** An InvalidToken whose challenge has the realm. */
 class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
@@ -247,15 +280,18 @@ class RefusedToken extends InvalidToken {
 }
 
 /*
- * Dependencies that authenticate a client share this part.
+ * Shared by all dependencies that authenticate a client.
+ *
+ * Statuses:
  *
  *   401  no credentials, or invalid ones                always with a challenge (RFC 9110 §11.6.1)
  *   403  valid credentials without the permission
  *
- * A request authenticates once for each such dependency. Guards that require more, such as a role, start from the result.
+ * For each such dependency, a request is authenticated once. Guards with further requirements, such as a
+ * role, use the result.
  */
 
-/** Source of a dependency that returns the client: its claims, or a record of the application. */
+/** Source of a dependency whose value is the client: its claims, or a record of the application. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** Challenge of a response (RFC 9110 §11.3): `Bearer`, with its parameters. */
@@ -269,12 +305,17 @@ export function challenge(
   return written.length === 0 ? scheme : `${scheme} ${written.join(', ')}`;
 }
 
-/** Whether a text needs no escape in a quoted string: 1 to 200 printable ASCII characters. */
+/**
+ * Whether a text can be a realm: 1 to 200 printable ASCII characters that need no escape in a quoted string.
+ */
 export function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/** An authentication source of this package: its optional variant, and the challenge of its responses. */
+/**
+ * An authentication source of this package: its variant without a failure, and the challenge of its
+ * responses.
+ */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -289,12 +330,15 @@ export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P>
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // the result of `bare`
+  ); // `found` is the value of `bare`, which has the type P
   WAYS.set(source, way);
   return source;
 }
 
-/** Scheme, realm and source, for guards with further requirements. Sources of other packages count as `Bearer`. */
+/**
+ * Scheme, realm and source of a dependency, for guards with further requirements. Sources of other packages
+ * count as `Bearer`.
+ */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
   if (own !== undefined) return own;
@@ -304,24 +348,27 @@ export function wayOf(source: DependencySource): Way {
 
 const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
 
-/** `Bearer` is registered. RFC 9110 requires a challenge for the other schemes as well, and the registry has none for them. */
+/**
+ * Names of the schemes in challenges. `Bearer` is registered. RFC 9110 requires a challenge for the others as
+ * well, although no scheme is registered for them.
+ */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
   session: SESSION_SCHEME,
   apiKey: 'ApiKey',
 };
 
-/** A function by another name: that by which findings and cycles call a dependency. */
+/** Gives a function another name: findings and errors use it for the dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
-/** The audit log of an application: made when it starts, for all that depend on it. No credential is ever in its lines. */
+/** The security log of the application. Callers must not pass credentials to it. */
 export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
 }
 
-/** Throws the fault for a mistake in a declaration. */
+/** Throws an SvcError for a mistake in a declaration. */
 export function mistaken(owner: string, problem: string): never {
   throw new SvcError('E_AUTH', [owner, problem]);
 }
@@ -330,18 +377,21 @@ export function mistaken(owner: string, problem: string): never {
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*
- * Login by session: a dependency with a value that a login has stored in the session.
+ * Login by session: a dependency whose value a login has stored in the session.
  *
  *   const USER = sessionKey<{ id: number }>('user');
  *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
+ *
+ * After a login, and for pages:
  *
  *   after login:   req.session.regenerate(); req.session.set(USER, { id })
  *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
 
 /**
- * A dependency with the session's value of a key. Without it LoginRequired: 401 with `WWW-Authenticate: Session`. Requires the
- * session middleware. Its value may be the `auth` of requireRoles() and the others, if it is an object.
+ * Creates a dependency with the session's value of a key. Without a value it throws LoginRequired: 401 with
+ * `WWW-Authenticate: Session`. Requires the session middleware. If the value is an object, the dependency can
+ * be the option `auth` of requireRoles() and similar guards.
  *
  * @throws SvcError `E_AUTH` for an invalid key
  */

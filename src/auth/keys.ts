@@ -1,11 +1,13 @@
 /**
- * API keys as a dependency: for programs, which have a key instead of a login.
+ * API keys as a dependency: for programs, which have a key instead of logging in.
+ *
+ * Examples:
  *
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
  *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
  *
- * From a header or a cookie, never from the URL. Keys are stored as digests, and all are compared in constant time: neither a memory
- * dump nor the time of a response reveals one.
+ * The key is read from a header field or a cookie, never from the URL. Keys are stored as digests, and all
+ * are compared in constant time, so that neither a memory dump nor response times reveal a key.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { SCHEMES, audit, challenge, isRealm, mistaken, named, wayIn } from './auth.ts';
@@ -18,38 +20,51 @@ import type { AuthSource } from './auth.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** Options of API keys. `undefined` means not given. */
+/** Options of API keys. An option that is `undefined` has its default. */
 export interface APIKeyPlace {
-  /** The header. Default `X-API-Key`, unless there is a `cookie`. */
+  /** Name of the header field with the key. Default `X-API-Key`, unless `cookie` is set. */
   readonly header?: string | undefined;
-  /** Cookie with the key. Browsers add it by themselves: protect state-changing routes by CSRFMiddleware. */
+  /**
+   * Name of the cookie with the key. Browsers send cookies by themselves: protect state-changing routes by
+   * CSRFMiddleware.
+   */
   readonly cookie?: string | undefined;
-  /** Named in the challenge of a 401. Printable ASCII without `"` and `\`. */
+  /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
-  /** Accepts a request without a key, with `undefined` for its client. A wrong key is never accepted. Default false. */
+  /**
+   * Accepts a request without a key; the client is then `undefined`. A wrong key is always refused. Default
+   * false.
+   */
   readonly optional?: boolean | undefined;
 }
 
-/** Keys that are known when the application is declared. */
+/** Options for keys that are known when the application is declared. */
 export interface KnownKeys<N extends string> extends APIKeyPlace {
-  /** By the name of their client: its key, or several while it changes from one to another. 16 characters or more each, 1 ... 100 keys. */
+  /**
+   * The keys by the name of their client. A client has several keys while it changes from one to another.
+   * Each has 16 characters or more; 1 ... 100 keys in all.
+   */
   readonly keys: Readonly<Record<N, string | readonly string[]>>;
   readonly verify?: undefined;
 }
 
-/** Keys that are looked up. */
+/** Options for keys that are looked up. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
-  /** Returns the owner of a key, undefined for an unknown key. Keep digests: look for `sha256(key)`, so that no copy of the table holds a key. */
+  /**
+   * Returns the owner of a key, or undefined for an unknown key. Store only digests, and search for
+   * `sha256(key)`, so that no copy of the table contains a key.
+   */
   readonly verify: (key: string, context: Context) => Awaitable<P | undefined>;
   readonly keys?: undefined;
 }
 
 /**
- * Source of the owner of an API key. 401 without key or with a wrong one: `WWW-Authenticate: ApiKey`; a wrong one
- * also writes a line `key_rejected` of the logger `svc_security`.
+ * Creates a dependency with the owner of a request's API key. Without a key, or with a wrong one, the
+ * response is 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged as event `key_rejected` of the
+ * logger `svc_security`.
  *
- * @throws SvcError `E_AUTH` for both or neither of `keys` and `verify`, of header and cookie, and for keys that are too short,
- * too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_AUTH` for both or neither of `keys` and `verify`, of header and cookie, and for keys
+ * that are too short, too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function APIKeyAuth<const N extends string>(
   options: KnownKeys<N> & { readonly optional: true },
@@ -79,7 +94,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'it needs either keys or verify, and not both');
-  const find = verify ?? finder(keys!); // the constructor requires one of them
+  const find = verify ?? finder(keys!); // one of the two is defined, as checked above
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -120,14 +135,17 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
 
 const OWNER = 'APIKeyAuth()';
 const LEAST_CHARACTERS = 16;
-/** Each request compares all of them. */
+/** Maximum number of keys, because each request compares all of them. */
 const MOST_KEYS = 100;
 
 function isName(value: unknown): boolean {
   return typeof value === 'string' && isToken(value);
 }
 
-/** Looks through all keys, however early one fits. */
+/**
+ * Returns a function that finds the client of a key. It always compares all keys, so that its time reveals
+ * nothing.
+ */
 function finder(
   keys: Readonly<Record<string, string | readonly string[]>>,
 ): (key: string) => string | undefined {

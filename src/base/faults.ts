@@ -50,7 +50,7 @@ export const FAULTS = {
     remedy: 'Read the body before the handler returns, and pass the value to the task or clean-up',
   },
   E_CACHED_KEY: {
-    describe: (problem: string): string => `Cannot cache the call: ${problem}, which makes no key`,
+    describe: (problem: string): string => `Cannot derive a cache key for the call: ${problem}`,
     remedy:
       'Set the option "key" to a function that returns a text for each distinct call: cached(fn, { key: (user) => user.id })',
   },
@@ -125,7 +125,7 @@ export const FAULTS = {
   E_DB_NESTED: {
     describe: (which: string, remedy: string): string =>
       `Cannot run a statement on ${which}: a transaction is open here, and ${remedy}`,
-    remedy: 'Use the handle that the innermost callback gets: transaction(async (tx) => tx.execute(…))',
+    remedy: 'Use the innermost handle: the parameter of the callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
@@ -179,7 +179,7 @@ export const FAULTS = {
     remedy: 'Yield exactly once: set-up before the yield, clean-up after it',
   },
   E_DEPENDS: {
-    describe: (found: string): string => `Cannot depend on ${found}: it is not a source of a dependency`,
+    describe: (found: string): string => `Cannot depend on ${found}: it is not a dependency source`,
     remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
   },
   E_DEV_PROVIDER: {
@@ -351,9 +351,9 @@ export const FAULTS = {
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
-      `Cannot go on under --permission of Node: this needs ${flag}${resource === '' ? '' : ` for "${resource}"`}`,
+      `Cannot continue under --permission of Node: the permission ${flag}${resource === '' ? '' : ` for "${resource}"`} is missing`,
     remedy:
-      'Start Node with that permission as well; svc check, routes and openapi need --allow-child-process, because they import the application in another process',
+      'Start Node with that permission; svc check, routes and openapi need --allow-child-process, because they import the application in another process',
   },
   E_REDIS_ARGUMENT: {
     describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: found ${problem}`,

@@ -1,9 +1,12 @@
 /**
- * Rate limits in a RecordStore: all processes share the buckets.
+ * Rate limits in a RecordStore, so that all processes share the counters (buckets).
+ *
+ * Steps of an attempt:
  *
  *   read the bucket -> GCRA step -> write it if it is unchanged, else repeat
  *
- * A bucket is one number: the theoretical arrival time by the given clock. A refused attempt only reads.
+ * A bucket is one number: the theoretical arrival time (TAT) of the generic cell rate algorithm, by the given
+ * clock. A refused attempt only reads.
  */
 import { systemClock } from '../base/clock.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -13,11 +16,17 @@ import type { RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from
 
 /** Options of a {@link RecordRateLimitStore}, in addition to its records. */
 export interface RecordRateLimitStoreOptions {
-  /** Default: the machine's time. Hosts must agree on the time within the tolerance of a limit. */
+  /**
+   * Clock of the buckets. Default: the clock of the system. The clocks of all hosts must agree within the
+   * tolerance of a limit.
+   */
   readonly clock?: Clock | undefined;
 }
 
-/** An attempt fails only if another one has succeeded in between. */
+/**
+ * Maximum number of attempts to write a bucket. An attempt fails only if another process has changed the
+ * bucket in between.
+ */
 const ATTEMPTS = 100;
 
 /** A {@link RateLimitStore} over any {@link RecordStore}: `new RecordRateLimitStore(new DatabaseRecordStore(db))`. */
@@ -37,7 +46,7 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // After the clock is set back, clients must not be locked out for longer than the bucket's period
+      // limited, so that clients are not locked out for longer than one period after the clock was set back
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;

@@ -146,7 +146,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'info',
     phase: 'graph',
     why: 'When one exception class has two handlers, the second takes every error and the first never runs',
-    remedy: 'Keep one handler for each class',
+    remedy: 'Register one exception handler for each class',
   },
   {
     id: 'SVC201',

@@ -364,10 +364,10 @@ function readBaseline(file: unknown): AskOptions['baseline'] {
   try {
     document = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
-    return refuse(error instanceof SyntaxError ? 'is no JSON' : `cannot be read: ${codeOf(error)}`, error);
+    return refuse(error instanceof SyntaxError ? 'is not JSON' : `cannot be read: ${codeOf(error)}`, error);
   }
   if (typeof document !== 'object' || document === null || !('paths' in document))
-    return refuse('is no OpenAPI document: it has no paths');
+    return refuse('is not an OpenAPI document: it has no paths');
   return document as NonNullable<AskOptions['baseline']>;
 }
 

@@ -111,7 +111,7 @@ export async function settling<T>(
   const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
   using _notice = clock.after(NOTICE_MS, () =>
     process.stderr.write(
-      `svc: ${target} is waited for since ${NOTICE_MS / 1000} seconds: ${what} has not settled yet\n`,
+      `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what} has not settled\n`,
     ),
   );
   using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);

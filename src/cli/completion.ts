@@ -83,7 +83,10 @@ function describe(name: string, { summary, details, options, verbs = [], choices
     name,
     summary,
     words: verbs,
-    options: [...own, { name: 'help', takesValue: false, choices: [], summary: 'tells of the command' }],
+    options: [
+      ...own,
+      { name: 'help', takesValue: false, choices: [], summary: 'prints the help of the command' },
+    ],
   };
 }
 

@@ -9,7 +9,6 @@ import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
-import { findBreakingChanges } from '../check/document-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -18,6 +17,7 @@ import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
+import { findBreakingChanges } from '../openapi/compare.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
@@ -169,15 +169,14 @@ function unloaded(
   running: readonly string[],
 ): readonly Finding[] {
   if ('hung' in loaded) {
-    const message =
-      loaded.hung + (running.length === 0 ? '' : `; what keeps it alive: ${running.join(', ')}`);
+    const message = loaded.hung + (running.length === 0 ? '' : `; it is kept alive by ${running.join(', ')}`);
     return [
       {
         rule: 'SVC001',
         severity: 'error',
         subject: job.given,
         message,
-        remedy: 'Await at import only what ends by itself and soon; the rest belongs in app.onStartup()',
+        remedy: 'At import await only work that ends soon by itself; do other work in app.onStartup()',
       },
     ];
   }
@@ -268,7 +267,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
     remedy:
       isFault(cause) && !(cause instanceof Denied)
         ? cause.remedy
-        : 'Mend what the message names, so that the module can be imported',
+        : 'Fix the cause in the message, so that the module can be imported',
     place,
   };
 }

@@ -92,7 +92,7 @@ function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');
   if (!isToken(name) || !/^[A-Za-z_]\w*$/.test(variable) || rest.length > 0)
     throw new SvcError('E_CLI_USAGE', [
-      `--header is the name of a field and that of an environment variable: X-API-Key=SHOP_KEY, found "${name}=…"`,
+      `--header needs the name of a header field and of a variable, such as X-API-Key=SHOP_KEY, found "${name}=…"`,
     ]);
   return [name.toLowerCase(), variable];
 }

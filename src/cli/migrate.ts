@@ -229,7 +229,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   const earlier = fileNamed(directory, name);
   if (earlier !== undefined)
     throw new SvcError('E_CLI_USAGE', [
-      `migrate new needs a name of its own: ${join(directory, earlier)} is there already`,
+      `migrate new needs an unused name: ${join(directory, earlier)} already exists`,
     ]);
   const files = (['up', 'down'] as const).map((direction) =>
     join(directory, `${number}_${name}.${direction}.sql`),

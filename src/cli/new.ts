@@ -77,7 +77,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   const name = nameFor(target, values['name'] as string | undefined);
   if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
     // package.json is moved last, so the other files exist, too
-    process.stdout.write(`${given} is there already: nothing changed\n`);
+    process.stdout.write(`${given} already exists: nothing changed\n`);
     return 0;
   }
   const count = create(given, target, name, source);
@@ -113,7 +113,7 @@ function nameFor(target: string, asked: string | undefined): string {
   const needs = 'small letters, digits, "-", "." and "_", beginning with a letter or digit, and not "svc"';
   throw new SvcError('E_CLI_USAGE', [
     asked === undefined
-      ? `the folder's name makes no package name: add --name with ${needs}`
+      ? `the folder's name is not a valid package name: add --name with ${needs}`
       : `--name needs ${needs}; found "${asked}"`,
   ]);
 }
@@ -172,7 +172,7 @@ function assertFree(given: string, target: string): boolean {
       [
         given,
         code === 'ENOTDIR'
-          ? 'it, or what it is in, is a file'
+          ? 'the path, or a folder in it, is a file'
           : `it cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },

@@ -200,7 +200,7 @@ function sqliteDriver(
     throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
-      '"types" are functions, which "readers" in other processes cannot have',
+      '"types" are functions, which cannot be sent to the processes of "readers"',
     ]);
   const { acquireTimeoutMs, maxWaiting } = pool;
   const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
@@ -218,7 +218,9 @@ function serverDriver(
   const isPostgres = address.dialect === 'postgres';
   const mustWrite = address.target === 'read-write';
   if (readers > 0)
-    throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
+    throw new SvcError('E_DB_OPTION', [
+      '"readers" are processes that read an SQLite file: remove the option for a database server',
+    ]);
   if (busyTimeoutMs !== BUSY_MS)
     throw new SvcError('E_DB_OPTION', [
       `"busyTimeoutMs" is for SQLite: write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
@@ -229,7 +231,7 @@ function serverDriver(
     ]);
   if (synchronous === 'normal' && !isPostgres)
     throw new SvcError('E_DB_OPTION', [
-      '"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)',
+      '"synchronous" is for SQLite and PostgreSQL: on this server the setting innodb_flush_log_at_trx_commit decides',
     ]);
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
   const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };

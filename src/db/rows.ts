@@ -191,7 +191,7 @@ function hasColumns(row: Row, columns: readonly string[]): boolean {
 function missingColumns(missing: readonly string[], columns: readonly string[]): string {
   const names = missing.map((name) => `"${name}"`).join(', ');
   const snake = missing.map(snakeCased).find((name) => columns.includes(name));
-  const hint = snake === undefined ? '' : ` ("${snake}" would do with snakeCase: true)`;
+  const hint = snake === undefined ? '' : ` (with snakeCase: true the column "${snake}" fits)`;
   return `${names}, found ${columns.map((name) => `"${name}"`).join(', ')}${hint}`;
 }
 

@@ -331,7 +331,7 @@ function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined)
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
   if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
 }
 
 function optionsOf(

@@ -163,15 +163,16 @@ export class Transaction extends Session {
     }
   }
 
+  /** Runs `work` inside the transaction: it may not use the database itself. @internal */
+  surround<T>(work: () => T): T {
+    return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
+  }
+
   /** Runs the callback, then `commit` or `rollback`, and returns the callback's result. @internal */
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
-      value = await scopes.run(
-        { root: this.#deps.root, transaction: this, outer: scopes.getStore() },
-        fn,
-        this,
-      );
+      value = await this.surround(() => fn(this));
     } catch (error) {
       throw await this.#undo(end, false, error);
     }

@@ -57,7 +57,9 @@ export function checkedChunk(value: unknown): Chunk {
   if (typeof value === 'string') return value;
   const bytes = bytesOf(value);
   if (bytes !== undefined) return bytes;
-  throw new SvcError('E_STREAM', [`its source gave ${shown(value)} where a string or bytes are needed`]);
+  throw new SvcError('E_STREAM', [
+    `its source yielded ${shown(value)}, but only strings and bytes can be sent`,
+  ]);
 }
 
 class WebChunks implements ChunkIterator {
@@ -65,7 +67,8 @@ class WebChunks implements ChunkIterator {
 
   /** @throws SvcError `E_STREAM` for a stream that is being read already */
   constructor(stream: ReadableStream<Chunk>) {
-    if (stream.locked) throw new SvcError('E_STREAM', ['its source is a stream with another reader']);
+    if (stream.locked)
+      throw new SvcError('E_STREAM', ['its source is a stream that already has another reader']);
     this.#reader = stream.getReader();
   }
 
@@ -301,7 +304,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
 /** Error for a source that yields more or fewer bytes than its Content-Length announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
-    `contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`,
+    `contentLength is ${announced} bytes, but its source yielded ${found > announced ? `${found} or more` : found}`,
   ]);
 }
 

@@ -108,9 +108,10 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
     return refuse(name, 'the domain is not a host name');
   if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
     return refuse(name, 'maxAgeSeconds is not an integer');
-  if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" needs secure');
+  if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
-    if (/^__(host|secure)-/i.test(name) && secure === false) return refuse(name, 'its prefix needs secure');
+    if (/^__(host|secure)-/i.test(name) && secure === false)
+      return refuse(name, 'its name prefix requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
       return refuse(name, 'the prefix __Host- needs path "/" and no domain');
   }

@@ -131,7 +131,7 @@ function refuseForeign(template: string): never {
   const proposal = FOREIGN.test(respelt) ? 'parameters stand in braces' : `write "${respelt}"`;
   return refuse(
     template,
-    `${proposal}; a segment that begins with ":" or "*" itself has a backslash before it`,
+    `${proposal}; to begin a segment with ":" or "*" as text, write a backslash before it`,
   );
 }
 
@@ -192,7 +192,7 @@ function readParameter(text: string, template: string, before: readonly PathPara
   if (!IDENTIFIER.test(name) || name === '__proto__')
     return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
   if (before.some((other) => other.name === name))
-    return refuse(template, `the parameter "${name}" is there twice`);
+    return refuse(template, `the parameter "${name}" occurs twice`);
   if (!Object.hasOwn(CONVERTERS, converter)) {
     const near = closest(converter, Object.keys(CONVERTERS));
     return refuse(
@@ -249,7 +249,8 @@ export function fillTemplate(
 ): string {
   const known = parsed.parameters.map((parameter) => parameter.name);
   for (const given of Object.keys(params)) {
-    if (!known.includes(given)) throw new SvcError('E_URL_PARAM', [name, given, 'is not in its template']);
+    if (!known.includes(given))
+      throw new SvcError('E_URL_PARAM', [name, given, 'is not a parameter of its template']);
   }
   let path = encodeLiteral(parsed.literals[0]!);
   parsed.parameters.forEach((parameter, index) => {

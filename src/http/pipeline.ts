@@ -364,8 +364,8 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message: 'it belongs to another application, whose keys and settings it would exchange',
-      remedy: 'Make one for each application: call new where you call app.use()',
+      message: 'it already belongs to another application, whose keys and settings would be replaced',
+      remedy: 'Create an instance for each application: call new in app.use()',
     };
   }
 }
@@ -410,7 +410,7 @@ export class ExceptionHandlers {
     const isClass = typeof errorClass === 'function' && typeof errorClass.prototype === 'object';
     if (!isClass || typeof handler !== 'function')
       throw new SvcError('E_EXCEPTION_HANDLER', [
-        isClass ? 'there is no function' : `${shown(errorClass)} is no class`,
+        isClass ? 'the handler is not a function' : `${shown(errorClass)} is not a class`,
       ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
     // the search finds it only for instances of its class, so the cast is safe

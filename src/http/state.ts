@@ -88,15 +88,30 @@ export class RequestState implements StateMap {
 /** How long the value of a dependency lives: see routing/di.ts. */
 export type Scope = 'request' | 'handler' | 'app';
 
-const SCOPES = new WeakMap<object, Scope>();
+/** Runs `work`, which uses the value of a dependency, and returns its result. */
+export type Surround = (value: unknown, work: () => unknown) => unknown;
 
-/** Sets the scope of a dependency's function or class, and returns that. @internal */
-export function withScope<F extends object>(source: F, scope: Scope): F {
+const SCOPES = new WeakMap<object, Scope>();
+const SURROUNDS = new WeakMap<object, Surround>();
+
+/**
+ * Gives a source a scope of its own, and returns it. `surround` calls the handler and the functions that need
+ * the source; the source is then resolved after all dependencies that do without it.
+ *
+ * @internal
+ */
+export function withScope<F extends object>(source: F, scope: Scope, surround?: Surround): F {
   SCOPES.set(source, scope);
+  if (surround !== undefined) SURROUNDS.set(source, surround);
   return source;
 }
 
-/** The scope that {@link withScope} has set; undefined without. @internal */
+/** The function that calls what needs the source, if the source has one. @internal */
+export function surroundOfSource(source: object): Surround | undefined {
+  return SURROUNDS.get(source);
+}
+
+/** The scope of a source; undefined for one that has none of its own. @internal */
 export function scopeOfSource(source: object): Scope | undefined {
   return SCOPES.get(source);
 }

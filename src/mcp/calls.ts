@@ -1,6 +1,6 @@
 /**
- * Tool calls run as requests in process. Each one passes middleware, guards, validation, limits, log and
- * metrics, as a request over HTTP does.
+ * Tool calls run as requests in process. Each one passes through middleware, guards, validation, limits, log
+ * and metrics, like a request over HTTP.
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
@@ -37,12 +37,12 @@ export interface McpApplication {
   openapi(): OpenApiDocument;
 }
 
-/** A compiled application, as the tool calls see it. @internal */
+/** The part of a compiled application that tool calls use. @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   /** Returns the route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Answers a request in process. `isFunction` is true for a tool that is not a route. */
+  /** Handles a request in process. `isFunction` is true for a tool that is not a route. */
   answerCall(
     request: Request,
     remoteAddress: string,
@@ -51,7 +51,7 @@ interface McpTarget {
   ): Promise<Response>;
 }
 
-/** The caller of a tool, and the header fields that its requests carry. */
+/** The caller of a tool, and the header fields of its requests. */
 export interface Caller {
   /** Returns the header fields for a call of this tool, by lower-case name. */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
@@ -61,11 +61,11 @@ export interface Caller {
    * is used then.
    */
   readonly origin: string | undefined;
-  /** The HTTP request that carries the calls. DPoP proofs name its method and URL. */
+  /** The HTTP request that contains the calls. DPoP proofs name its method and URL. */
   readonly carrier?: HttpRequest | undefined;
 }
 
-/** The circumstances of one call. */
+/** Dependencies of one call. */
 export interface CallDeps {
   readonly caller: Caller;
   readonly dialect: Dialect;
@@ -77,12 +77,15 @@ export interface CallDeps {
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
    * Called when the route asks for another access token: 401 refuses the token, 403 its scopes. `challenge`
-   * is the WWW-Authenticate field of the answer.
+   * is the WWW-Authenticate field of the response.
    */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
-/** Limit of a result in bytes. A larger result is an error, because a model pays for each token it reads. */
+/**
+ * Default limit of a result in bytes. A larger result is an error, because models pay for each token that
+ * they read.
+ */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
@@ -137,7 +140,7 @@ export class Toolset {
     return this.#byName.get(name);
   }
 
-  /** Calls a tool. A failure of the tool is a result, too. */
+  /** Calls a tool. If the tool fails, that is a result as well. */
   async call(
     tool: PlannedTool,
     given: JsonObject,
@@ -152,7 +155,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'leads to another route',
+            message: 'would lead to another route',
           },
         ],
         tool,
@@ -231,7 +234,7 @@ export class Toolset {
 }
 
 /**
- * Challenges, by status, that a client answers by getting another access token (RFC 6750 §3.1, RFC 9449
+ * Challenges, by status, to which a client responds by getting another access token (RFC 6750 §3.1, RFC 9449
  * §7.1).
  */
 const WANTED: Readonly<Record<number, RegExp>> = {
@@ -254,7 +257,7 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
   }
 }
 
-/** Fields that describe the client's own message. They are not copied to a call. */
+/** Header fields that describe the client's own message, and so are not copied to a call. */
 const OURS: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -270,7 +273,7 @@ const OURS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a caller with fixed header fields, for a process that speaks over stdio or a test.
+ * Returns a caller with fixed header fields, for a process that uses stdio, or a test.
  * @throws TypeError for an invalid field name or value
  */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
@@ -284,7 +287,7 @@ export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddr
  */
 
 /**
- * Reports the progress of a call: a growing number, the total at which it is done, and a sentence for people.
+ * Reports the progress of a call: a growing number, the total that it will reach, and a sentence for people.
  */
 export type ToolProgress = (progress: number, total?: number, message?: string) => void;
 
@@ -303,7 +306,7 @@ export const TOOL_LOG_LEVELS = [
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
 /**
  * Sends a log message to the client: any JSON value, and an optional logger name. Models read it, so it must
- * not hold secrets.
+ * not contain secrets.
  */
 export type ToolLog = (level: ToolLogLevel, data: unknown, logger?: string) => void;
 
@@ -317,8 +320,8 @@ export interface ToolListener {
 const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
 /**
- * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that asked for it.
- * Values that do not grow are left out.
+ * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that has requested it.
+ * Values that do not grow are not sent.
  */
 export function toolProgress({ state }: Context): ToolProgress {
   if (!state.has(TOOL_LISTENER)) return nothing;
@@ -326,7 +329,7 @@ export function toolProgress({ state }: Context): ToolProgress {
   return (progress, total, message) => listener.progress(progress, total, message);
 }
 
-/** Dependency `{ tell: Depends(toolLog) }`: sends log messages to an MCP client that asked for them. */
+/** Dependency `{ tell: Depends(toolLog) }`: sends log messages to an MCP client that has requested them. */
 export function toolLog({ state }: Context): ToolLog {
   if (!state.has(TOOL_LISTENER)) return nothing;
   const listener = state.get(TOOL_LISTENER);
@@ -334,7 +337,7 @@ export function toolLog({ state }: Context): ToolLog {
 }
 
 function nothing(): void {
-  /* the request is not a tool call */
+  /* does nothing, because the request is not a tool call */
 }
 
 /** State key that is set only in requests that are calls by MCP. */

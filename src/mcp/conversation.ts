@@ -1,6 +1,7 @@
 /**
- * One client on one channel: takes message texts and returns message texts. Requests run concurrently. Each
- * is answered once, or not at all when it was cancelled. The channel's I/O is done elsewhere.
+ * A conversation with one client over one channel: takes texts of messages, and sends texts of messages.
+ * Requests run concurrently. Each gets one response, or none if it was cancelled. Another module does the I/O
+ * of the channel.
  */
 import { ClientDisconnected } from '../base/errors.ts';
 import { SentRequests } from './questions.ts';
@@ -31,7 +32,7 @@ export interface ConversationDeps {
   send(text: string): void;
 }
 
-/** Limit of requests that run at the same time. A further request is answered with an error. */
+/** Maximum number of requests that run at the same time. A further request gets an error response. */
 const MAX_IN_FLIGHT = 1_000;
 
 /** A conversation with one client. */
@@ -48,12 +49,12 @@ export class McpConversation {
     this.#questions = new SentRequests(deps.clock);
   }
 
-  /** Requests that have no answer yet. */
+  /** Number of requests without a response yet. */
   get inFlight(): number {
     return this.#inFlight.size;
   }
 
-  /** Takes the text of one message, or of a batch in versions that have batches. */
+  /** Takes the text of one message, or of a batch in protocol versions that have batches. */
   receive(text: string): void {
     let value: unknown;
     try {
@@ -77,15 +78,15 @@ export class McpConversation {
   }
 
   /**
-   * Called when no more input will come. Resolves when all running requests are answered; subscriptions are
-   * ended.
+   * Call it when no more input will come. Ends subscriptions. Resolves when all running requests have their
+   * response.
    */
   async finish(): Promise<void> {
     this.#closing.abort();
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Aborts all running requests. None of them is answered. */
+  /** Aborts all running requests. They get no response. */
   abort(): void {
     for (const request of this.#inFlight.values()) request.abort(new ClientDisconnected());
     this.#inFlight.clear();
@@ -117,7 +118,7 @@ export class McpConversation {
     if (messages.length > 0) this.#send(messages);
   }
 
-  /** Returns the answer to one message. It is undefined for a notification and for a cancelled request. */
+  /** Returns the response to one message; undefined for a notification and for a cancelled request. */
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
     const message = readMessage(value);
     switch (message.kind) {
@@ -171,7 +172,7 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /** Unknown notifications are ignored, and cancellations of finished requests too. */
+  /** Handles notifications. Unknown ones are ignored, and cancellations of requests that have finished. */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

@@ -34,8 +34,8 @@ import type { Awaitable, Context } from '../http/contracts.ts';
 /** Options of an MCP server over standard input and output. `undefined` means not given. */
 export interface StdioOptions extends McpServerOptions {
   /**
-   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken`
-   * (SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
+   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken` (variable
+   * SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
    */
   readonly token?: string | undefined;
   /** Further header fields of every call: `{ 'x-api-key': ... }`. */

@@ -1,5 +1,7 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: parses and builds messages. It knows no methods.
+ * JSON-RPC 2.0 as MCP uses it: parses and builds messages. The methods are in other files.
+ *
+ * Kinds of messages:
  *
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
  *   notification   { jsonrpc, method, params? }         no id; never answered
@@ -18,7 +20,7 @@ export const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;
-/** Resource not found; in versions up to 2025-11-25. */
+/** Resource not found; used in versions up to 2025-11-25. */
 export const RESOURCE_NOT_FOUND = -32_002;
 /** A header field does not match the message. */
 export const HEADER_MISMATCH = -32_020;
@@ -43,7 +45,7 @@ export interface RpcResponse {
 /** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
-/** Answers a request with a protocol error. Failures of a tool are results instead. */
+/** An error that becomes an error response. If a tool fails, that is a result instead. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -89,7 +91,10 @@ export function success(id: RequestId, result: JsonObject): JsonObject {
   return { jsonrpc: '2.0', id, result };
 }
 
-/** Returns the response with an error. Without an id, it has a null id or none, as the version requires. */
+/**
+ * Returns the response with an error. Without an id of the request, it has a null id or none, as the version
+ * requires.
+ */
 export function failure(
   id: RequestId | undefined,
   { code, message, data }: RpcError,
@@ -105,7 +110,7 @@ export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
 }
 
-/** Limit of messages in one batch. */
+/** Maximum number of messages in one batch. */
 const MAX_BATCH = 1_000;
 
 /** Returns the error for a batch that is refused as a whole, or undefined. */
@@ -128,11 +133,13 @@ function isRequestId(value: unknown): value is RequestId {
 /*
  * The supported versions of the Model Context Protocol, and the features of each.
  *
+ * Generations of the protocol:
+ *
  *   legacy   2024-11-05 ... 2025-11-25   `initialize` negotiates a version for the process or the session
  *   modern   2026-07-28                each request names its version; the server is stateless
  */
 
-/** The features of a version that change answers. */
+/** The features of a version that change responses. */
 export interface Dialect {
   readonly version: string;
   /**
@@ -174,9 +181,11 @@ export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
 /** The version that `initialize` offers when it does not know the requested version. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
-/** The features that every version since 2025-06-18 has. Used when the client names no version. */
+/** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
-/** The version of a legacy HTTP request without a version field: the field did not exist then. */
+/**
+ * The version of a legacy HTTP request without a version field, because that version did not have the field.
+ */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
 /** All supported versions, as error -32022 lists them. */

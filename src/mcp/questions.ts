@@ -2,12 +2,15 @@
  * Questions of a handler to the client that called it: input of its user (elicitation), a message of its
  * model (sampling), its folders (roots).
  *
+ * How a question is sent:
+ *
  *   legacy   a request precedes the answer; the handler waits for the client's response       SentRequests
  *   modern   the call ends with "input_required"; the client repeats it with the answers,     RepeatedCall
  *            and the handler runs again from its start
  *
- * Answers of earlier rounds travel in `requestState`. It is sealed, expires, and is bound to the caller and
- * to the call. Answers are input of the client: they are validated like arguments.
+ * Answers of earlier rounds are in `requestState`, which the client sends back. It is encrypted, expires, and
+ * is bound to the caller and to the call. Answers are input of the client, so they are validated like
+ * arguments.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
@@ -25,10 +28,13 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 import type { JsonObject, RpcResponse } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
-/** A question that a client can answer: by a form, by opening a URL, by its model, by a model with tools, by its roots. */
+/**
+ * Kind of question that a client may support: a form, opening a URL, a message of its model, a message of a
+ * model with tools, its roots.
+ */
 export type ClientAbility = 'elicit' | 'elicit-url' | 'sample' | 'sample-tools' | 'roots';
 
-/** The capability of a client behind each ability. */
+/** The capability by which a client declares each ability. */
 const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   elicit: { elicitation: { form: {} } },
   'elicit-url': { elicitation: { url: {} } },
@@ -36,7 +42,7 @@ const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   'sample-tools': { sampling: { tools: {} } },
   roots: { roots: {} },
 };
-/** Every ability. */
+/** All abilities. */
 export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
 
 /** Returns the abilities that a client declares. An empty `elicitation` means forms (2025-11-25, elicitation). */
@@ -54,7 +60,7 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-/** One question, as the protocol has it. */
+/** One question, in the terms of the protocol. */
 export interface Question {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
@@ -64,7 +70,7 @@ export interface Question {
   readonly signal: AbortSignal;
 }
 
-/** The client of one call, as its handler's questions reach it. @internal */
+/** Passes the questions of a handler on to the client of its call. @internal */
 export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   /** Keys of the questions of this run of the handler. */
@@ -80,8 +86,8 @@ export interface QuestionOptions {
   /** Name of the question, unique in a call. Default: its kind and place, such as `elicit-1`. */
   readonly key?: string | undefined;
   /**
-   * Milliseconds that the client has to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
-   * 2026-07-28, where no handler waits.
+   * Time in milliseconds for the client to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
+   * protocol 2026-07-28, where no handler waits.
    */
   readonly timeoutMs?: number | undefined;
 }
@@ -89,10 +95,10 @@ export interface QuestionOptions {
 export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
   /** Reason of the question, for the user. */
   readonly message: string;
-  /** The fields: an object of fields, or a schema class. The answer is validated by it. */
+  /** The fields of the form: an object of fields, or a schema class. It validates the answer. */
   readonly schema: S;
 }
-/** A form as JSON Schema, for choices with titles. Its answer is not validated by it. */
+/** A form given as JSON Schema, for choices with titles. The answer is not validated. */
 export interface RawFormQuestion extends QuestionOptions {
   readonly message: string;
   /** `requestedSchema` as the protocol defines it. */
@@ -102,7 +108,7 @@ export interface RawFormQuestion extends QuestionOptions {
     readonly required?: readonly string[] | undefined;
   };
 }
-/** A page that the user opens, for secrets and payments, which must not pass through the client. */
+/** A page for the user to open, for secrets and payments, which must not pass through the client. */
 export interface UrlQuestion extends QuestionOptions {
   readonly message: string;
   /** Absolute URL. */
@@ -112,17 +118,17 @@ export interface UrlQuestion extends QuestionOptions {
 export type Elicited<T> =
   | { readonly action: 'accept'; readonly content: T }
   | { readonly action: 'decline' | 'cancel'; readonly content?: undefined };
-/** Values of a raw form. */
+/** Values of a form that was given as JSON Schema. */
 export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>;
 
-/** A message for or of a model. */
+/** A message to a model, or from a model. */
 export interface SampledMessage {
   readonly role: 'user' | 'assistant';
   readonly content: ToolContentPart | JsonObject | readonly (ToolContentPart | JsonObject)[];
 }
 /** A question to the client's model (`sampling/createMessage`). */
 export interface SampleQuestion extends QuestionOptions {
-  /** The conversation; a text is one message of the user. */
+  /** The conversation so far; a text is one message of the user. */
   readonly messages: string | readonly SampledMessage[];
   /** Maximum number of tokens, 1 or more. */
   readonly maxTokens: number;
@@ -141,15 +147,15 @@ export interface Sampled extends SampledMessage {
   readonly model: string;
   readonly stopReason?: string | undefined;
 }
-/** A folder or file that the client lets servers work with. */
+/** A folder or file with which the client allows servers to work. */
 export interface ClientRoot {
   readonly uri: string;
   readonly name?: string | undefined;
 }
 
-/** Limit of questions of one run of a handler. */
+/** Maximum number of questions in one run of a handler. */
 const MAX_QUESTIONS = 100;
-/** Limit of questions without an answer, over all calls of a process. */
+/** Maximum number of questions without an answer, over all calls of a process. */
 const MAX_SENT = 1_000;
 const ASKING = {
   key: text(),
@@ -185,9 +191,9 @@ function isShape(value: unknown): boolean {
 /**
  * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`.
  *
- * With protocol 2026-07-28 a question without an answer ends the run of the handler with an exception, and
- * the handler runs again once the client has answered. So ask before you write, and do not catch the
- * exception. Questions that `Promise.all()` asks together reach the client together.
+ * With protocol 2026-07-28, a question without an answer ends the run of the handler with an exception. The
+ * handler runs again once the client has answered. So ask before you write, and do not catch the exception.
+ * Questions that are asked together in `Promise.all()` reach the client together.
  */
 export class ToolClient {
   readonly #asker: Asker;
@@ -278,7 +284,7 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    return answer as unknown as Sampled; // as checked; its content may have types of later versions
+    return answer as unknown as Sampled; // checked above; only its content may have types of later versions
   }
 
   async #roots(options: object): Promise<readonly ClientRoot[]> {
@@ -288,7 +294,7 @@ export class ToolClient {
     const roots = isRecord(answer) ? answer['roots'] : undefined;
     if (!Array.isArray(roots) || !roots.every((root) => isRecord(root) && typeof root['uri'] === 'string'))
       throw unusable(key);
-    return roots as ClientRoot[]; // as checked
+    return roots as ClientRoot[]; // checked above
   }
 
   #keyOf(kind: string, wanted: string | undefined): string {
@@ -333,7 +339,7 @@ const KEYWORDS: readonly string[] = [
 const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-time']);
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
-/** Returns a form as the protocol has it. The answer is validated by rules that the form cannot express. */
+/** Returns a form in the terms of the protocol. Rules that it cannot express are checked with the answer. */
 function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonObject {
   const schemas = new JsonSchemas();
   const properties = fields.map(({ wireName, ...field }) => {
@@ -374,12 +380,12 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 
 /** A request to a client. */
 interface SentQuestion extends Omit<Question, 'key'> {
-  /** Only responses of this client count. */
+  /** Owner of the session: responses of other clients are ignored. */
   readonly owner: string;
   send(message: JsonObject): void;
 }
 
-/** The requests of one endpoint or conversation that have no response yet. */
+/** The questions of one endpoint or conversation that have no response yet. */
 export class SentRequests {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, { readonly owner: string; settle(response: RpcResponse): void }>();
@@ -388,7 +394,10 @@ export class SentRequests {
     this.#clock = clock;
   }
 
-  /** Sends a request. Resolves with the result of its response, and cancels it after its time. */
+  /**
+   * Sends a question as a request. Resolves with the result of the response; cancels the request when its
+   * time has passed.
+   */
   async ask({ owner, method, params, timeoutMs, signal, send }: SentQuestion): Promise<unknown> {
     signal.throwIfAborted();
     if (this.#waiting.size >= MAX_SENT)
@@ -425,7 +434,9 @@ export class SentRequests {
     }
   }
 
-  /** Takes the response of a client. Unknown ones, and those of another client, are ignored. */
+  /**
+   * Handles a response of a client. Responses without a request, and those of another client, are ignored.
+   */
   receive(owner: string, response: RpcResponse): void {
     const waiting = this.#waiting.get(String(response.id));
     if (waiting?.owner === owner) waiting.settle(response);
@@ -439,7 +450,7 @@ function refusal(error: unknown): HTTPException {
   });
 }
 
-/** Asks by requests that precede the answer of the call. Version 2025-11-25 needs an id for each URL. */
+/** Asks by requests that precede the response to the call. Version 2025-11-25 needs an id for each URL. */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -460,7 +471,7 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** The result of the call is always its own. */
+  /** Always undefined: no questions replace the result of the call. */
   outcome(): undefined {
     return undefined;
   }
@@ -468,12 +479,12 @@ export class WaitingCall implements Asker {
 
 /* ── modern: calls that are repeated with the answers ── */
 
-/** Seconds that a client has for the answers of one round. */
+/** Time in seconds for a client to answer the questions of one round. */
 const STATE_SECONDS = 3_600;
-/** Limit of a state, whose answers may hold images. */
+/** Maximum length of a state, whose answers may contain images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
-/** Returns the seal of states. With `authSecret`, every process of the application can open them. */
+/** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
 export function stateSeal(services: Services | undefined): ProtectedValues {
   const hasSecret = services !== undefined && services.config.get('authSecret', null) !== null;
   const ring = Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex'));
@@ -484,13 +495,13 @@ export function stateSeal(services: Services | undefined): ProtectedValues {
 interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
-  /** Method, name and arguments of the call, and its caller: a state is valid only for the same. */
+  /** Method, name and arguments of the call, and its caller. A state is valid only for equal ones. */
   readonly subject: readonly unknown[];
   readonly nowSeconds: number;
   seal(): ProtectedValues;
 }
 
-/** Answers questions from the parameters of the call, and collects the others. */
+/** Takes answers from the parameters of the call, and collects the questions without an answer. */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -548,7 +559,8 @@ export class RepeatedCall implements Asker {
   #opened(state: unknown): readonly (readonly [string, unknown])[] {
     const { nowSeconds, seal } = this.#deps;
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
-    if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[]; // as outcome() wrote it
+    // outcome() has written the payload
+    if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
     throw new RpcError(
       INVALID_PARAMS,
       '\"requestState\" is invalid, has expired, or belongs to another call',

@@ -1,6 +1,8 @@
 /**
  * Resources: contents that clients read by a URI.
  *
+ * Two kinds:
+ *
  *   application   functions that run as requests; their URIs may have parameters
  *   package       the routes that are tools, and the OpenAPI document
  */
@@ -68,7 +70,7 @@ export class PlannedResource extends PlannedPrompt {
     return this.#parameters.length > 0;
   }
 
-  /** Returns the parameters of a URI, or undefined when the URI belongs to another resource. */
+  /** Returns the values of a URI's parameters, or undefined if the URI belongs to another resource. */
   match(uri: string): JsonObject | undefined {
     const found = this.#pattern.exec(uri);
     if (found === null) return undefined;
@@ -108,7 +110,10 @@ export function planResources(details: readonly RouteDetail[]): readonly Planned
   ); // app.resource() has set it
 }
 
-/** Returns the content of an answer. @throws RpcError for an error answer, or one larger than `maxBytes` */
+/**
+ * Returns the content of a response.
+ * @throws RpcError for an error response, or one larger than `maxBytes`
+ */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (!response.ok) {
@@ -130,7 +135,7 @@ function jsonOf(bytes: Uint8Array): unknown {
   }
 }
 
-/** A resource of the package. */
+/** A resource of the framework itself. */
 export interface Resource {
   readonly uri: string;
   definition(dialect: Dialect): {
@@ -143,7 +148,7 @@ export interface Resource {
   read(): string;
 }
 
-/** Returns the package's resources for an application. */
+/** Returns the framework's own resources for an application. */
 export function resourcesOf(
   app: { openapi(): unknown },
   toolset: { readonly tools: readonly PlannedTool[] },

@@ -1,12 +1,10 @@
 /**
- * The MCP server: it turns requests into results for both generations of the protocol. It does no I/O;
- * stdio.ts and http.ts do.
+ * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts do.
  *
- *   legacy   `initialize` negotiates a version, then every method except server/discover and subscriptions/listen
- *   modern   `_meta` of each request names the version; every method except initialize, ping, logging/setLevel, resources/(un)subscribe
+ *   legacy   `initialize` negotiates a version; no server/discover and subscriptions/listen
+ *   modern   `_meta` of each request names it; no initialize, ping, logging/setLevel, resources/(un)subscribe
  *
- * Violations of the protocol are JSON-RPC errors. An answer of a tool is always a result, also when the tool
- * refuses.
+ * Violations of the protocol are JSON-RPC errors. The response of a tool is always a result, even if the tool refuses the call.
  */
 import { createHash } from 'node:crypto';
 import { CallReports, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
@@ -41,7 +39,7 @@ import type { ProtectedValues } from '../http/session/cookie.ts';
 /** State that `initialize` sets up: one per process over stdio, one per session over HTTP. */
 export interface McpSession {
   readonly dialect: Dialect;
-  /** The least severe level of log messages that the client wants. */
+  /** The least severe level of log messages that the client has requested. */
   logLevel: ToolLogLevel;
   /** Questions that the client can answer. */
   readonly abilities: ReadonlySet<ClientAbility>;
@@ -52,7 +50,7 @@ export interface Exchange {
   /** Undefined before `initialize`, and for modern requests. */
   readonly session: McpSession | undefined;
   readonly caller: Caller;
-  /** Aborts when the answer is no longer needed. */
+  /** Aborts when the response is no longer needed. */
   readonly signal: AbortSignal;
   /** Aborts when the server stops, which ends subscriptions. */
   readonly closing: AbortSignal;
@@ -68,11 +66,11 @@ export interface Exchange {
   readonly challenged?: CallDeps['challenged'];
 }
 
-/** Options that every transport has. `undefined` means not given. */
+/** Options of every transport. An option that is `undefined` has its default. */
 export interface McpServerOptions {
   /** Instructions for models: the purpose of the tools, and how they work together. Default: none. */
   readonly instructions?: string | undefined;
-  /** Tools, prompts or resources on one page of a list, 1 ... 10_000. Default 100. */
+  /** Maximum number of tools, prompts or resources on one page of a list, 1 ... 10_000. Default 100. */
   readonly pageSize?: number | undefined;
   /** Maximum size of a result in bytes, 1_000 ... 1_000_000_000. A larger result is an error. Default 1_000_000. */
   readonly maxResultBytes?: number | undefined;
@@ -110,7 +108,7 @@ interface Asked {
   readonly dialect: Dialect;
   readonly exchange: Exchange;
   readonly progressToken: string | number | undefined;
-  /** The least severe level of log messages that are sent. Undefined sends none. */
+  /** The least severe level of log messages that are sent; undefined if none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
 }
 
@@ -120,10 +118,10 @@ const META = 'io.modelcontextprotocol/';
 const VERSION_KEY = `${META}protocolVersion`;
 /** Methods that only modern clients call. */
 const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
-/** Cache lifetime of lists: they change only when the application restarts. */
+/** Cache lifetime of lists in milliseconds. They change only when the application restarts. */
 const LIST_TTL_MS = 300_000;
 
-/** Answers MCP requests about one application. */
+/** Handles MCP requests for one application. */
 export class McpDispatcher {
   readonly #app: McpApplication;
   readonly #options: DispatcherOptions;
@@ -168,7 +166,7 @@ export class McpDispatcher {
     ]);
   }
 
-  /** Whether a message is modern: it names its version, or its method exists only there. */
+  /** Whether a message is modern: it names its version, or only the modern version has its method. */
   static isModern(method: string, params: JsonObject): boolean {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
@@ -188,7 +186,7 @@ export class McpDispatcher {
           request.id,
           new RpcError(INVALID_REQUEST, "a cancelled request's answer is never sent"),
           exchange.session?.dialect,
-        ); // a cancelled request needs no answer
+        ); // a cancelled request gets no response
       return failure(
         request.id,
         error instanceof RpcError ? error : this.#ownFault(request, error),
@@ -401,7 +399,7 @@ export class McpDispatcher {
     return { contents: [{ uri, mimeType, ...content }], ...(dialect.isModern ? caching : {}) };
   }
 
-  /** Reads a resource of the application by a request in the name of the caller. */
+  /** Reads a resource of the application, by a request on behalf of the caller. */
   async #contentOf(
     resource: PlannedResource,
     uri: string,
@@ -411,7 +409,7 @@ export class McpDispatcher {
     const response = await this.#tools.request(
       resource.detail,
       resource.fields,
-      { target: resource.target(resource.match(uri)!) }, // the resource was found by this URI
+      { target: resource.target(resource.match(uri)!) }, // match() succeeds, because the resource was found by this URI
       this.#callDeps(asked, asker),
       true,
     );
@@ -421,7 +419,7 @@ export class McpDispatcher {
     return contentOf(response, this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES);
   }
 
-  /** Subscribes to a resource. Resources change only when the application restarts, so no notification follows. */
+  /** Subscribes to a resource. Resources change only when the application restarts, so no notification will follow. */
   #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     this.#resourceOf(uri, dialect);
@@ -475,7 +473,7 @@ export class McpDispatcher {
     return {};
   }
 
-  /** Opens a subscription. Lists never change, so the stream only acknowledges, and stays open until one side ends it. */
+  /** Opens a subscription. Lists never change, so the stream only confirms it, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
     if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '\"notifications\" must be an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
@@ -491,7 +489,7 @@ export class McpDispatcher {
     const signals = [exchange.closing, exchange.signal];
     for (const signal of signals) signal.addEventListener('abort', end);
     if (!signals.some((signal) => signal.aborted)) await ended;
-    // removes the listener from a signal that lives longer
+    // removes the listeners, because the signals outlive this request
     for (const signal of signals) signal.removeEventListener('abort', end);
     return { _meta };
   }
@@ -513,7 +511,7 @@ export function readModern(
   const dialect = modernDialect(requested);
   if (dialect === undefined)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-      // "_meta" can name only versions that server/discover lists
+      // clients that name a version in `_meta` can use only versions that server/discover lists
       supported: MODERN.map(({ version }) => version),
       requested,
     });

@@ -1,11 +1,13 @@
 /**
  * Sessions of legacy clients over HTTP. The id is the encrypted state of the session, so a flood of sessions
  * uses no memory. With `authSecret`, every process of the application can read it. A session grants no
- * rights: each request carries its own credentials.
+ * rights: each request has its own credentials.
+ *
+ * The id:
  *
  *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner, 16 random bytes and abilities
  *
- * Memory holds only the state of this process: running requests, the log level, and the ids of ended
+ * Only the state of this process is kept in memory: running requests, the log level, and the ids of ended
  * sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -20,7 +22,7 @@ import type { Services } from '../http/contracts.ts';
 /** A session as this process knows it. */
 export interface HttpSession extends McpSession {
   readonly id: string;
-  /** Abort functions of requests that have no answer yet, by id. */
+  /** Abort controllers of requests without a response yet, by id. */
   readonly inFlight: Map<RequestId, AbortController>;
 }
 
@@ -32,8 +34,8 @@ interface Kept {
 
 const NAME = 'mcp';
 /**
- * Limit of session states in memory; the least recently used are dropped. A dropped session loses its log
- * level, and the mark that it was ended.
+ * Maximum number of session states in memory; the least recently used are dropped. A session whose state is
+ * dropped loses its log level, and the mark that it was ended.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
@@ -110,7 +112,7 @@ export class McpSessions {
   ): Kept {
     const kept: Kept = { session: { id, dialect, logLevel, abilities, inFlight: new Map() }, isEnded: false };
     this.#kept.set(id, kept);
-    // the map is full, so it has a first entry
+    // the map is not empty, so it has a first entry
     if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
     return kept;
   }

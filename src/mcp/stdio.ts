@@ -3,11 +3,13 @@
  * Output of other code and of child processes goes to standard error. Child processes cannot read standard
  * input.
  *
+ * Path of the messages:
+ *
  *   stdin  - LineReader - McpConversation -┬- stdout         slow readers: stdin is not read until they have caught up
  *                                          \- calls
  *
- * The end of the input ends the server: running requests have a few seconds to be answered, then the
- * application shuts down.
+ * The end of the input ends the server: running requests have a few seconds to finish, then the application
+ * shuts down.
  */
 import { isUtf8 } from 'node:buffer';
 import { reservedWrite } from './reserved-output.ts';
@@ -22,13 +24,13 @@ interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
   readonly maxLineBytes: number;
-  /** Milliseconds that running requests have after the end of the input. */
+  /** Time in milliseconds for running requests after the end of the input. */
   readonly graceMs: number;
   /** Aborting it stops the server, as the end of the input does. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves until the input ends and all its requests are answered. */
+/** Serves until the input has ended and all its requests have their responses. */
 export async function serveStdio({
   input,
   output,
@@ -97,6 +99,8 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
 
 /*
  * Splits bytes into lines: takes chunks of any size and returns one text for each line feed.
+ *
+ * Definition:
  *
  *   line = UTF-8 without its line feed and a carriage return before it; empty lines are left out
  *

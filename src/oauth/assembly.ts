@@ -300,7 +300,7 @@ function limitStoreOf(
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin limits',
       'store',
-      'a store where there is no DatabasePlugin',
+      'to be omitted, because no DatabasePlugin is registered',
       '"database"',
     ]);
   return {

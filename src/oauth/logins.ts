@@ -133,14 +133,14 @@ export class Logins {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'method',
-        '[a-z][a-z0-9-]*, and not the name of a provider',
+        'a name such as "magic-link" that is not the name of a provider',
         method,
       ]);
     if ((response !== undefined) !== isCookieMode)
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'response',
-        isCookieMode ? 'the response, in cookie mode' : 'left out, except in cookie mode',
+        isCookieMode ? 'a response in cookie mode' : 'to be omitted except in cookie mode',
         isCookieMode ? 'none' : 'a response',
       ]);
     const startedAt = clock.nowMicros();

@@ -76,15 +76,13 @@ export class OAuthPlugin implements Plugin {
     this.#providers = provider !== undefined ? [provider] : [...(providers ?? [])];
     if (providers?.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
       throw new SvcError('E_OAUTH_PROVIDERS', [
-        'each is made by githubProvider(), googleProvider() or new OAuthProvider()',
+        'each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()',
       ]);
     if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length)
-      throw new SvcError('E_OAUTH_PROVIDERS', ['two have the same name']);
+      throw new SvcError('E_OAUTH_PROVIDERS', ['two providers have the same name']);
     const isAlone = this.#providers.length === 0;
     if (isAlone && (this.#options.onUser !== undefined || this.#options.onLink !== undefined))
-      throw new SvcError('E_OAUTH_PROVIDERS', [
-        'give provider or providers where there is an onUser or onLink',
-      ]);
+      throw new SvcError('E_OAUTH_PROVIDERS', ['onUser and onLink need the option provider or providers']);
     if (!isAlone && this.#options.onUser === undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
@@ -170,7 +168,7 @@ export class OAuthPlugin implements Plugin {
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'storeProviderTokens',
-      'true for providerToken()',
+      'the value true when providerToken() is used',
       'false',
     ]);
   }
@@ -268,7 +266,9 @@ export class OAuthPlugin implements Plugin {
     }))
       host.rule(rule);
     if (!assembled.isPersistent && host.env !== 'production')
-      assembled.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
+      assembled.log.warn('logins_in_memory', {
+        remedy: 'Register a DatabasePlugin to keep logins after the process ends',
+      });
   }
 
   async startup(signal: AbortSignal): Promise<void> {

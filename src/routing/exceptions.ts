@@ -1,5 +1,6 @@
 /**
- * Exception handlers declare their replies as routes do: `app.exceptionHandler(NotFound, { response: Problem }, handler)`.
+ * Exception handlers may declare their replies as routes do: `app.exceptionHandler(NotFound, { response:
+ * Problem }, handler)`.
  */
 import { SvcError } from '../base/errors.ts';
 import { given, isObject, readOptions } from '../base/options.ts';
@@ -11,23 +12,26 @@ import type { TypeSource } from '../schema/schema.ts';
 
 /** The replies of an exception handler. */
 export interface ExceptionSpec {
-  /** The type of its replies of any status, or a type by status. A reply that does not fit is a 500, never sent. */
+  /** Type of all replies, or types by status. A reply that does not match is a 500, and is not sent. */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
-  /** The status of a reply that names none: 200 ... 599. Default 200. */
+  /** Status of a reply that names none: 200 ... 599. Default 200. */
   readonly status?: number | undefined;
 }
-/** The arguments behind the class: a handler, or a spec and a handler. */
+/** The arguments after the class: a handler, or a spec and a handler. */
 export type ExceptionArguments<E> =
   readonly [handler: ExceptionHandler<E>] | readonly [spec: ExceptionSpec, handler: ExceptionHandler<E>];
 
-/** A handler as it was registered. */
+/** An exception handler with its checked spec. */
 interface ReadHandler<E> {
   readonly handler: ExceptionHandler<E>;
   readonly plan: ReplyPlan;
   readonly spec: ExceptionSpec | undefined;
 }
 
-/** @throws SvcError `E_EXCEPTION_HANDLER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, and for mistakes in schemas */
+/**
+ * Checks the arguments.
+ * @throws SvcError `E_EXCEPTION_HANDLER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, and for mistakes in schemas
+ */
 export function readExceptionHandler<E>(
   errorClass: ErrorClass<E>,
   rest: ExceptionArguments<E>,
@@ -35,7 +39,7 @@ export function readExceptionHandler<E>(
   if (rest.length === 1) return { handler: rest[0], plan: DEFAULT_PLAN, spec: undefined };
   const [declared, handler] = rest;
   const subject = `the exception handler of ${String((errorClass as { name?: unknown } | undefined)?.name)}`;
-  if (!isObject(declared)) throw new SvcError('E_EXCEPTION_HANDLER', ['there is no function']);
+  if (!isObject(declared)) throw new SvcError('E_EXCEPTION_HANDLER', ['the handler is not a function']);
   const { response, status } = readOptions(subject, declared, {
     response: given<ExceptionSpec['response']>(
       'a type, or types by status',

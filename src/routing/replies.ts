@@ -1,5 +1,6 @@
 /**
- * How the replies of a route or an exception handler with a schema become text: through the serialiser of their status.
+ * How replies that are declared by a schema become text, for routes and exception handlers: each status has a
+ * serializer.
  */
 import { SvcError } from '../base/errors.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
@@ -10,7 +11,7 @@ import type { ReplyPlan } from '../http/reply.ts';
 import type { Serializer, TypeSource } from '../schema/schema.ts';
 import type { RouteSpec } from './spec.ts';
 
-/** How what `response` says becomes text. @throws SvcError for mistakes in its schemas */
+/** Compiles `response` to serializers. @throws SvcError for mistakes in its schemas */
 export function replyPlanOf(
   response: NonNullable<RouteSpec['response']>,
   { status, tuple }: Pick<RouteSpec, 'status' | 'tuple'>,
@@ -29,7 +30,7 @@ export function replyPlanOf(
         throw new SvcError('E_ROUTE_SPEC', [
           subject,
           'response',
-          `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`,
+          `has the key "${key}", which is not a status code (200-599): use a type or a class that extends Schema, or an object keyed by status, { 200: User }`,
         ]);
       byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
     }
@@ -54,7 +55,10 @@ export function replyPlanOf(
   };
 }
 
-/** An issue of a reply in words. A promise on the way to its place is the issue itself. */
+/**
+ * Describes an issue of a reply in words. If a promise is at or above its place, that promise is the cause,
+ * and is named instead.
+ */
 function inWords({ loc, message }: Issue, body: unknown): string {
   const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
   let value = body;
@@ -66,7 +70,7 @@ function inWords({ loc, message }: Issue, body: unknown): string {
   return `${at(loc.length)} ${message}`;
 }
 
-/** A list, or null in its place. */
+/** Whether a type is a list, or a list that may be null. */
 function isListType(source: TypeSource): boolean {
   if (!(source instanceof FieldType)) return false;
   const { shape } = source;

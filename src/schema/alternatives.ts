@@ -10,8 +10,8 @@ import type { Check, Run } from './validation-run.ts';
 const MAX_TRIALS = 200_000;
 
 /**
- * Check of a union without a tag: returns the value of the first type that fits. If exactly one type has the
- * value's kind, its issues are reported; otherwise one general issue.
+ * Check of a union without a tag: returns the value of the first type that accepts it. If exactly one type
+ * has the value's kind, its issues are reported; otherwise one general issue.
  */
 export function choiceCheck(members: readonly Check[]): Check {
   return (value, run) => {

@@ -22,7 +22,8 @@ export function classOfFields(
   field: (source: FieldSource, options: object | undefined) => unknown,
   extra?: unknown,
 ): SchemaClass {
-  const Base = base as unknown as new (data: never) => object; // its instances accept members
+  // the constructors of schema classes accept members
+  const Base = base as unknown as new (data: never) => object;
   const Derived = class extends Base {
     constructor(data: never) {
       super(data);
@@ -79,7 +80,10 @@ export function chosenOf(
   return new Map([...fields].filter(([name]) => names.includes(name) === isKept));
 }
 
-/** Returns the fields of a shape. @throws SvcError `E_SCHEMA_FIELD` for a member that Field() has not made */
+/**
+ * Returns the fields of a shape.
+ * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
+ */
 export function shapeFields(owner: string, shape: object): Declarations {
   return new Map(
     Object.entries(shape).map(([name, marker]) => {

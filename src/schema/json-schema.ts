@@ -5,6 +5,8 @@
  * accepts nothing else. It is weaker for RegExp flags `i m s v`, lone surrogates, depth, and rules across
  * fields.
  *
+ * Directions:
+ *
  *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
  */
@@ -142,7 +144,8 @@ export class JsonSchemas {
       byDirection.get(direction) ?? (other === undefined || [...within()].some(differs) ? undefined : other);
     if (component === undefined) {
       component = { base: name.replace(/[^A-Za-z0-9._-]/g, '_'), direction, refs: [], schema: {} };
-      byDirection.set(direction, component); // registered before it is made, because it may refer to itself
+      // added before its content exists, because it may refer to itself
+      byDirection.set(direction, component);
       component.schema = make();
     }
     byDirection.set(direction, component);
@@ -158,7 +161,8 @@ export class JsonSchemas {
     const required = fields
       .filter((field) => (direction === 'input' ? field.isRequired : isAlwaysSent(field)))
       .map((field) => field.wireName);
-    const properties: Record<string, JsonSchema> = {}; // no member can have the name __proto__
+    // no member can have the name __proto__, so an ordinary object is safe
+    const properties: Record<string, JsonSchema> = {};
     for (const field of fields) properties[field.wireName] = this.field(field, direction);
     const schema: JsonSchema = { type: 'object', properties };
     if (required.length > 0) schema['required'] = required;
@@ -210,7 +214,7 @@ export class JsonSchemas {
         return {
           type: 'array',
           prefixItems: node.members.map((member) => this.type(member, direction)),
-          items: {}, // omitted when empty, because linters expect the keyword only with members
+          items: {}, // omitted if empty, because linters expect members in it
           minItems: node.members.length,
           maxItems: node.members.length,
         };
@@ -315,7 +319,7 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
   });
 }
 
-/** Whether every JSON value fits. Other members of a union then need no schema. */
+/** Whether a type accepts every JSON value. Then other members of a union need no schema. */
 function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   if (node.kind === 'any') return true;
   if (seen.has(node) || node.kind === 'list' || node.kind === 'record' || node.kind === 'tuple') return false;
@@ -328,7 +332,7 @@ function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {
       const text = JSON.stringify(schema);
-      // references have no text before components()
+      // schemas with references are not compared, because references have no text before components()
       return [text.includes('"$ref":""') ? schema : text, schema] as const;
     }),
   );

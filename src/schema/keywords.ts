@@ -1,6 +1,8 @@
 /**
  * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
+ * Two special cases:
+ *
  *   formats    `format`, and beside it a pattern: validators read formats differently, or not at all
  *   bytes      lengths of base64 text; one that is not a multiple of three shows in the padding of the longest text
  */
@@ -140,7 +142,7 @@ const BEYOND_TYPE = ['const', 'enum', 'oneOf', 'anyOf', 'allOf'];
  * `anyOf`, because null would not satisfy them.
  */
 export function orNull(schema: JsonSchema): JsonSchema {
-  if (Object.keys(schema).length === 0) return schema; // a schema without keywords already accepts null
+  if (Object.keys(schema).length === 0) return schema; // a schema without keywords accepts null already
   if (typeof schema['type'] !== 'string' || BEYOND_TYPE.some((keyword) => keyword in schema))
     return { anyOf: [schema, { type: 'null' }] };
   schema['type'] = [schema['type'], 'null'];

@@ -1,9 +1,9 @@
 /**
- * Reads declarations once: a type token with its options becomes a node, a `Field()` becomes a {@link
+ * Reads declarations once: a type token with its options becomes a node; a `Field()` becomes a {@link
  * FieldPlan}.
  *
- * All other modules use nodes: validators, serialisers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
- * schema class holds a function that returns its plan, because classes may refer to each other.
+ * All other modules use nodes: validators, serializers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
+ * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, readOptions, shown } from '../base/options.ts';
@@ -22,7 +22,10 @@ import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
 
-/** Constraints of a value besides its kind. Lengths count code points of strings, items, members or bytes. */
+/**
+ * Constraints of a value in addition to its kind. Lengths count code points of strings, items, members or
+ * bytes.
+ */
 export interface Constraints {
   readonly minLength?: number;
   readonly maxLength?: number;
@@ -32,7 +35,7 @@ export interface Constraints {
   readonly lt?: number;
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
-  /** Set when the pattern can backtrack without bound. */
+  /** Set if the pattern can backtrack exponentially or polynomially. */
   readonly hazard?: PatternFinding;
   readonly format?: FormatName;
   /** Accepted media types of files, in lower case: `type/subtype` or `type/*`. */
@@ -101,7 +104,7 @@ export interface FieldPlan {
   readonly about: About;
 }
 
-/** An issue found by a rule across fields. `path` starts at the object and uses names on the wire. */
+/** An issue found by a rule across fields. `path` starts at the object, and uses names on the wire. */
 export interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly code: string;
@@ -122,13 +125,13 @@ export interface ObjectPlan {
    */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /**
-   * Runs the rules across fields on a value whose fields fit, and returns their issues. Undefined without
-   * rules.
+   * Runs the rules across fields on a value whose fields are valid, and returns their issues. Undefined
+   * without rules.
    */
   readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
   /**
-   * Makes the value from validated members in the order of `fields`. Throws what the initialisers of the
-   * class throw.
+   * Makes the value from validated members in the order of `fields`. Exceptions of the class's initializers
+   * are passed on.
    */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -150,7 +153,7 @@ export class FieldMarker implements Declaration {
     Object.freeze(this);
   }
 }
-/** Returns the plan of a class. */
+/** Function that returns the plan of a class. */
 type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -323,7 +326,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
     try {
       target = shape.get();
     } catch {
-      return 'object'; // the type is declared later: usually a class, which accepts no constraints
+      return 'object'; // the type is declared later; it is usually a class, which accepts no constraints
     }
     return constrainedKind(shapeOf(target, owner), owner);
   }
@@ -333,7 +336,8 @@ function constrainedKind(shape: SourceShape, owner: string): string {
 type Read = Readonly<Record<string, unknown>>;
 
 function constraintsOf(read: Read, owner: string): Constraints {
-  const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined; // checked by TEXTS
+  // TEXTS has validated the values
+  const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
     throw wrong(owner, `it has email: true and another format, "${format}"`);
   const pattern =
@@ -343,7 +347,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
     found[name] = read[name];
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
-  ); // checked by FILES
+  ); // FILES has validated the values
   const constraints = Object.freeze(
     Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints,
   );
@@ -361,8 +365,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * Returns the pattern for tests: without `g` and `y`, which keep state. It adds `u` if the pattern is valid
- * with it, because JSON Schema reads patterns so: `.` is one code point.
+ * Returns the pattern used for tests: without `g` and `y`, which keep state, and with `u` if it is valid with
+ * that, because JSON Schema reads patterns so: `.` is one code point.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;

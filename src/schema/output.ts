@@ -2,6 +2,8 @@
  * Compiles nodes to closures that turn a handler's result into JSON: checked, and reduced to the members of
  * its schema.
  *
+ * Rules:
+ *
  *   only declared members, written under their aliases; methods, getters and other members are left out
  *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
  *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default
@@ -38,7 +40,8 @@ import type { Input } from './compile.ts';
 import type { Literal } from './types.ts';
 
 /**
- * Serialiser of replies. A reply that does not fit gives a list of issues, which the caller answers with 500.
+ * Serializer of replies. For a reply that does not match it returns a list of issues, to which the caller
+ * responds with 500.
  */
 export interface Serializer {
   /** Returns the value in the form for JSON.stringify(), made of new plain objects and lists. */
@@ -47,7 +50,7 @@ export interface Serializer {
   toJson(value: unknown, at?: string): Result<string>;
 }
 
-/** Compiles the serialiser of a type. */
+/** Compiles the serializer of a type. */
 export function serializerOf(node: TypeNode): Serializer {
   const check = outputCheck(node);
   return Object.freeze({
@@ -105,7 +108,10 @@ export function outputCheck(node: TypeNode): Check {
   }
 }
 
-/** Uses the first type that fits. An instance always uses its own class, even if its members fit another. */
+/**
+ * Uses the first type that accepts the value. An instance always uses its own class, even if its members
+ * match another.
+ */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
   const any = choiceCheck(checks);
@@ -230,7 +236,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // without absent members
+    const out: Record<string, unknown> = {}; // an object without the absent members
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -244,7 +250,7 @@ function compileOutput(plan: ObjectPlan): Check {
 
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
-/** Writes a default like any other value; a secret member that is absent is valid. */
+/** Value of an absent member: its default, written like any other value. An absent secret member is valid. */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;
   if (field.isReadOnly && field.isOptional)

@@ -2,7 +2,8 @@
  * Compiles a class, a plain object of fields or a type to a plan, which turns input into values and values
  * into JSON.
  *
- * Separate from schema.ts, which only declares: this module is not needed until the first schema is used.
+ * This module is separate from schema.ts, which only declares: it is not loaded until the first schema is
+ * used.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
@@ -24,7 +25,7 @@ import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
-/** A pattern that can backtrack without bound, reported by `svc check`. */
+/** A pattern that can backtrack exponentially or polynomially, reported by `svc check`. */
 export interface FieldFinding {
   readonly field: string;
   readonly message: string;
@@ -32,11 +33,12 @@ export interface FieldFinding {
 
 /** A compiled schema for routes, OpenAPI, MCP and `svc check`. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
-  /** Patterns of its own fields that can backtrack without bound; nested schemas list their own. */
+  /** Such patterns of the schema's own fields; nested schemas list their own. */
   readonly hazards: readonly FieldFinding[];
   /**
-   * Strict: what JSON.parse made. `at` is the first item of every path, such as `body`. `isPlainJson` says that the input
-   * is what JSON.parse() made of a text without `\\u`: it can hold no lone surrogate and no class, which saves looking for them.
+   * Parses a value of JSON strictly. `at` is the first item of every path, such as `body`. `isPlainJson`:
+   * whether the input is the result of JSON.parse() on a text without `\\u`. Then it can contain no lone
+   * surrogate and no instance of a class, and the search for these is skipped.
    */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
   /**
@@ -58,7 +60,8 @@ export interface CompiledType<T = unknown> {
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  return classPlan(schema) as unknown as SchemaPlan<T>; // instances of the class have the type T
+  // the cast is safe: instances of the class have the type T
+  return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 
 /**
@@ -69,15 +72,18 @@ export function fieldsOf<T extends object>(
   shape: T,
   owner = 'a shape',
 ): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
-  // Field() has the type of its value
+  // the cast is safe: the type of Field() is that of its value
   return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>;
 }
 
-/** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. @throws SvcError as {@link planOf} */
+/**
+ * Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors.
+ * @throws SvcError of {@link planOf}
+ */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
   if (node.kind === 'object') {
-    // the class is the type of the value
+    // the cast is safe: for a class, Infer<S> is its instance type
     const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>;
     return Object.freeze({ node, parseJson: plan.parseJson.bind(plan) });
   }
@@ -89,14 +95,14 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/** Compiles the serialiser of reply values of this type. @throws SvcError as {@link planOf} */
+/** Compiles the serializer for replies of this type. @throws SvcError of {@link planOf} */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
 
 /**
- * Checks a type and every class that it leads to, so that a mistake appears at compile time and not with the
- * first value.
+ * Checks a type, and every class to which it leads, so that a mistake appears at compile time instead of with
+ * the first value.
  */
 function readWhole(source: TypeSource, owner: string): TypeNode {
   const node = readType(source, owner, classPlan);
@@ -104,7 +110,7 @@ function readWhole(source: TypeSource, owner: string): TypeNode {
   return node;
 }
 
-/** Reads declarations, and refuses defaults that do not fit. */
+/** Reads declarations. Refuses defaults that are not valid values of their field. */
 function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): readonly FieldPlan[] {
   const wires = new Set<string>();
   return Object.freeze(
@@ -186,12 +192,12 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`; undefined when both orders are equal, which is not so
-   * after a field is declared again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, as they
+   * have unless a class declares a field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
-  /** Whether only an instance shows if an input fits, because the class has rules of its own. */
+  /** Whether an instance is needed to know if an input is valid, because the class has rules of its own. */
   #hasRules: boolean | undefined;
   readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
@@ -247,7 +253,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // an instance only for the rules, because `new` makes its own
+    ); // an instance is made only for the rules, because `new` makes its own
     return checked.ok ? result : checked;
   }
 
@@ -259,7 +265,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     return (this.#reserved ??= reservedNames(this.schema, this.learnt));
   }
 
-  /** Returns the fields that toJSON() writes, and their serialisers. */
+  /** Returns the fields that toJSON() writes, with their serializers. */
   get written(): readonly (readonly [FieldPlan, Check])[] {
     return (this.#written ??= this.fields
       .filter((field) => !field.isSecret)
@@ -277,7 +283,8 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    const members = instance as Readonly<Record<string, unknown>>; // its fields, and kept members
+    // own members: its fields, and unknown members that were kept
+    const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
   }
@@ -341,7 +348,7 @@ class ShapePlan implements SchemaPlan<object> {
   }
 }
 
-/** Returns a plausible value of a declaration, for computed initialisers during the probe. */
+/** Returns a sample value for a declaration, used by computed initializers during the probe. */
 function sampleOf({ source, options }: Declaration): unknown {
   const given = options as
     | {

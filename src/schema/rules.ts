@@ -1,6 +1,8 @@
 /**
- * Rules across fields. `static check(self)` of a schema class gets an instance whose fields fit, and returns
- * or yields the issues of their combination.
+ * Rules across fields. `static check(self)` of a schema class gets an instance whose fields are valid. It
+ * returns or yields the issues of their combination.
+ *
+ * Example:
  *
  *   static *check(self: Stay) {
  *     if (self.from >= self.to) yield { loc: ['to'], message: 'must be after "from"' };
@@ -21,8 +23,8 @@ export interface RuleProblem {
   readonly message: string;
 }
 /**
- * Result of `static check(self)`: nothing, one issue, or several. A text is the message of an issue of the
- * object.
+ * Result of `static check(self)`: nothing, one issue, or several. A text is the message of an issue about the
+ * whole object.
  */
 export type RuleResult = undefined | string | RuleProblem | Iterable<string | RuleProblem>;
 

@@ -1,6 +1,8 @@
 /**
  * Schema classes: declared once and compiled once; their instances are always valid.
  *
+ * Example:
+ *
  *   class User extends Schema {
  *     name = Field(str, { minLength: 2 });               required
  *     nick = Field('anon', { maxLength: 20 });           a default
@@ -11,7 +13,7 @@
  *   User.accepts(data)                  whether it fits, and nothing more
  *
  * A class is compiled on first use: a probe (construct.ts) constructs it once, its declarations are read
- * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of its options have no
+ * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of the options have no
  * effect.
  */
 import { inspect } from 'node:util';
@@ -79,8 +81,8 @@ export type { Serializer } from './output.ts';
 export { patternFinding } from './pattern.ts';
 
 /**
- * 400: the input does not fit its schema. `issues` lists every problem with its path, and never the submitted
- * values.
+ * 400: the input does not match its schema. `issues` lists every problem with its path, but never the
+ * submitted values.
  */
 export class ValidationError extends BadRequest {
   declare readonly issues: readonly Issue[];
@@ -91,11 +93,13 @@ export class ValidationError extends BadRequest {
 }
 
 /**
- * Declares one field: a type first (required, unless `default` or `optional: true` says otherwise), or a default first,
- * which is the type too: text, an integer (`int`), a fraction (`float`), true or false.
+ * Declares one field. The first argument is either a type: then the field is required, unless `default` or
+ * `optional: true` is set. Or it is a default, which also gives the type: text, an integer (`int`), a
+ * fraction (`float`), true or false.
  *
- * Typed as the value that instances have. In a class that is what it returns; elsewhere it returns a marker that
- * {@link fieldsOf} reads. Options are read when the schema is compiled: mistakes are `SvcError`s of that moment.
+ * Its TypeScript type is that of the values in instances. In a class, it returns such a value; elsewhere it
+ * returns a marker, which {@link fieldsOf} reads. Options are read when the schema is compiled, which throws
+ * an SvcError for mistakes.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,
@@ -103,21 +107,22 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     /** Whether the member may be absent, with the value undefined. Default false. */
     readonly optional?: P | undefined;
     /**
-     * Whether input skips the member (as OpenAPI allows) and replies contain it. Without a default, instances
-     * made from input have undefined. Default false.
+     * Whether input ignores the member (as OpenAPI allows), while replies contain it. Without a default, the
+     * member is undefined in instances made from input. Default false.
      */
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the validated value, or a marker with the type of the value
+  // the cast is safe: the value is validated, or is a marker that stands for a value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
 /**
- * The base of all schemas. Subclasses declare members with {@link Field}, and `static extra = 'forbid'` or `'allow'` to
- * refuse or keep members that they do not declare (default `'ignore'`; inherited).
+ * The base class of all schemas. Subclasses declare members with {@link Field}, and `static extra = 'forbid'`
+ * or `'allow'` to refuse or keep members that they do not declare (default `'ignore'`; inherited).
  *
- * `JSON.stringify()` of an instance writes aliases and leaves secrets out; `inspect()` shows them as `[secret]`.
+ * `JSON.stringify()` of an instance writes aliases and leaves secrets out; `inspect()` shows them as
+ * `[secret]`.
  */
 export class Schema {
   /** Marks schema classes. */
@@ -131,19 +136,20 @@ export class Schema {
     });
   }
 
-  /** @throws ValidationError when the data do not fit */
+  /** @throws ValidationError if the data are not valid */
   constructor(data: unknown) {
-    const schema = new.target as unknown as SchemaClass; // schema classes accept data in their constructor
+    // classes that extend Schema accept data in their constructor
+    const schema = new.target as unknown as SchemaClass;
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
-    if (entered !== undefined) return entered as this; // a Proxy of this
+    if (entered !== undefined) return entered as this; // a Proxy of `this`
     const plan = classPlan(schema);
     const result = apart(() => plan.members(data));
     if (!result.ok) throw new ValidationError(result.issues);
     enterDirectly(plan, this, result.value.values, result.value.extras);
   }
 
-  /** Returns a validated instance. @throws ValidationError when the data do not fit */
+  /** Returns a validated instance. @throws ValidationError if the data are not valid */
   static parse<T extends Schema>(this: new (data: never) => T, data: unknown): T {
     const result = planOf(this as unknown as SchemaClass<T>).parseJson(data);
     if (!result.ok) throw new ValidationError(result.issues);
@@ -156,14 +162,14 @@ export class Schema {
   }
 
   /**
-   * Whether {@link parse} would accept the data. It makes no instance, which costs less: defaults,
-   * initialisers and the constructor do not run. Does not throw for invalid data.
+   * Whether {@link parse} would accept the data. Faster, because no instance is made: defaults, initializers
+   * and the constructor do not run. Does not throw for invalid data.
    */
   static accepts(data: unknown): boolean {
     return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
-  /** Returns a class with these fields, all optional: for `PATCH`. */
+  /** Returns a class with these fields, all optional: for requests with `PATCH`. */
   static partial<T extends Schema>(
     this: new (data: never) => T,
   ): DerivedClass<{
@@ -198,7 +204,8 @@ export class Schema {
     shape: S,
   ): DerivedClass<Omit<T, keyof S | keyof Schema> & { -readonly [K in keyof S]: S[K] }> {
     const base = this as unknown as SchemaClass;
-    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never; // as declared
+    // the cast is safe: the return type describes the result
+    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never;
   }
 
   /**
@@ -207,7 +214,8 @@ export class Schema {
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
-    const members = this as unknown as Readonly<Record<string, unknown>>; // fields are own members
+    // fields are own members, so they can be read by name
+    const members = this as unknown as Readonly<Record<string, unknown>>;
     const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
       const value = members[field.name];
@@ -241,7 +249,8 @@ export function intersection<
   const name = classes.map((schema) => classPlan(schema).name).join('And');
   const fields = joinedFields(name, classes.map(declarationsOf));
   const extra = classes.some((schema) => classPlan(schema).extra === 'forbid') ? 'forbid' : 'ignore';
-  return classOfFields(Schema as unknown as SchemaClass, name, fields, called, extra) as never; // as declared
+  // the cast is safe: the return type describes the result
+  return classOfFields(Schema as unknown as SchemaClass, name, fields, called, extra) as never;
 }
 type Joined<M extends readonly unknown[]> = M extends readonly [new (data: never) => infer T, ...infer Rest]
   ? Pick<T, FieldNames<T> & keyof T> & Joined<Rest>
@@ -256,10 +265,11 @@ function derived<T>(
   suffix: string,
   change: (fields: ReadonlyMap<string, Declaration>, owner: string) => ReadonlyMap<string, Declaration>,
 ): DerivedClass<T> {
-  const schema = from as SchemaClass; // `this` of a static method
+  const schema = from as SchemaClass; // static methods are called on a schema class
   const { name, extra } = classPlan(schema);
   const fields = change(declarationsOf(schema), name);
-  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, called, extra) as never; // as declared
+  // the cast is safe: the caller's return type describes the result
+  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, called, extra) as never;
 }
 
 const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
@@ -267,7 +277,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // the default of Node
+  if (schema === undefined) return this; // shown as Node does by default
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;

@@ -44,7 +44,7 @@ function compileText(plan: ObjectPlan): Check {
   const absent = fields.map(absence);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (input, run) => {
-    const source = input as TextInput; // guaranteed by the caller of runCheck
+    const source = input as TextInput; // the caller of runCheck() passes only text sources
     const isMap = isTextMap(source);
     let mark = run.count,
       isGood = true;
@@ -93,7 +93,7 @@ function recordOf(source: TextMap): Input {
     const raw = fromMap(source, name);
     found.push([name, typeof raw === 'object' && !Array.isArray(raw) ? undefined : raw]);
   }
-  return Object.fromEntries(found); // defines own members, whatever their names
+  return Object.fromEntries(found); // fromEntries() defines own members, even for a name such as __proto__
 }
 
 /** Whether empty text counts as absent for a member: true unless it is a string. */
@@ -228,7 +228,7 @@ function isOfType(declared: string, types: readonly string[]): boolean {
 }
 
 /**
- * Returns the maximum bytes of a file in this field: Infinity without a bound, undefined when the field
+ * Returns the maximum size of a file in this field in bytes: Infinity without a limit, undefined if the field
  * accepts no file.
  */
 export function fileLimit(node: TypeNode): number | undefined {

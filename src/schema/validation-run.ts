@@ -1,6 +1,8 @@
 /**
  * State of one validation with its issues, and the checks of single values that input and output share.
  *
+ * Contract of a check:
+ *
  *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
  *
  * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.
@@ -14,7 +16,7 @@ import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, mome
 
 /** Maximum nesting of objects and lists; deeper input is refused. */
 export const MAX_DEPTH = 64;
-/** Maximum number of listed issues; one more says that there are others. */
+/** Maximum number of listed issues; if there are more, one further issue says so. */
 const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
@@ -58,7 +60,7 @@ export class Run {
    * surrogate, and no object a class.
    */
   readonly isPlainJson: boolean;
-  /** Whether only the verdict is needed: then no default function runs, and no object is made. */
+  /** Whether only the verdict is needed. Then no default function runs, and no object is made. */
   readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
@@ -75,16 +77,14 @@ export class Run {
     }
     const draft: Draft = { code, message, path: undefined };
     if (this.#issues === undefined)
-      // a literal, because most inputs have one issue, and push() would reserve room for seventeen
+      // an array literal, because most inputs have one issue, and push() would reserve memory for seventeen
       this.#issues = [draft];
     else this.#issues.push(draft);
     this.count++;
     return FAIL;
   }
 
-  /**
-   * Removes the issues from number `mark` on, after an alternative that did not fit. Returns their number.
-   */
+  /** Removes the issues from number `mark` on, after an alternative has failed. Returns their number. */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
     if (noted > 0) this.#issues!.length = mark;
@@ -133,7 +133,7 @@ export class Run {
   }
 }
 
-/** Returns the items of a path as an array of exact size, which an array that grows is not. */
+/** Returns the items of a path as an array of exact size; an array that grows reserves more memory. */
 function locationOf(path: Path | undefined, at: string | undefined): (string | number)[] {
   if (path === undefined) return at === undefined ? [] : [at];
   const items: (string | number)[] = new Array(path.length + (at === undefined ? 0 : 1));
@@ -154,7 +154,7 @@ function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** Returns a check for rules that the common bounds do not cover; undefined when there are none. */
+/** A check of rules that the common bounds do not cover; undefined if there are none. */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
 /**
@@ -170,7 +170,8 @@ export function stringCheck(constraints: Constraints): Check {
   const tooShort = `must have at least ${counted(minLength, 'character')}`,
     tooLong = `must have at most ${counted(maxLength, 'character')}`;
   const rest = stringRest(constraints);
-  const needsLook = constraints.format === undefined; // all formats are ASCII
+  // all formats are ASCII, so a text with a format cannot contain lone surrogates
+  const needsLook = constraints.format === undefined;
   return (value, run) => {
     if (typeof value !== 'string') return run.fail('type', 'must be a string');
     if (!hasAtLeast(value, minLength)) return run.fail('min_length', tooShort);
@@ -283,7 +284,7 @@ export function bytesCheck(constraints: Constraints): Check {
   };
 }
 
-/** Checks the bounds of a count. Returns FAIL, or undefined when they hold. */
+/** Checks the bounds of a count. Returns FAIL if one is violated, else undefined. */
 export function countCheck(
   { minLength = 0, maxLength = Infinity }: Constraints,
   thing: string,
@@ -364,7 +365,8 @@ export const anyCheck: Check = (value, run) => {
     case 'boolean':
       return value;
     case 'object':
-      return value === null ? null : anyParts(value as object, run); // typeof says so
+      // a value whose typeof is "object" is null or an object
+      return value === null ? null : anyParts(value as object, run);
     default:
       return run.fail('type', 'must be a JSON value');
   }

@@ -15,7 +15,7 @@ test('settling() reports on standard error once, after 5 seconds, what it waits 
   assert.deepEqual(written, []);
   clock.advance(1);
   assert.deepEqual(written, [
-    'svc: src/app.ts is waited for since 5 seconds: a top-level await has not settled yet\n',
+    'svc: still waiting for src/app.ts after 5 seconds: a top-level await has not settled\n',
   ]);
   clock.advance(25_000);
   await assert.rejects(pending, { code: 'E_LOAD' });

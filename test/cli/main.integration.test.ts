@@ -386,7 +386,7 @@ test('svc names the missing --allow flag when Node runs with --permission (E_PER
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that permission as well;`;
+    `svc: Cannot continue under --permission of Node: the permission ${flag} is missing\n     Start Node with that permission as well;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],
@@ -568,7 +568,7 @@ test('svc run ends with status 3 when the package "svc" that the application imp
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or another one: there is no .*cli\/main\.js\n/,
+    /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or a different package: there is no .*cli\/main\.js\n/,
   );
 });
 

@@ -208,7 +208,7 @@ test('svc migrate new creates the next two migration files without loading an ap
   assert.equal(again.status, 2);
   assert.match(
     again.stderr,
-    /migrate new needs a name of its own: migrations\/0001_create_users\.up\.sql is there already/,
+    /migrate new needs an unused name: migrations\/0001_create_users\.up\.sql already exists/,
   );
   assert.equal(existsSync(join(cwd, 'migrations/0003_create_users.up.sql')), false);
   write(cwd, { file: '' });

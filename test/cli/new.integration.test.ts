@@ -631,7 +631,7 @@ test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', 
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);
     assert.equal(status, 1);
-    assert.match(stderr, /it, or what it is in, is a file$/m);
+    assert.match(stderr, /the path, or a folder in it, is a file$/m);
   }
 });
 
@@ -716,8 +716,16 @@ for (const [what, args, message] of [
   ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],
   ['a name that leaves the string it is put in', ['a', '--name', "x', y: '"], /--name needs small letters/],
   ['the name of the package itself', ['a', '--name', 'svc'], /and not "svc"; found "svc"$/m],
-  ['a folder without a usable name', ['./…'], /the folder's name makes no package name: add --name with/],
-  ['a folder with the name of the package', ['svc'], /the folder's name makes no package name: add --name/],
+  [
+    'a folder without a usable name',
+    ['./…'],
+    /the folder's name is not a valid package name: add --name with/,
+  ],
+  [
+    'a folder with the name of the package',
+    ['svc'],
+    /the folder's name is not a valid package name: add --name/,
+  ],
   ['an option that is nearly right', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
 ] as const) {
   test(`svc new refuses ${what} with status 2, and writes nothing`, async (t) => {
@@ -744,7 +752,7 @@ test('svc new --if-absent changes nothing in a folder that already has a project
   const second = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
   assert.deepEqual(
     [second.status, second.stdout, second.stderr],
-    [0, '.starter is there already: nothing changed\n', ''],
+    [0, '.starter already exists: nothing changed\n', ''],
   );
   assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
 });

@@ -396,7 +396,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
       }
       await assert.rejects(
         db.fetchAll('select made_at from every_type', [], { as: Missing }),
-        refused('no column "madeAt"', '"made_at" would do with snakeCase: true'),
+        refused('no column "madeAt"', 'with snakeCase: true the column "made_at" fits'),
       );
       class Strict extends Schema {
         static extra = 'forbid';

@@ -32,11 +32,11 @@ test('ExceptionHandlers.add() refuses values that are not classes, such as a sta
   for (const given of [404, '404', undefined, {}, () => undefined])
     assert.throws(() => handlers.add(given as never, () => 1), {
       code: 'E_EXCEPTION_HANDLER',
-      message: /is no class$/,
+      message: /is not a class$/,
     });
   assert.throws(() => handlers.add(NotFound, undefined as never), {
     code: 'E_EXCEPTION_HANDLER',
-    message: /there is no function$/,
+    message: /the handler is not a function$/,
   });
   assert.equal(handlers.size, 0);
 });

@@ -342,11 +342,11 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: leads to another route',
+    '400 Bad Request: The arguments have 1 problem\n- name: would lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: leads to another route',
+    '400 Bad Request: The arguments have 1 problem\n- p: would lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);

@@ -187,7 +187,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>> = {
   'no body at all': { request: {}, status: 400 },
   'an empty body': { request: { body: '', headers: JSON_TYPE }, status: 400 },
-  'what is no JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
+  'what is not JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
   'bytes that are no UTF-8': {
     request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE },
     status: 400,
@@ -235,7 +235,7 @@ test('spec.body: a body without Content-Type is a 415, unless strictContentType 
     assert.deepEqual(statuses, [usual, 415, 200, 200]);
     const typed = { body: '7', headers: { 'content-type': 'text/plain' } };
     assert.equal((await it.client.post('/lenient', typed)).status, 415, 'another type stays another type');
-    assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is no JSON');
+    assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is not JSON');
     assert.equal((await it.client.post('/usual', { json: 7 })).status, 200);
   }
 });

@@ -2,7 +2,7 @@
  * Rules about promises that are not awaited (SVC611 … SVC614), unbounded memory and time (SVC634, SVC635),
  * and blocking calls in functions that handlers call (SVC501).
  */
-import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, childrenOf, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { returnsOf } from './values.ts';
 import { isBlockingName } from './blocking.ts';
@@ -56,8 +56,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && callee.property !== undefined) {
     const owner = pathOf(callee.object) ?? '';
     const made = makerOf(callee.object, module);
-    // IndexedDB also has transaction()
-    const isOfStores = callee.property === 'transaction' && /^(?:list|text)$/.test(call.args[0]?.type ?? '');
+    const isOfStores = callee.property === 'transaction' && isOtherTransaction(call);
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
     const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
@@ -72,10 +71,15 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     : undefined;
 }
 
-/**
- * Whether a resolved method certainly is the one called: on `this`, on a module, or on an object that the
- * code creates from its class.
- */
+/** A transaction that gives no promise: of IndexedDB, and of databases whose functions are synchronous. */
+function isOtherTransaction({ args: [work], parent }: Call): boolean {
+  if (parent?.type === 'member' && parent.property === 'objectStore') return true;
+  return work?.type === 'function'
+    ? !work.isAsync && work.params.length === 0
+    : work?.type === 'list' || work?.type === 'text';
+}
+
+/** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
   if (fn === undefined || object.type !== 'name') return false;
@@ -106,18 +110,30 @@ function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   );
 }
 
-/**
- * Whether an error of a function may be lost if its promise is not awaited: the function calls or awaits
- * something outside of try/catch.
- */
-function mayFail(fn: Fn): boolean {
-  const { body, isExpression } = fn;
-  if (isExpression) return true;
-  const statements = body.filter(({ type }) => type !== 'declare');
-  const risky = statements.filter((statement) => hasPart(statement, ['await', 'call']));
-  const isCaught =
-    risky.length > 0 && risky.every((each) => each.type === 'try' && each.handler !== undefined);
-  return !isCaught && (!fn.isAsync || has(fn, 'await') || returnsOf(fn).some(({ type }) => type === 'call'));
+/** Whether a function that is not waited for fails unseen: something that it waits for, or throws, is outside of `try`. */
+function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
+  const module = sources.handlers.homeOf(fn);
+  let fails = false;
+  const visit = (node: Node): void => {
+    if (fails || node.type === 'function') return;
+    if (node.type === 'try' && node.handler !== undefined)
+      return [node.handler, node.finalizer].forEach((part) => part !== undefined && visit(part));
+    if (node.type === 'leave' && node.how === 'throw') fails = true;
+    if (node.type === 'await' || (node.type === 'leave' && node.value?.type === 'call'))
+      if (isUncaught(node.value!, module, sources, depth)) fails = true;
+    childrenOf(node).forEach(visit);
+  };
+  if (fn.isExpression && fn.body[0]!.type === 'call') return isUncaught(fn.body[0]!, module, sources, depth);
+  fn.body.forEach(visit);
+  return fails;
+}
+
+/** Whether a promise may fail: one of `load().catch(…)` does not, nor one of a function that catches what fails. */
+function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
+  if (value.type !== 'call') return true;
+  if (calledName(value) === 'catch' || pathOf(value.callee) === 'Promise.allSettled') return false;
+  const fn = depth > 2 ? undefined : sources.handlers.resolve(value.callee, module);
+  return fn === undefined || mayFail(fn, sources, depth + 1);
 }
 
 function findForgotten(sources: Sources, report: ReportNode): void {
@@ -138,7 +154,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: the reply is sent before the call ends, and its errors are lost`,
+        `${promise.name}() is not awaited: what follows does not wait for it, and its errors are lost`,
         { severity: 'warning' },
       );
     else if (use === 'value' && promise.isOurs)
@@ -167,7 +183,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
  */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
-  return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn);
+  return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn, sources);
 }
 
 /**
@@ -307,7 +323,7 @@ function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
 // -- SVC613: pipe() without an error handler --
 
 const STREAMS =
-  /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from|\.stdout|\.stdin)\b/;
+  /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from)\b/;
 
 function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -390,9 +406,15 @@ function findCollected(sources: Sources, report: ReportNode): void {
     if (call.callee.type !== 'member' || call.callee.property !== 'on') continue;
     const [event, listener] = call.args;
     if (event?.type !== 'text' || event.value !== 'data' || listener?.type !== 'function') continue;
-    if (/(?:^|\.)(?:req|request)$/.test(pathOf(call.callee.object) ?? ''))
+    if (/(?:^|\.)(?:req|request)$/.test(pathOf(call.callee.object) ?? '') && !isOfAnswer(call, module))
       reportCollecting(listener, module, call, report);
   }
+}
+
+/** `https.get(url, (request) => { request.on('data', …); })`: it is the answer of another server. */
+function isOfAnswer(call: Call, module: SourceModule): boolean {
+  const around = functionAround(call)?.parent;
+  return around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module));
 }
 
 function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportNode): void {

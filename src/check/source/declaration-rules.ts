@@ -219,7 +219,12 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   const tries = entryOf(limit, 'perMinute');
   const perMinute = numberOf(tries);
   if (method === 'post' && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
-    report('SVC204', module, tries!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
+    report(
+      'SVC204',
+      module,
+      tries!,
+      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+    );
   if (method === 'get') {
     const change =
       changeIn(handler, module, sources) ??
@@ -311,7 +316,12 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
       entryOf(specOf({ call: route, module: other }), 'rateLimit') !== undefined
     )
       continue;
-    report('SVC204', module, node!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
+    report(
+      'SVC204',
+      module,
+      node!,
+      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+    );
     return;
   }
 }

@@ -29,15 +29,17 @@ export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
   const files = environmentFiles(sources);
-  const tested = new Set(reads.filter(({ node }) => mayBeAbsent(node)).map(({ name }) => name));
+  const tested = new Set(
+    reads.filter(({ node, module }) => mayBeAbsent(node, module)).map(({ name }) => name),
+  );
   const known = new Set([...files.names, ...Object.keys(process.env)]);
   for (const { module, node, name } of reads) {
     if (files.names.has(name)) continue;
     const near = [...known].find((other) => isMisspelt(name, other));
     if (near !== undefined)
-      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is?`, {
+      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
-        remedy: `Read ${near}, or set ${name}`,
+        remedy: `Read the variable ${near}, or set ${name}`,
       });
     else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
@@ -135,7 +137,7 @@ function isOneEditAway(one: string, two: string): boolean {
 }
 
 /** Whether the code handles a missing variable with a default, a test or a call. */
-function mayBeAbsent(node: Node): boolean {
+function mayBeAbsent(node: Node, module: SourceModule): boolean {
   const { parent } = node;
   switch (parent?.type) {
     case 'binary':
@@ -150,8 +152,10 @@ function mayBeAbsent(node: Node): boolean {
     case 'loop':
       return true;
     case 'member':
-      return false;
+      return module.source.startsWith('?.', node.end);
     case 'call':
+      if (/^(?:Number|parseInt|parseFloat)$/.test(calledName(parent) ?? ''))
+        return mayBeAbsent(parent, module);
       return TOLERANT.test(calledName(parent) ?? '');
     case 'object':
       return entryOf(parent, 'default') !== undefined;

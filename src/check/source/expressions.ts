@@ -200,7 +200,7 @@ export abstract class ExpressionReader {
     const items: Node[] = [];
     while (!this.skip(close)) {
       if (this.skip(',')) continue; // an empty element, as in `[, a]`
-      if (this.at >= this.tokens.length) this.refuse('a list does not end');
+      if (this.at >= this.tokens.length) this.refuse('a list is not closed');
       if (this.is('@')) this.decorators();
       items.push(this.assignment());
       if (!this.is(close)) this.expect(',');

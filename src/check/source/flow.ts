@@ -1,13 +1,13 @@
 /**
- * Follows values of requests to the calls that receive them: within a function, the functions nested in it,
- * and the project functions that it calls.
- *
- * A value counts as checked once code compares it or passes it to a test. The result of an unknown function
- * counts as safe. So the analysis misses some mistakes, but reports few false ones.
+ * Follows values of requests to the calls that receive them: within a function, its inner functions, and the functions it calls.
+ * A value counts as checked once code compares it or passes it to a test. The result of an unknown function counts as safe. So the
+ * analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
   ASSERTING,
+  FAILS_WITHOUT,
+  LOOKS_UP,
   HARMLESS_HEADERS,
   KEEPING,
   PASSING,
@@ -20,11 +20,16 @@ import {
 import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
 import {
   assigns,
+  conditionOf,
   endsFunction,
   isDenial,
+  first,
   isOneCharacter,
   isPresence,
+  isUsed,
+  isZero,
   leadOf,
+  literalTextOf,
   Names,
   outsideOf,
   OWN,
@@ -43,9 +48,6 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-/** Variables that hold the result of a test, by their names. */
-const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
-
 /** An assignment of a value of a request to a variable. */
 export interface Kept {
   readonly assign: Assign;
@@ -53,7 +55,7 @@ export interface Kept {
   readonly value: Given;
 }
 
-/** Follows values of requests. Passes every call to `visit`, and assignments of such values to `onKept`. */
+/** Passes every call to `visit`, and assignments of values of requests to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
@@ -164,7 +166,9 @@ export class Flow {
       case 'declare':
         for (const { target, value } of node.items) {
           if (value !== undefined) this.#scan(value, names);
-          this.#bind(target, value === undefined ? undefined : this.#value(value, names), names);
+          const given = value === undefined ? undefined : this.#value(value, names);
+          this.#bind(target, given, names);
+          if (value !== undefined && given === undefined) this.#lookedUp(target, value, names);
         }
         return;
       case 'leave':
@@ -194,7 +198,8 @@ export class Flow {
         return;
       case 'statement':
         this.#scan(node.value, names);
-        return this.#asserted(node.value, names);
+        this.#asserted(node.value, names);
+        return this.#narrowed(node.value, names);
       default:
         this.#scan(node, names);
     }
@@ -231,12 +236,48 @@ export class Flow {
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
+  /** `const user = await find(params.id);`: once code tests the result, `params.id` is known. */
+  #lookedUp(target: Node, value: Node, names: Names): void {
+    const call = value.type === 'await' ? value.value : value;
+    if (call.type !== 'call') return;
+    const keys = this.#keysWithin(call, names);
+    if (keys.length === 0) return;
+    for (const { local } of boundIn(target)) names.setKeys(local, keys);
+    if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
+  }
+
+  /** `query.equalTo('id', params.id);`: the query looks up what it is given. */
+  #narrowed(node: Node, names: Names): void {
+    if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
+    const { name } = node.callee.object;
+    const binding = this.#module.lookup(name, node);
+    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
+    if (binding.node.value?.type !== 'call' || names.get(name) !== undefined) return;
+    names.setKeys(name, this.#keysWithin(node, names));
+  }
+
+  /** Paths of single values of a request within a node, and what its names were looked up by. */
+  #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
+    const found = new Set<string>();
+    const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
+    walk(node, (part) => {
+      if (isOfCalls && part.type === 'call' && LOOKS_UP.test(calledName(part) ?? ''))
+        part.args.forEach((arg) => add(this.#keysWithin(arg, names)));
+      else if (part.type === 'name') add(names.keysOf(part));
+      if (isOfCalls) return true;
+      const value = part.type === 'name' || part.type === 'member' ? this.#value(part, names) : undefined;
+      if (value?.kind === 'outside' && value.part === undefined)
+        add([value.what, pathOf(part) ?? value.what]);
+      return part.type !== 'function';
+    });
+    return [...found];
+  }
+
   // -- tests --
 
   /**
-   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false
-   * (`no`). A test for presence checks nothing. A comparison checks a value only where both sides are equal;
-   * any other test checks it in both cases.
+   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false (`no`). A test for
+   * presence checks nothing. A comparison checks a value where both sides are equal; any other test checks it in both cases.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -247,7 +288,9 @@ export class Flow {
     };
     const visit = (node: Node, negated: boolean): void => {
       if (node.type === 'function') return;
-      const condition = node.type === 'name' ? this.#conditionOf(node) : undefined;
+      const keys = names.keysOf(node);
+      if (keys.length > 0) add(keys, negated ? 'no' : 'yes');
+      const condition = node.type === 'name' ? conditionOf(node, this.#module) : undefined;
       if (condition !== undefined) return visit(condition, negated);
       if (node.type === 'unary' && node.operator === '!' && node.value !== undefined)
         return visit(node.value, !negated);
@@ -265,8 +308,13 @@ export class Flow {
         return add(this.#pathsWithin(node.left, names), 'both');
       if (node.type === 'binary' && /^[!=]==?$/.test(node.operator)) {
         const sides = [node.left, node.right];
-        if (sides.some(isPresence)) return;
         const isEqual = node.operator.startsWith('=') !== negated;
+        if (sides.some((side) => isPresence(side) || isZero(side)))
+          add(
+            sides.flatMap((side) => names.keysOf(side)),
+            isEqual ? 'no' : 'yes',
+          );
+        if (sides.some(isPresence)) return;
         for (const side of sides) add(this.#pathsWithin(side, names), isEqual ? 'yes' : 'no');
         return;
       }
@@ -276,23 +324,11 @@ export class Flow {
     return { yes, no };
   }
 
-  /** Returns the condition in a constant: `HOSTS.has(host)` of `const isOurs = HOSTS.has(host)`. */
-  #conditionOf(name: Extract<Node, { type: 'name' }>): Node | undefined {
-    const binding = this.#module.lookup(name.name, name);
-    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
-    const { target, value } = binding.node;
-    const isCondition =
-      value?.type === 'unary' ||
-      (value?.type === 'call' && !value.isNew) ||
-      (value?.type === 'binary' && /^(?:&&|\|\||[!=]==?|in)$/.test(value.operator));
-    return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
-  }
-
   #pathsWithin(node: Node, names: Names): string[] {
     const found: string[] = [];
     walk(node, (part) => {
       if (part.type === 'member' && WEAK_MEMBERS.test(part.property ?? '')) return false;
-      found.push(...this.#pathsOf(part, names));
+      found.push(...this.#pathsOf(part, names), ...names.keysOf(part));
       return part.type !== 'function';
     });
     return found;
@@ -371,14 +407,17 @@ export class Flow {
     this.#scan(call.callee, names);
     const receiver = call.callee.type === 'member' ? this.#value(call.callee.object, names) : undefined;
     const isRoute = call.args.some((arg) => arg.type === 'function' && this.#handlers.isHandler(arg));
-    for (const arg of call.args) {
-      if (arg.type !== 'function') this.#scan(arg, names);
-      else {
-        const element =
-          !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
-        this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+    const isThen = call.callee.type === 'member' && call.callee.property === 'then';
+    names.during(isThen ? this.#keysWithin(call.callee, names, true) : [], () => {
+      for (const arg of call.args) {
+        if (arg.type !== 'function') this.#scan(arg, names);
+        else {
+          const element =
+            !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
+          this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+        }
       }
-    }
+    });
     if (call.callee.type === 'member' && KEEPING.test(call.callee.property ?? '')) {
       const kept = call.args.map((arg) => this.#value(arg, names)).find((value) => value?.kind === 'outside');
       const path = pathOf(call.callee.object);
@@ -534,11 +573,10 @@ export class Flow {
     const values = node.values.map((value) => this.#value(value, names));
     const index = values.findIndex((value) => value?.kind === 'outside');
     if (index === -1) return undefined;
-    const text = node.texts
-      .map((part, at) => `${part} ${values[at]?.text ?? this.#literalText(node.values[at])} `)
-      .join('');
+    const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
+    const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
     const start = node.texts[0]!; // a template has at least one text
-    const before = index === 0 ? start : start === '' ? OWN : start;
+    const before = index !== 0 && start === '' ? OWN : start;
     return {
       ...values[index]!,
       part: undefined,
@@ -554,37 +592,8 @@ export class Flow {
     const [before, after] = [this.#outside(left, names), this.#outside(right, names)];
     const given = before ?? after;
     if (given === undefined) return undefined;
-    const text = `${before?.text ?? this.#literalText(left)} ${after?.text ?? this.#literalText(right)}`;
+    const text = `${before?.text ?? literalTextOf(left, this.#module)} ${after?.text ?? literalTextOf(right, this.#module)}`;
     const lead = before?.lead ?? (leadOf(left) || OWN);
     return { ...given, part: undefined, lead, text };
   }
-
-  /** Returns the literal text in an expression, also through constants of this module. */
-  #literalText(node: Node | undefined, depth = 0): string {
-    if (node === undefined || depth > 4) return '';
-    if (node.type === 'text') return node.value;
-    if (node.type === 'template') return node.texts.join(' ? ');
-    if (node.type === 'binary')
-      return `${this.#literalText(node.left, depth + 1)} ${this.#literalText(node.right, depth + 1)}`;
-    if (node.type !== 'name') return '';
-    const binding = this.#module.lookup(node.name, node);
-    return binding?.kind === 'declared' &&
-      binding.node.type === 'declarator' &&
-      binding.module === this.#module
-      ? this.#literalText(binding.node.value, depth + 1)
-      : '';
-  }
-}
-
-function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | undefined): Given | undefined {
-  for (const node of nodes) {
-    const found = find(node);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-/** Whether code stores or returns the result of a call: its function is then analysed for that value. */
-function isUsed({ parent }: Call): boolean {
-  return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }

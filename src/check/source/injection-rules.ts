@@ -2,7 +2,7 @@
  * Client input in SQL, commands, code, patterns, redirects, file paths, network addresses and HTML (SVC601 …
  * SVC608).
  */
-import { calledName, entryOf } from './nodes.ts';
+import { calledName, entryOf, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
 import type { Visit } from './flow.ts';
@@ -132,7 +132,7 @@ function findRedirects(visit: Visit, meaning: string, name: string | undefined, 
   const { module } = visit;
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
-  if (value === undefined || isAnchored(value)) return;
+  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return; // back to where the client comes from
   report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
 }
 
@@ -186,7 +186,7 @@ function findPaths(
       : [first]
     : /(?:^|\.)FileResponse$/.test(meaning) ||
         (/^(?:sendFile|download)$/.test(name ?? '') &&
-          call.callee.type === 'member' &&
+          isReply(call) &&
           entryOf(second, 'root') === undefined &&
           entryOf(call.args.at(-1), 'root') === undefined) ||
         (name === 'save' && call.callee.type === 'member' && call.args.length === 1)
@@ -196,6 +196,7 @@ function findPaths(
     const value = given(path);
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
+    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue; // where a parser has put an upload
     report(
       'SVC606',
       module,
@@ -203,6 +204,14 @@ function findPaths(
       `the path is built from ${value.what}: a value with ".." leads to any file`,
     );
   }
+}
+
+/** `res.download(path)`, `res.status(200).sendFile(path)` */
+function isReply({ callee }: Call): boolean {
+  if (callee.type !== 'member') return false;
+  let at = callee.object;
+  while (at.type === 'call' && at.callee.type === 'member') at = at.callee.object;
+  return /(?:^|\.)(?:res|response|reply|ctx|c)$/.test(pathOf(at) ?? '');
 }
 
 const ASKS =
@@ -222,7 +231,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
     'SVC607',
     module,
     target!,
-    `the server asks whatever ${value.what} names, also in the internal network`,
+    `the server sends a request to the address in ${value.what}, also inside the internal network`,
   );
 }
 

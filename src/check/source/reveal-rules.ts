@@ -1,6 +1,7 @@
 /**
  * Secrets in logs and replies, and accounts found by unverified e-mail addresses (SVC625 … SVC627).
  */
+import { basename, dirname } from 'node:path';
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { literal, specOf } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
@@ -35,8 +36,9 @@ function findLogged(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (!isLog(call)) continue;
     const isConsole = pathOf(call.callee)!.startsWith('console.');
+    if (isConsole && isCommand(module)) continue;
     for (const arg of call.args) {
-      const name = loggedName(arg, isConsole);
+      const name = loggedName(arg, isConsole, module);
       if (name === undefined) continue;
       report(
         'SVC625',
@@ -49,34 +51,55 @@ function findLogged(sources: Sources, report: ReportNode): void {
   }
 }
 
-/**
- * Returns the name of a secret among logged values. Object members with secret names count only for
- * `console`, because the logger of this package redacts them.
- */
-function loggedName(node: Node, isConsole: boolean): string | undefined {
+/** A secret among what is logged. The logger of this package leaves out members that are called as secrets are. */
+function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
   switch (node.type) {
     case 'name':
     case 'member':
-      return LOGGED.test(wordOf(node)) ? (wordOfTarget(node) ?? undefined) : undefined;
+      return LOGGED.test(wordOf(node)) && (wordOf(node) !== 'token' || isCredential(node, module))
+        ? wordOfTarget(node)
+        : undefined;
     case 'template':
-      return firstOf(node.values, (value) => loggedName(value, isConsole));
+      return firstOf(node.values, (value) => loggedName(value, isConsole, module));
     case 'binary':
       return node.operator === '+' || node.operator === '??' || node.operator === '||'
-        ? (loggedName(node.left, isConsole) ?? loggedName(node.right, isConsole))
+        ? (loggedName(node.left, isConsole, module) ?? loggedName(node.right, isConsole, module))
         : undefined;
     case 'object':
       return firstOf(node.entries, (entry) => {
         if (entry.type === 'spread' || entry.value === undefined) return undefined;
         if (!isConsole && LOGGED.test(bare(entry.key ?? ''))) return undefined;
-        return loggedName(entry.value, isConsole);
+        return loggedName(entry.value, isConsole, module);
       });
     case 'call':
       return pathOf(node.callee) === 'JSON.stringify' && node.args[0] !== undefined
-        ? loggedName(node.args[0], true)
+        ? loggedName(node.args[0], true, module)
         : undefined;
     default:
       return undefined;
   }
+}
+
+/** Whether a module is a command: what it prints is its result. */
+function isCommand({ file, source }: SourceModule): boolean {
+  if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
+  return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
+}
+
+const TOKEN_MAKER =
+  /createToken|\bsign\(|randomBytes|randomUUID|getRandomValues|nanoid|\bauthorization\b|\bcookies?\b|\bbearer\b|\bjwt\b/i;
+const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
+
+/** Whether `token` lets its owner in: the program has made it, or a client has sent it. Other tokens are words of a text, rooms or ids. */
+function isCredential(node: Node, module: SourceModule): boolean {
+  if (node.type === 'member') return REQUEST_PART.test(pathOf(node.object) ?? '');
+  const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
+  const { target, value } = binding.node;
+  if (value === undefined) return false;
+  return target.type === 'object'
+    ? REQUEST_PART.test(pathOf(value) ?? '')
+    : isCredential(value, module) || TOKEN_MAKER.test(module.source.slice(value.start, value.end));
 }
 
 function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | undefined): R | undefined {

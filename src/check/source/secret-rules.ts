@@ -1,10 +1,11 @@
 /**
  * Secrets and tokens: comparison, generation, password hashing and decoding (SVC621 … SVC624).
  */
+import { boundIn } from './modules.ts';
 import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
-import { assigns, endsFunction } from './values.ts';
+import { assigns, endsFunction, leadOf } from './values.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
@@ -42,8 +43,14 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
     if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
     if (sides.some((side) => isStored(side, module)) || isChangeTest(node, sides)) continue;
-    if (sides.every((side) => isOwn(side, module))) continue;
-    if (sides.every(isOfSettings) || sides.some(isNamedConstant) || isRoundTrip(sides, module)) continue;
+    if (sides.every((side) => isOwn(side, module)) || sides.some((side) => isNoSecret(side, module)))
+      continue;
+    if (
+      sides.every(isOfSettings) ||
+      sides.some((side) => isNamedConstant(side) || isDefault(side)) ||
+      isRoundTrip(sides, module)
+    )
+      continue;
     report(
       'SVC621',
       module,
@@ -134,7 +141,19 @@ function isNamedConstant(side: Node): boolean {
   );
 }
 
-/** Whether a value was read from a store, so that no client has just sent it. */
+/** The digest of a password, of which no client chooses the beginning, and the name of a member: `for (const name in body)`. */
+function isNoSecret(side: Node, module: SourceModule): boolean {
+  if (side.type === 'call' && side.args.some((arg) => PASSWORD.test(wordOf(arg)))) return true;
+  const binding = side.type === 'name' ? module.lookup(side.name, side) : undefined;
+  return binding?.kind === 'parameter' && binding.owner.type === 'loop' && binding.owner.kind === 'in';
+}
+
+/** `secret === DEFAULT_SECRET`: a default is known to all. */
+function isDefault(side: Node): boolean {
+  return /(?:^|\.)default|_default$/i.test(pathOf(side) ?? '');
+}
+
+/** Whether a value was read from a store: what is compared with it was not sent by a client. */
 function isStored(side: Node, module: SourceModule): boolean {
   if (side.type !== 'member' || side.object.type !== 'name') return false;
   const maker = makerOf(side.object, module);
@@ -144,8 +163,9 @@ function isStored(side: Node, module: SourceModule): boolean {
 /** Whether two fields of a form are compared, such as a password and its repetition. */
 function isConfirmation(words: readonly string[]): boolean {
   return (
-    words.some((word) => /(?:confirm|repeat|again|old|previous|new|retype|verify)/.test(word)) ||
-    words.every((word) => word === 'password')
+    words.some((word) =>
+      /(?:confirm|repeat|again|old|previous|new|retype|verify|passwordcheck|password2)/.test(word),
+    ) || words.every((word) => word === 'password')
   );
 }
 
@@ -162,14 +182,14 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
 // -- SVC622: secrets from Math.random() --
 
 const SECRET_NAME =
-  /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|salt|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
+  /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
 
 function findRandom(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
     if (usesBetterChance(call, module)) continue;
     const name = secretNameAround(call) ?? secretMaker(call);
-    if (name !== undefined)
+    if (name !== undefined && !isNamedId(call, name))
       report(
         'SVC622',
         module,
@@ -179,7 +199,16 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the secret name of the constant, member or function that receives the value of a node. */
+/** `task-${Date.now()}-${Math.random()}`: a kind in front of an id is for people who read it, not for a cookie. */
+function isNamedId(call: Call, name: string): boolean {
+  if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
+  let at: Node = call;
+  while (at.parent !== undefined && at.parent.type !== 'declarator' && at.parent.type !== 'statement')
+    at = at.parent;
+  return /^[a-z]{2,}[-_:]/i.test(leadOf(at));
+}
+
+/** The name of a secret that a value becomes: of its constant, member, or function. */
 function secretNameAround(node: Node): string | undefined {
   let depth = 0;
   for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
@@ -192,6 +221,7 @@ function secretNameAround(node: Node): string | undefined {
             ? at.name
             : undefined;
     if (at.type === 'function') depth++;
+    if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
     if (name !== undefined && SECRET_NAME.test(bare(name))) return name;
     if (at.type === 'statement') return undefined;
   }
@@ -200,7 +230,7 @@ function secretNameAround(node: Node): string | undefined {
 
 /** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
-  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|salt|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
+  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
 /** Returns the name of the function around a call, if the name says that it generates a secret. */
 function secretMaker(call: Call): string | undefined {
@@ -230,8 +260,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const called = hashers.size === 0 ? undefined : sources.handlers.resolve(call.callee, module);
     const index = called === undefined ? undefined : hashers.get(called);
     const given = index === undefined ? undefined : call.args[index];
-    if (given !== undefined && isTypedPassword(given) && !isHashedAgain(module))
-      tellHash(call, module, report);
+    if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
+      if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report); // it has an index
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
     const isHash = made !== undefined && /^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module));
@@ -240,16 +270,18 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
       : /^crypto\.hash$|^(?:md5|sha1|sha256)$/.test(meaning)
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
-    if (text === undefined || isHashedAgain(module)) continue;
-    if (replaces(call, text)) continue; // `password = hash(password)` is probably followed by a slower hash
+    if (text === undefined || isSlowLater(call, module)) continue;
+    if (replaces(call, text) || isHashOfHash(text, module)) continue; // it goes on under its name, to a slower hash
     if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
   }
 }
 
-/**
- * Whether an expression is probably an unhashed password: a variable, or a field of a form. `user.password`
- * may already be a hash.
- */
+/** `md5(md5(password))`: the inner call is found. */
+function isHashOfHash(text: Node, module: SourceModule): boolean {
+  return text.type === 'call' && /^(?:md5|sha1|sha256|crypto\.hash)$/.test(meaningOfCall(text, module));
+}
+
+/** Whether an expression is a password as a person has typed it: a name, or a field of a form; `user.password` may be a hash already. */
 function isTypedPassword(node: Node): boolean {
   const path = pathOf(node) ?? '';
   return (
@@ -272,10 +304,23 @@ function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
-/**
- * Returns project functions that compute a fast hash of a parameter, such as `digest(text)`, with the index
- * of that parameter.
- */
+/** Whether the fast hash is not what is stored: another hash takes it, a loop repeats it, or another service wants it as a proof. */
+function isSlowLater(call: Call, module: SourceModule): boolean {
+  const fn = functionAround(call);
+  if (isHashedAgain(module)) return true;
+  if (fn === undefined) return false;
+  let repeats = false;
+  walk(fn, (node) => {
+    if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))
+      repeats = true;
+  });
+  return repeats || ASKS_SERVICE.test(module.source.slice(fn.start, fn.end));
+}
+
+const ASKS_SERVICE =
+  /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
+
+/** Functions that return a fast hash of one of their parameters, with its index: `digest(text)`. */
 function hashersOf(sources: Sources): Map<Fn, number> {
   const found = new Map<Fn, number>();
   for (const { module, node: call } of sources.all('call')) {
@@ -288,7 +333,7 @@ function hashersOf(sources: Sources): Map<Fn, number> {
       (param) =>
         param.type === 'name' && text !== undefined && mentions(text, (word) => word === bare(param.name)),
     );
-    if (index !== -1) found.set(fn, index);
+    if (index !== -1 && !replaces(call, text!)) found.set(fn, index); // the index is that of the text
   }
   return found;
 }
@@ -323,6 +368,7 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const code = module.source.slice(around?.start ?? 0, around?.end);
     if (/verif(?!ied)|timingSafeEqual/i.test(code) || isClearlyOwn(code) || call.args.some(isOfAccount))
       continue;
+    if (isProviderCallback(around) || /\bgrant_type\b/.test(module.source)) continue; // a client of a provider
     if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
       continue;
     report(
@@ -339,10 +385,15 @@ function isOfAccount(node: Node): boolean {
   return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$/.test(pathOf(node) ?? '');
 }
 
-/**
- * Whether an enclosing function passes the request to a library that verifies its token:
- * `passport.authenticate('jwt', …)`.
- */
+/** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. */
+function isProviderCallback(fn: Fn | undefined): boolean {
+  const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
+  return (
+    names.filter((name) => /^_?(?:access_?token|refresh_?token|id_?token|profile)$/i.test(name)).length > 1
+  );
+}
+
+/** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */
 function isBehindGuard(call: Call, module: SourceModule): boolean {
   for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
     if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))

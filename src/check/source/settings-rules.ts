@@ -180,7 +180,7 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
     if (value?.type === 'value' && value.raw === 'true')
       report('SVC208', module, value, what, {
         severity: key === 'debug' ? 'error' : 'warning',
-        remedy: `Leave ${key} out of the source, and set it on development machines`,
+        remedy: `Remove ${key} from the source, and set it on development machines`,
       });
   }
 }
@@ -218,7 +218,7 @@ function judgeMemory(sources: Sources, report: ReportNode): void {
       'SVC403',
       module,
       node,
-      `${name.startsWith('RateLimit') ? `${name} counts` : `${name} keeps its records`} in the memory of one process, and run() starts several workers`,
+      `${name.startsWith('RateLimit') ? `${name} counts` : `${name} stores its records`} in the memory of one process, and run() starts several workers`,
     );
   }
 }

@@ -5,10 +5,10 @@
 import { boundIn } from './modules.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { meaningOfCall } from './sources.ts';
-import { hasDeclaredBody } from './routes.ts';
+import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
 import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { Call, Fn, Member, Node } from './nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
@@ -234,6 +234,8 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       `every member of ${what} is copied, also members that clients must not set, such as an owner, a role or a price`,
     );
   if (path === 'Object.assign') {
+    const [target] = call.args;
+    if (target === undefined || isNewObject(target, module) || given(target) !== undefined) return;
     for (const arg of call.args.slice(1)) {
       const value = given(arg);
       if (value?.part === 'body' && !hasDeclaredBody(value.route)) return tell(arg, value.what);
@@ -249,7 +251,8 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
     if (
       value?.part === 'body' &&
       !hasDeclaredBody(value.route) &&
-      /\b(?:update|insert)\b[^;]*\b(?:set|into)\b/i.test(code)
+      /\b(?:update|insert)\b[^;]*\b(?:set|into)\b/i.test(code) &&
+      !/\.(?:includes|has|hasOwn)\(/.test(code)
     )
       tell(call, value.what);
     return;
@@ -271,7 +274,9 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       .split('.')
       .slice(0, -1)
       .join('.') ?? '';
-  if (!STORES.test(name)) return;
+  if (!STORES.test(name) || owner === 'Object') return;
+  if (name === 'set' && call.args.length > 1) return; // a record of its own, under a key
+  if (isOfProject(call.callee, module)) return; // it may pick what it needs
   for (const arg of call.args) {
     // an unknown function may select the members that it needs
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
@@ -280,10 +285,36 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   }
 }
 
-/**
- * Whether a function call wraps the body, such as `pick(body, FIELDS)`. It may remove what clients must not
- * set.
- */
+/** `{}`, or what was made just now and is not stored: a form that is judged next. */
+function isNewObject(target: Node, module: SourceModule): boolean {
+  const made = literal(target, module);
+  if (made?.type !== 'object' && !(made?.type === 'call' && made.isNew)) return false;
+  const around = functionAround(target);
+  const code = module.source.slice(around?.start ?? 0, around?.end);
+  return (
+    target.type !== 'name' ||
+    !new RegExp(
+      `\\b${target.name.replaceAll('$', '\\$')}\\.save\\(|\\b(?:save|insert|create|persist)\\w*\\(\\s*${target.name.replaceAll('$', '\\$')}\\b`,
+    ).test(code)
+  );
+}
+
+/** Whether the object of a method is one that the project declares with this method: `User.create` of `const User = { create(fields) { … } }`. */
+function isOfProject({ object, property }: Member, module: SourceModule): boolean {
+  const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
+  if (binding?.kind === 'module') return true;
+  if (binding?.kind !== 'declared') return false;
+  const { node } = binding;
+  const value = node.type === 'declarator' ? node.value : node;
+  if (value?.type === 'object') return property !== undefined && entryOf(value, property) !== undefined;
+  const made = value?.type === 'call' && value.isNew ? literal(value.callee, binding.module) : value;
+  return (
+    made?.type === 'class' &&
+    made.members.some((member) => member.type === 'entry' && member.key === property)
+  );
+}
+
+/** `stripProtected(body)`, `pick(body, FIELDS)`: a function may leave out what clients should not set. */
 function isPicked(node: Node | undefined): boolean {
   const call = node?.type === 'await' ? node.value : node;
   return call?.type === 'call' && call.callee.type === 'name';

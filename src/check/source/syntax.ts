@@ -78,7 +78,7 @@ class Reader extends ExpressionReader {
     const { start } = this.expect('{');
     const body: Node[] = [];
     while (!this.is('}')) {
-      if (this.at >= this.tokens.length) this.refuse('a block does not end');
+      if (this.at >= this.tokens.length) this.refuse('a block is not closed');
       body.push(...this.statement());
     }
     this.take();

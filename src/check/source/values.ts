@@ -3,6 +3,7 @@
  * checked them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
+import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { RouteCall } from './routes.ts';
 
@@ -31,6 +32,8 @@ export const OWN = '\0';
 export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
+  /** Values that a name was looked up by: `params.id` of `const user = await find(params.id)`. */
+  readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
 
   constructor(around?: Names) {
@@ -44,6 +47,21 @@ export class Names {
   set(path: string, value: Given | undefined): void {
     this.#values.set(path, value);
     this.#checked.delete(path);
+    this.#keys.delete(path);
+  }
+
+  /** Keeps what a name was looked up by. */
+  setKeys(name: string, keys: readonly string[]): void {
+    this.#keys.set(name, keys);
+  }
+
+  /** Returns what a value was looked up by: of `user`, `user.name` and `rows.length`. */
+  keysOf(node: Node): readonly string[] {
+    if (node.type === 'member') return this.keysOf(node.object);
+    if (node.type !== 'name') return [];
+    return (
+      this.#keys.get(node.name) ?? (this.#values.has(node.name) ? [] : (this.#around?.keysOf(node) ?? []))
+    );
   }
 
   check(path: string): void {
@@ -143,4 +161,54 @@ export function isDenial({ callee, args }: Call): boolean {
     /^(?:startsWith|includes|endsWith)$/.test(callee.property ?? '') &&
     args[0]?.type === 'text'
   );
+}
+
+/** The literal text of an expression, and of constants of its module that it names. */
+export function literalTextOf(node: Node | undefined, module: SourceModule, depth = 0): string {
+  if (node === undefined || depth > 4) return '';
+  if (node.type === 'text') return node.value;
+  if (node.type === 'template') return node.texts.join(' ? ');
+  if (node.type === 'binary')
+    return `${literalTextOf(node.left, module, depth + 1)} ${literalTextOf(node.right, module, depth + 1)}`;
+  if (node.type !== 'name') return '';
+  const binding = module.lookup(node.name, node);
+  return binding?.kind === 'declared' && binding.node.type === 'declarator' && binding.module === module
+    ? literalTextOf(binding.node.value, module, depth + 1)
+    : '';
+}
+
+/** `rows.length === 0` */
+export function isZero(node: Node): boolean {
+  return node.type === 'value' && node.raw === '0';
+}
+
+export function first<T extends Node>(
+  nodes: readonly T[],
+  find: (node: T) => Given | undefined,
+): Given | undefined {
+  for (const node of nodes) {
+    const found = find(node);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Whether something is made of the result of a call: then its value was asked for. */
+export function isUsed({ parent }: Call): boolean {
+  return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
+}
+
+/** Names of conditions. */
+const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
+
+/** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
+export function conditionOf(name: Extract<Node, { type: 'name' }>, module: SourceModule): Node | undefined {
+  const binding = module.lookup(name.name, name);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+  const { target, value } = binding.node;
+  const isCondition =
+    value?.type === 'unary' ||
+    (value?.type === 'call' && !value.isNew) ||
+    (value?.type === 'binary' && /^(?:&&|\|\||[!=]==?|in)$/.test(value.operator));
+  return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
 }

@@ -209,6 +209,7 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   if (value?.type !== 'text' || value.value === '' || isForDevelopment(fallback, module)) return;
   if (
     BESIDE_SECRET.test(name) ||
+    /^(?:(?:not|un)[-_ ]?(?:used|needed|required|set)|none|null|no[-_ ]?key|empty|-+)$/i.test(value.value) ||
     /^(?:\d{1,6} ?(?:[smhdw]|ms|days?|hours?|minutes?)?|true|false)$/.test(value.value)
   )
     return;

@@ -157,7 +157,7 @@ export class Migrator {
     MigrationDone[]
   > {
     if (!int(1, 1, 9_999).accepts(steps))
-      throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer 1 … 9999', shown(steps)]);
+      throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer from 1 to 9999', shown(steps)]);
     const migrations = this.#migrations();
     let left = steps;
     return this.#repeat(signal, (connection, limit) =>

@@ -126,7 +126,10 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   if (last === undefined) return undefined;
   const migration = migrations.find(({ id }) => id === last.id);
   if (migration === undefined)
-    throw new SvcError('E_MIGRATION_DOWN', [`${last.id}_${last.name}`, 'it is in no source']);
+    throw new SvcError('E_MIGRATION_DOWN', [
+      `${last.id}_${last.name}`,
+      'no migration file or plugin contains it',
+    ]);
   if (migration.down === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [
       `${last.id}_${last.name}`,

@@ -97,7 +97,7 @@ async function logIn(
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
     options.log?.warn('database_not_encrypted', {
       host: at.host,
-      remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
     });
   const { clock } = options;
   let greeting: Greeting;
@@ -151,7 +151,7 @@ async function openLink(
     const { socket, address } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
     if (options !== undefined && !isOffered && tls.mode !== 'prefer')
-      throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
+      throw opening.refusal('it does not offer TLS, which the address requires (sslmode)');
     if (options === undefined || !isOffered)
       return opening.finished({
         link: { socket, incoming: opening.streamed(), tls: undefined, address },

@@ -151,7 +151,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   #onHead(bytes: Buffer, at: number, end: number): boolean {
-    if (this.#answered === this.#written) throw new ProtocolViolation('a packet without a request');
+    if (this.#answered === this.#written) throw new ProtocolViolation('a packet that no request expects');
     const first = bytes[at]!; // the packet is not empty
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);

@@ -87,7 +87,7 @@ export class RowPlan implements RowReader {
     const last = this.isText
       ? this.#text(row, keys, bytes, at, end)
       : this.#binary(row, keys, bytes, at, end);
-    if (last !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
+    if (last !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
   }
 
   /** Returns the end of the last value. */

@@ -78,7 +78,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onReply(type: number, bytes: Buffer, at: number, end: number): void {
     const { first } = this;
-    if (first === undefined) throw new ProtocolViolation('a message without a request');
+    if (first === undefined) throw new ProtocolViolation('a message that no request expects');
     if (!first.onMessage(type, bytes, at, end)) {
       if (first.unasked !== undefined) this.#onUnasked(first);
       return;
@@ -111,7 +111,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
           })
         : postgresError(fields, this.first?.sql);
     if (this.first === undefined && !isFatal(fields))
-      throw new ProtocolViolation('an error without a request');
+      throw new ProtocolViolation('an error that no request expects');
     this.first?.fail(error);
     this.onRefusal?.(error);
     if (!isFatal(fields)) return;

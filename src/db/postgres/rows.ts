@@ -56,7 +56,7 @@ export class RowPlan implements RowReader {
       if (this.#hasProto) setColumn(row, names[index]!, value);
       else row[names[index]!] = value;
     }
-    if (from !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
+    if (from !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
     return row;
   }
 
@@ -69,7 +69,7 @@ export class RowPlan implements RowReader {
       values[index] = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
       if (length !== NULL_LENGTH) from += length;
     }
-    if (from !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
+    if (from !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
     return values;
   }
 

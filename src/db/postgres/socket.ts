@@ -96,7 +96,7 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
       'it does not support TLS (its message is not shown, because the server is not authenticated)',
     );
   if (answer[0] !== NO) throw opening.refusal("its reply is not a PostgreSQL server's");
-  if (!mayBePlain) throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
+  if (!mayBePlain) throw opening.refusal('it does not offer TLS, which the address requires (sslmode)');
   opening.socket.resume();
   return false;
 }

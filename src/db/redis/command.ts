@@ -65,7 +65,7 @@ export function checkArguments(parts: readonly unknown[]): void {
     if (!isGood)
       throw new SvcError('E_REDIS_ARGUMENT', [
         `argument ${index}`,
-        typeof part === 'string' ? 'text with half a surrogate pair' : shown(part),
+        typeof part === 'string' ? 'text with a lone surrogate' : shown(part),
       ]);
   }
 }

@@ -270,7 +270,10 @@ export class RedisConnection {
         );
       const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
       this.#violated(
-        new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+        new ConnectionLost(`The server violated the protocol: ${problem}`, {
+          sqlstate: '08P01',
+          cause: error,
+        }),
       );
     }
   }
@@ -279,7 +282,7 @@ export class RedisConnection {
     if (this.#ended !== undefined) return;
     if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
     const waiter = this.#first;
-    if (waiter === undefined) throw new ProtocolViolation('a reply without a command');
+    if (waiter === undefined) throw new ProtocolViolation('a reply that no command expects');
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;

@@ -386,7 +386,7 @@ export class Redis implements AsyncDisposable {
     if (this.#waiting >= this.#offlineQueue) {
       link.start();
       throw new ConnectionLost(
-        `Redis is away${link.failure instanceof Error ? `: ${link.failure.message}` : ''}`,
+        `Redis is not reachable${link.failure instanceof Error ? `: ${link.failure.message}` : ''}`,
         { sqlstate: '08003', cause: link.failure },
       );
     }

@@ -126,7 +126,7 @@ export class RespReader {
       case '#':
         return this.#value(booleanOf(text));
       case '_':
-        if (text !== '') throw new ProtocolViolation('a null with content');
+        if (text !== '') throw new ProtocolViolation('a null reply with content');
         return this.#value(null);
       case '$':
       case '!':

@@ -54,7 +54,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; a transaction holds it: run statements of that transaction on its handle, also in a handler with Depends(transaction)',
+      hint: '; a transaction holds it: run statements of that transaction on its handle',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,

@@ -311,7 +311,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   violated(error: unknown): void {
     const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
     this.abandon(
-      new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+      new ConnectionLost(`The server violated the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
     );
   }
 
@@ -466,7 +466,7 @@ export abstract class ServerLogin<Message> {
 
 function lostBy(error: unknown): unknown {
   return error instanceof ProtocolViolation
-    ? new ConnectionLost(`The server broke the protocol: ${error.message}`, {
+    ? new ConnectionLost(`The server violated the protocol: ${error.message}`, {
         sqlstate: '08P01',
         cause: error,
       })

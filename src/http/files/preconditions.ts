@@ -63,9 +63,9 @@ export function checkPreconditions(
   }
   const { etag, lastModified } = current;
   if (etag !== undefined && !TAG.test(etag))
-    throw new SvcError('E_HEADER', ['ETag', 'a tag has quotes: "v3", or W/"v3" where it is weak']);
+    throw new SvcError('E_HEADER', ['ETag', 'an entity tag needs quotes: "v3", or W/"v3" for a weak tag']);
   if (isRequired && match === undefined && headers['if-unmodified-since'] === undefined)
-    throw new HTTPException(428, 'The request must say with If-Match which state of the resource it is for');
+    throw new HTTPException(428, 'The request needs the field If-Match with the entity tag of the resource');
   const validators = {
     etag,
     lastModified: lastModified === undefined ? undefined : httpDate(lastModified.getTime()),
@@ -81,7 +81,10 @@ export function checkPreconditions(
 const TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 
 export function preconditionFailed(): HTTPException {
-  return new HTTPException(412, 'The content is not the one that the request was made for');
+  return new HTTPException(
+    412,
+    'The current state of the resource does not meet the conditions of the request',
+  );
 }
 
 /** A field of the request. Uses `field()` if there is one, because `headers` would parse all fields. */

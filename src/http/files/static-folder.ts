@@ -87,11 +87,14 @@ export class StaticFolder {
       const { code } = error as NodeJS.ErrnoException;
       throw new SvcError(
         'E_STATIC_DIRECTORY',
-        [this.directory, code === 'ENOENT' ? 'nothing is there' : `it cannot be read (${code ?? 'no code'})`],
+        [
+          this.directory,
+          code === 'ENOENT' ? 'it does not exist' : `it cannot be read (${code ?? 'no code'})`,
+        ],
         { cause: error },
       );
     }
-    if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is no directory']);
+    if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is not a directory']);
   }
 
   /** The entry of a path, if it was looked up within the last second. */

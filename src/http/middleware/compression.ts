@@ -234,15 +234,15 @@ export class CompressionMiddleware implements Middleware {
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
-      ? 'there is another one around it, which has nothing left to compress'
+      ? 'another CompressionMiddleware is around it, and has nothing left to compress'
       : kind === 'idempotency'
-        ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
+        ? 'the middleware "idempotency" around it would store compressed responses, and repeat them to clients that may not accept their coding'
         : kind === 'etag'
-          ? 'the layer "etag" around it makes another tag for each coding, and what the client turns out to have is compressed first'
-          : `it does not see the cookies that the layer "${kind}" around it sets`;
+          ? 'the middleware "etag" around it makes a different tag for each coding, and a response is compressed even if the client already has it'
+          : `it does not see the cookies that the middleware "${kind}" around it sets`;
   const remedy =
     kind === 'compression'
-      ? 'Keep one CompressionMiddleware'
+      ? 'Register CompressionMiddleware only once'
       : `Register CompressionMiddleware before ${constructor.name}`;
   return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
 }

@@ -149,7 +149,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject,
-      message: `the layer "${outer.kind}" around it does its work for requests that are refused then`,
+      message: `the middleware "${outer.kind}" around it works for requests that are then refused`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }

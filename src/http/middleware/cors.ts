@@ -164,15 +164,15 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `refusals of the layer "${misplaced.kind}" around it have no cross-origin headers, so scripts cannot read them`,
+        message: `refusals of the middleware "${misplaced.kind}" around it have no cross-origin headers, so scripts cannot read them`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
     if (outer.some((layer) => layer.kind === 'cors'))
       yield {
         ...mine,
-        message: 'there is another one around it, and one answer has room for one',
-        remedy: 'Keep one CORSMiddleware that has all origins',
+        message: 'another CORSMiddleware is around it, but a response can have the headers of only one',
+        remedy: 'Register one CORSMiddleware with all origins',
       };
     if (this.allowed.list?.size === 0) {
       yield {

@@ -152,7 +152,12 @@ export class IdempotencyMiddleware implements Middleware {
       maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
     if (!isToken(header))
-      throw new SvcError('E_OPTION_RANGE', [owner, 'header', 'the name of a field', JSON.stringify(header)]);
+      throw new SvcError('E_OPTION_RANGE', [
+        owner,
+        'header',
+        'the name of a header field',
+        JSON.stringify(header),
+      ]);
     this.header = header;
     this.#field = header.toLowerCase();
     this.#principal = principal;
@@ -218,7 +223,7 @@ export class IdempotencyMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `an answer that is given again does not pass the layer "${bypassed.kind}" inside it, which would have to say whose request it is`,
+        message: `the middleware "${bypassed.kind}" inside it does not run for repeated responses, but it must identify the client first`,
         remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
       };
     }
@@ -228,8 +233,8 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the layer "compression" inside it codes answers for the client that came first, and others may not read that coding',
-        remedy: 'Register the compression before IdempotencyMiddleware',
+          'the middleware "compression" inside it compresses the stored response for the first client, and others may not accept that coding',
+        remedy: 'Register CompressionMiddleware before IdempotencyMiddleware',
       };
     }
   }
@@ -261,7 +266,7 @@ export class IdempotencyMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'IdempotencyMiddleware',
         'principal',
-        'a function that answers text, or undefined',
+        'a function that returns text, or undefined',
         shown(principal),
       ]);
     const shownByClient: string[] = [];

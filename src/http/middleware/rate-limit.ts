@@ -162,7 +162,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'each process counts for itself, so that clients may do so many times as much as there are workers',
+          'each process counts separately, so clients may send as many times the limit as there are workers',
         remedy:
           'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
       };
@@ -176,8 +176,8 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another one around it is named "${this.name}", too`,
-        remedy: `Give one of the two a name of its own: new RateLimitMiddleware({ name: 'account', … })`,
+        message: `another RateLimitMiddleware around it also has the name "${this.name}"`,
+        remedy: "Give one of the two another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
     for (const {
@@ -197,9 +197,9 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the rule "${limit.name}" fits no route` +
+          `the rule "${limit.name}" matches no route` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
-        remedy: 'Write path and methods of the rule as a route has them',
+        remedy: 'Use the path template and the methods of a route in the rule',
       };
     }
   }
@@ -217,7 +217,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the layer "${outer.kind}" around it does its work for requests that are refused, too`,
+        message: `the middleware "${outer.kind}" around it works for requests that are then refused`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -232,9 +232,10 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC210',
         severity: 'error',
         subject,
-        message: 'its key is a field that every client can write: a client that changes it evades the limit',
+        message:
+          'its key is a header field that every client can set: a client that changes it evades the limit',
         remedy:
-          'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
+          'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client',
       };
     }
   }
@@ -296,7 +297,7 @@ export class RateLimitMiddleware implements Middleware {
       const refuse = (option: string, needs: string): never => {
         throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]);
       };
-      if (names.has(limit.name)) refuse('name', 'a name of its own for each');
+      if (names.has(limit.name)) refuse('name', 'a different name for each rule');
       names.add(limit.name);
       for (const method of methods ?? [])
         if (this.#table.add(method, template, limit) !== undefined)

@@ -174,7 +174,7 @@ export class Limit {
         `the rate limit "${this.name}"`,
         'key',
         `a function of the request that ${AT_ONCE}`,
-        'one that answers a promise',
+        'a function that returns a promise',
       ]);
     }
     return typeof key === 'string' ? key : undefined;

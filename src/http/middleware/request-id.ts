@@ -54,7 +54,7 @@ export class RequestIDMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'RequestIDMiddleware',
         'header',
-        'the name of a field that means nothing else',
+        'the name of a header field that has no other meaning',
         JSON.stringify(read.header),
       ]);
     }
@@ -75,8 +75,8 @@ export class RequestIDMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'error',
       subject: 'middleware request-id',
-      message: 'there is another one before it, and an application has one way to get ids',
-      remedy: 'Keep one RequestIDMiddleware',
+      message: 'another RequestIDMiddleware is already registered',
+      remedy: 'Register RequestIDMiddleware only once',
     };
   }
 }

@@ -194,9 +194,10 @@ export class SecurityHeadersMiddleware implements Middleware {
         rule: 'SVC211',
         severity: 'warning',
         subject: 'middleware security-headers',
-        message: 'browsers must use TLS, and neither a certificate nor a proxy with TLS is configured',
+        message:
+          'it sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
-          'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
+          'Name the proxy (trustProxy) or the certificate (SVC_TLS_CERT, SVC_TLS_KEY), or remove strictTransportSecurity',
       };
     }
     if (this.#isProduction && this.#policy === undefined) {
@@ -206,7 +207,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         subject: 'middleware security-headers',
         message:
           'it sends no content security policy, so that a script that gets into a page may do anything',
-        remedy: "Leave out contentSecurityPolicy: false; an API's answers need none but the default",
+        remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
       };
     }
     const around = middleware.slice(0, middleware.indexOf(this)).filter((layer) => INSIDE.has(layer.kind));
@@ -218,7 +219,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `responses of the layer "${misplaced.kind}" around it have no security headers`,
+      message: `responses of the middleware "${misplaced.kind}" around it have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -294,7 +295,7 @@ function transportSecurity(options: StrictTransportSecurity): string {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'preload',
-      'a year or more and the subdomains with it',
+      'a maxAgeSeconds of a year or more together with includeSubDomains',
       shown(maxAgeSeconds),
     ]);
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
@@ -455,7 +456,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
     const wrong = items.find((item) => !isText(item));
     if (wrong !== undefined)
-      throw new SvcError('E_CSP', [wireName(known), `a source is text, found ${shown(wrong)}`]);
+      throw new SvcError('E_CSP', [wireName(known), `each source must be text, found ${shown(wrong)}`]);
     directives.set(
       known,
       checked(
@@ -477,7 +478,8 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
     if (word === undefined || word === '') continue;
     const name = WIRE_NAMES.get(word.toLowerCase());
     if (name === undefined) throw unknown(word, [...WIRE_NAMES.keys()]);
-    if (directives.has(name)) throw new SvcError('E_CSP', [word, 'is there twice: browsers take the first']);
+    if (directives.has(name))
+      throw new SvcError('E_CSP', [word, 'occurs twice: browsers use only the first']);
     directives.set(name, checked(name, sources));
   }
   if (directives.size === 0)
@@ -492,7 +494,7 @@ function unknown(name: string, names: readonly string[]): SvcError {
   const near = closest(name, names);
   return new SvcError('E_CSP', [
     name,
-    'is no directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
+    'is not a directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
   ]);
 }
 
@@ -501,7 +503,7 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
   const refuse = (problem: string): never => {
     throw new SvcError('E_CSP', [wireName(name), problem]);
   };
-  if (sources.length === 0 && !BARE.has(name)) refuse(`needs a source: "'none'" for nothing at all`);
+  if (sources.length === 0 && !BARE.has(name)) refuse('needs a source: use "\'none\'" to allow nothing');
   for (const source of sources) {
     if (!/^[\x21-\x7e]+$/.test(source) || /[;,]/.test(source))
       refuse(`${JSON.stringify(source)} has a character that cannot stand in a policy`);
@@ -511,9 +513,9 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
     if (isKeyword && source !== `'${bare}'`) refuse(`${source} is a host unless it is quoted: "'${bare}'"`);
     if (!isKeyword && source.includes("'")) {
       const near = closest(bare, KEYWORDS);
-      refuse(`${source} is no keyword` + (near === undefined ? '' : `: did you mean "'${near}'"?`));
+      refuse(`${source} is not a keyword` + (near === undefined ? '' : `: did you mean "'${near}'"?`));
     }
-    if (bare.toLowerCase() === 'none' && sources.length > 1) refuse(`'none' stands alone`);
+    if (bare.toLowerCase() === 'none' && sources.length > 1) refuse("'none' must be the only source");
   }
   return sources;
 }

@@ -59,7 +59,7 @@ export class TrustedHostMiddleware implements Middleware {
       hosts: given<readonly string[]>('a list of names', Array.isArray),
     });
     if (hosts === undefined || hosts.length === 0)
-      throw new SvcError('E_TRUSTED_HOST', ['none is named, so that every request would be refused']);
+      throw new SvcError('E_TRUSTED_HOST', ['the list is empty, so every request would be refused']);
     const names = hosts.map(readName);
     this.#suffixes = names.filter((name) => name.startsWith('.'));
     this.#own = this.#exact = new Set(names.map((name) => (name.startsWith('.') ? name.slice(1) : name)));
@@ -98,7 +98,7 @@ export class TrustedHostMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject: 'middleware trusted-host',
-      message: `the layer "${outer.kind}" around it works for any host, before it is known whether that is ours`,
+      message: `the middleware "${outer.kind}" around it handles requests before their host is checked`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -138,7 +138,7 @@ function addressOf(text: string): string | undefined {
 /** Canonical form of an entry of `hosts`. @throws SvcError `E_TRUSTED_HOST` */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')
-    throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);
+    throw new SvcError('E_TRUSTED_HOST', [`each name must be text, found ${shown(entry)}`]);
   const isAddress = entry.includes('::') || entry.split(':').length > 2;
   const name = isAddress ? addressOf(entry.replace(/^\[|\]$/g, '')) : nameOf(entry.replace(/^\./, ''));
   if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [issueOf(entry)]);

@@ -201,25 +201,25 @@ export function readTrustProxy(
   if (typeof setting === 'number') {
     if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS)
       throw new SvcError('E_TRUST_PROXY', [
-        `the number of proxies is an integer 1 … ${MAX_HOPS}, found ${setting}`,
+        `the number of proxies must be an integer from 1 to ${MAX_HOPS}, found ${setting}`,
       ]);
     return new ProxyTrust(setting, [], fields);
   }
   if (!Array.isArray(setting))
     throw new SvcError('E_TRUST_PROXY', [
-      setting === true ? EVERYBODY : `a number or a list of addresses is needed, found ${shown(setting)}`,
+      setting === true ? EVERY_CLIENT : `a number or a list of addresses is needed, found ${shown(setting)}`,
     ]);
   return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
 }
 
-const EVERYBODY = 'to trust everybody lets each client choose the address it is known by';
+const EVERY_CLIENT = 'trusting every client lets each of them choose its own address';
 
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
-    throw new SvcError('E_TRUST_PROXY', [`an entry is text, found ${shown(text)}`]);
+    throw new SvcError('E_TRUST_PROXY', [`each entry must be text, found ${shown(text)}`]);
   // the words above are valid networks
   if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
-  if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERYBODY]);
+  if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
   if (network === undefined) {
     const near = closest(text, Object.keys(WORDS));
@@ -229,7 +229,7 @@ function readNetworks(text: unknown): Network[] {
     ]);
   }
   if (network.bits === 0 || (network.bits <= MAPPED_BITS && isIPv4(network.address)))
-    throw new SvcError('E_TRUST_PROXY', [`"${text}" is everybody: ${EVERYBODY}`]);
+    throw new SvcError('E_TRUST_PROXY', [`"${text}" includes every client: ${EVERY_CLIENT}`]);
   return [network];
 }
 

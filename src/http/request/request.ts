@@ -395,7 +395,7 @@ export class TransportRequest implements HttpRequest {
     if (!link.every((value) => typeof value === 'string' && HINT.test(value)))
       throw new SvcError('E_HEADER', [
         'Link',
-        'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style',
+        'an early hint must be a URL in <>, with parameters after it: </app.css>; rel=preload; as=style',
       ]);
     const outgoing = this.#outgoing;
     if (

@@ -152,7 +152,7 @@ function readPem(source: string, what: string): string {
   } catch (error) {
     throw new SvcError(
       'E_TLS',
-      [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is no file'}`],
+      [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is not a file'}`],
       { cause: error },
     );
   }

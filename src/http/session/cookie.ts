@@ -124,7 +124,7 @@ export class KeptCookie {
         severity: 'error',
         subject,
         message: `its cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
-        remedy: 'Leave out cookie.secure: outside production the cookie does without TLS anyway',
+        remedy: 'Remove cookie.secure: outside production the cookie works without TLS anyway',
       };
     }
     if (this.#attributes.domain !== undefined) {
@@ -133,7 +133,7 @@ export class KeptCookie {
         severity: 'warning',
         subject,
         message: `its cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
-        remedy: 'Leave out cookie.domain, unless you run all of these hosts',
+        remedy: 'Remove cookie.domain, unless you run all of these hosts',
       };
     }
   }

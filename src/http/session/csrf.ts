@@ -159,8 +159,8 @@ export class CSRFMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: isBehind
-          ? 'the session middleware stands behind it, so that it sees no session to bind a token to'
-          : 'there is no session middleware before it, so that there is nothing to bind a token to',
+          ? 'the session middleware is registered after it, so it has no session to bind a token to'
+          : 'no session middleware is registered before it, so it has no session to bind a token to',
         remedy:
           'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
@@ -223,9 +223,9 @@ export class CSRFMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the exempt path "${template}" fits no route that is checked` +
+          `the exempt path "${template}" matches no route that is checked` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
-        remedy: 'Write the path as the route has it, or end it in {rest:path} for all routes below',
+        remedy: 'Use the path template of the route, or end it in {rest:path} for all routes below',
       };
     }
   }

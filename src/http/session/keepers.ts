@@ -166,7 +166,7 @@ class SessionCookie {
     if (bytes <= mostBytes) return text;
     const cause = new SvcError('E_SESSION_SIZE', [bytes, mostBytes]);
     this.unkept(req, cause);
-    throw new PayloadTooLarge('There is no room for what this request would have remembered', {
+    throw new PayloadTooLarge('The session is too large to be stored', {
       code: 'session_too_large',
       cause,
     });

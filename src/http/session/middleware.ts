@@ -129,7 +129,7 @@ export class SessionMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: 'another session middleware stands before it, and its sessions would be hidden',
+        message: 'another session middleware is registered before it, and its sessions would be hidden',
         remedy: 'Use one session middleware for a route: for the whole application, or for its router',
       };
     }
@@ -140,9 +140,9 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'its sessions are in the memory of one process: the next request of a visitor may reach another, which does not know them',
+          'its sessions are in the memory of one process: the next request of a visitor may reach another process, which does not have them',
         remedy:
-          'Leave out the store, and sessions are in signed cookies; or give it one that all processes share: new DatabaseRecordStore(db)',
+          'Remove the store to keep sessions in signed cookies, or use one that all processes share: new DatabaseRecordStore(db)',
       };
     }
     if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
@@ -151,7 +151,7 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message: 'its secret is the authSecret of the application: a leak of either opens both',
-        remedy: 'Leave out secrets, and the keys are derived from authSecret; or give it a secret of its own',
+        remedy: 'Remove secrets to derive the keys from authSecret, or set a different secret',
       };
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));

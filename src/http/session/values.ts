@@ -153,7 +153,7 @@ export class RequestSession implements Session {
       if (typeof part !== 'string')
         throw new SvcError('E_SESSION_VALUE', [
           'a message',
-          `is ${typeof part}, and a message is text of a kind that is text`,
+          `is ${typeof part}, but a flash message needs text as its kind and as its text`,
         ]);
     this.#flashed.push({ kind: cut(kind), text: cut(text) });
   }
@@ -263,7 +263,7 @@ export class RequestSession implements Session {
     const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
     if (!problem.isOfInput) throw mistake;
     this.#onUnkept(mistake);
-    throw new BadRequest('The request holds a number or a nesting that cannot be remembered', {
+    throw new BadRequest('The request contains a number or a nesting depth that a session cannot store', {
       code: 'session_value',
       cause: mistake,
     });

@@ -271,7 +271,7 @@ export const COMMENT = ':\n\n';
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
   if (typeof given !== 'object' || given === null)
-    throw new SvcError('E_EVENT', [`${shown(given)} is no event`]);
+    throw new SvcError('E_EVENT', [`${shown(given)} is not an event`]);
   const { event, id, retryMs, data } = given as ServerSentEvent;
   let text = '';
   if (event !== undefined) text += `event: ${oneLine('event', event)}\n`;

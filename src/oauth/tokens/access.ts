@@ -159,7 +159,7 @@ export class AccessTokens {
     log.warn('access_token_long', {
       hook,
       characters: length,
-      remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: answer fewer claims, or give it a maxLength`,
+      remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: return fewer claims, or raise its option maxLength`,
     });
   }
 }

@@ -196,10 +196,11 @@ export function unescaped(part: string): string {
 }
 
 /**
- * Returns unique ids without spaces, which HTML forbids. None starts with a colon: the script uses such ids.
+ * Makes unique ids without spaces, which HTML forbids. None starts with a colon, because the script of the
+ * page uses such ids.
  */
 class Ids {
-  /** Ids of the page itself. */
+  /** Ids that the page itself uses. */
   readonly #taken = new Set([
     '',
     'authorize',
@@ -306,7 +307,7 @@ function operationOf(
     id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
     method,
     path,
-    // Such a summary repeats the method and path
+    // such a summary only repeats the method and path
     summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary,
     description: text(declared['description']) ?? text(item['description']),
     isDeprecated: declared['deprecated'] === true,
@@ -325,7 +326,10 @@ function operationOf(
   };
 }
 
-/** Merges parameters. The last one of a name and place wins, so the operation's replace those of its path. */
+/**
+ * Merges parameters. Of several with one name and place, the last is used, so the operation's replace those
+ * of its path.
+ */
 function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter[] {
   const byName = new Map<string, Parameter>();
   for (const entry of declared) {
@@ -393,7 +397,8 @@ function examplesOf(owner: JsonObject): readonly Example[] {
 }
 
 /**
- * Returns a URL that leads to a page. Others, such as `javascript:` URLs in a foreign document, stay text.
+ * Returns links of the document. Only URLs that lead to a page become links; others, such as `javascript:`
+ * URLs in a foreign document, stay text.
  */
 function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
   const [contact, license, external] = [

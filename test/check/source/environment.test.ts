@@ -23,7 +23,7 @@ test('SVC401 warns of a misspelt variable: one letter wrong, or two letters swap
     '.env.example': 'TEST_SMTP_HOST=localhost\n# TEST_SMTP_PORT=25\nexport TEST_SMTP_USER=a\n',
   };
   assert.deepEqual(found(t, files), [
-    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is?',
+    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is set?',
   ]);
 });
 
@@ -37,6 +37,8 @@ test('SVC401 warns of a variable that is in no .env file and that the code uses 
       'export const e = process.env.TEST_E;',
       "export const f = required(process.env['TEST_F']);",
       'export const { TEST_G } = process.env;',
+      'export const h = Number(process.env.TEST_H) || 1;',
+      "export const i = process.env.TEST_I?.split(',');",
     ].join('\n'),
   };
   assert.deepEqual(found(t, files), [

@@ -170,7 +170,7 @@ test('Migrator.down() undoes the latest files, the last one first, and keeps mig
   rmSync(join(directory, '0003_index.up.sql'));
   await assert.rejects(migrator.down(), {
     code: 'E_MIGRATION_DOWN',
-    message: /0003_index: it is in no source/,
+    message: /0003_index: no migration file or plugin contains it/,
   });
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });

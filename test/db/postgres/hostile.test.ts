@@ -700,7 +700,7 @@ const PONG = Buffer.concat([write.message('I'), write.ready()]);
 
 for (const [what, bytes] of [
   ['a reply without a request', ANSWER],
-  ['an error without a request', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
+  ['an error that no request expects', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
   ['a second answer', PONG],
 ] as const) {
   test(`an idle connection ends when it receives ${what}`, async (t) => {

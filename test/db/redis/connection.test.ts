@@ -501,7 +501,7 @@ test('without a connection commands fail at once, or wait if offlineQueue allows
   away.start();
   await assert.rejects(
     away.command(['GET', 'a']),
-    (error) => error instanceof ConnectionLost && /away/.test(error.message),
+    (error) => error instanceof ConnectionLost && /not reachable/.test(error.message),
   );
   await assert.rejects(new Redis('redis://127.0.0.1:1/0?connect_timeout=1').open(), fault('E_REDIS_OPEN'));
   const patient = new Redis(fake.url, { offlineQueue: 2 });

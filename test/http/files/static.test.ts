@@ -513,7 +513,10 @@ test('mountStatic() of a missing directory is a finding, and the application doe
     assert.match(findings.find(({ rule }) => rule === 'SVC107')!.message, /^Cannot serve the directory/);
     assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
   }
-  assert.equal(new SvcError('E_STATIC_DIRECTORY', ['/x', 'it is no directory']).code, 'E_STATIC_DIRECTORY');
+  assert.equal(
+    new SvcError('E_STATIC_DIRECTORY', ['/x', 'it is not a directory']).code,
+    'E_STATIC_DIRECTORY',
+  );
 });
 
 test('check() reports directories that expose too much (SVC213), and two mounts of one path', () => {

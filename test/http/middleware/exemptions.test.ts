@@ -84,9 +84,9 @@ test('CSRFMiddleware: an exempt template does not exempt a more specific route, 
         'SVC121',
         'warning',
         'middleware csrf',
-        'the exempt path "/acount/{id}" fits no route that is checked: did you mean "/account/{id}"?',
+        'the exempt path "/acount/{id}" matches no route that is checked: did you mean "/account/{id}"?',
       ],
-      ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" fits no route that is checked'],
+      ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" matches no route that is checked'],
     ],
   );
   await using client = new TestClient(app);

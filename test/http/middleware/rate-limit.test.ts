@@ -163,7 +163,7 @@ test('RateLimitMiddleware refuses an async key function when it is created, and 
     assert.equal((await client.get('/')).status, 500);
     assert.match(
       JSON.stringify(events),
-      /Cannot configure the rate limit .*default.*one that answers a promise/,
+      /Cannot configure the rate limit .*default.*a function that returns a promise/,
     );
   }
 });
@@ -518,7 +518,7 @@ test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name,
         .use(new RateLimitMiddleware())
         .use(new RateLimitMiddleware({ perMinute: 5 })),
     ),
-    ['SVC121 error middleware rate-limit: another one around it is named "default", too'],
+    ['SVC121 error middleware rate-limit: another RateLimitMiddleware around it also has the name "default"'],
   );
   const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>
     messages(
@@ -540,10 +540,10 @@ test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name,
     [],
   );
   assert.deepEqual(rules({ path: '/logn' }), [
-    'SVC121 warning middleware rate-limit: the rule "/logn" fits no route: did you mean "/login"?',
+    'SVC121 warning middleware rate-limit: the rule "/logn" matches no route: did you mean "/login"?',
   ]);
   assert.deepEqual(rules({ path: '/login', methods: ['POST'] }), [
-    'SVC121 warning middleware rate-limit: the rule "POST /login" fits no route',
+    'SVC121 warning middleware rate-limit: the rule "POST /login" matches no route',
   ]);
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });

@@ -148,7 +148,7 @@ test('TrustedHostMiddleware checks the forwarded host with trustForwardedHost, a
 
 test('TrustedHostMiddleware refuses an invalid list of hosts, and suggests how to write it', () => {
   for (const [hosts, message] of [
-    [[], /none is named/],
+    [[], /the list is empty/],
     [['*'], /leaves the middleware out/],
     [['*.example.com'], /is written "\.example\.com"/],
     [['https://example.com'], /has a scheme/],

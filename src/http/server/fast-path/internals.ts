@@ -252,7 +252,7 @@ export class SentMessage extends http.ServerResponse {
    * characters are ASCII. `onOver` is called when the response has ended.
    */
   writeText(_status: number, _text: string, _isAscii: boolean, _onOver: (this: SentMessage) => void): void {
-    throw new Error('takesText is false');
+    throw new Error('writeText() needs takesText, which is false');
   }
 
   /** Writes a chunk that many clients get. */

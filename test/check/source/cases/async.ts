@@ -159,4 +159,42 @@ export class Store {
   }
 }
 `,
+  'background work that catches what fails': `
+app.post('/a', async (req, res) => {
+  notify(req.body);
+  notifyAll(req.body);
+  refresh(req.body);
+  notifyOrFail(req.body); // SVC611
+  res.sendStatus(202);
+});
+async function download(data) {
+  try { await load(data.url); } catch (error) { console.log(error); }
+}
+async function notify(data) {
+  if (data.isLarge) await download(data);
+  try { await send(data); } catch (error) { console.log(error); }
+}
+const notifyAll = async (data) => await Promise.allSettled(data.map(notify));
+const refresh = async (data) => { await load(data).catch((error) => console.log(error)); };
+async function notifyOrFail(data) {
+  try { await send(data); } catch (error) { throw new Error('not sent', { cause: error }); }
+}
+`,
+  'databases without promises': `
+app.post('/a', (req, res) => {
+  db.transaction(() => { insert.run(req.body.name); });
+  database.transaction(STORE, 'readwrite').objectStore(STORE).add(req.body.name);
+  res.sendStatus(204);
+});
+`,
+  'answers of other servers that are collected': `
+import https from 'node:https';
+export function load(address, done) {
+  https.get(address, (req) => {
+    let body = '';
+    req.on('data', (chunk) => { body += chunk; });
+    req.on('end', () => done(body));
+  });
+}
+`,
 };

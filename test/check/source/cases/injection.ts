@@ -255,4 +255,53 @@ app.use(async ({ req }, next) => {
 });
 const tenant = provide({ db: Depends(db) }, ({ db, req }) => db.fetchOne(\`select 1 from t where n = '\${req.headers['x-tenant']}'\`)); // SVC601
 `,
+  'keys that a look-up has found': `
+import { readFile } from 'node:fs/promises';
+app.get('/a/:id', async (req, res) => {
+  const file = \`reports/\${req.params.id}.pdf\`;
+  const report = await reports.findOne({ id: req.params.id });
+  if (!report) return res.status(404).send('<p>no report ' + req.params.id + '</p>'); // SVC608
+  res.send(\`<h1>\${req.params.id}</h1>\`);
+  await readFile(file);
+});
+app.get('/b/:id', async (req, res) => {
+  const rows = await db.query('select * from reports where id = ?', [req.params.id]);
+  if (rows.length === 0) return res.sendStatus(404);
+  return await readFile('reports/' + req.params.id);
+});
+app.get('/c/:id', async (req, res) => {
+  const query = new Query('reports');
+  query.equalTo('id', req.params.id);
+  const report = await query.first();
+  if (report && report.isDone) await readFile('reports/' + req.params.id);
+});
+app.get('/d/:id', async (req, res) => {
+  const report = await reports.findOneOrFail({ id: req.params.id });
+  await readFile('reports/' + req.params.id);
+});
+app.get('/e/:id', (req, res) =>
+  reports.getReport(req.params.id).then(() => readFile('reports/' + req.params.id)).then((text) => res.json(text)));
+app.get('/f/:id', async (req, res) => {
+  const report = await reports.findOne({ id: req.params.id });
+  await readFile('reports/' + req.params.id); // SVC606
+  if (report) res.json(report);
+});
+app.get('/g/:id', async (req, res) => {
+  const report = await reports.findOne({ id: req.params.id });
+  if (report) return res.json(report);
+  return await readFile('reports/' + req.params.id); // SVC606
+});
+`,
+  'redirects back to where the client comes from': `
+app.get('/back', (req, res) => res.redirect(req.headers.referer));
+app.get('/back-too', (req, res) => res.redirect(req.get('Referrer') || '/'));
+`,
+  'files of uploads, and methods with the name of a reply': `
+import { rename } from 'node:fs/promises';
+app.post('/a', async (ctx) => {
+  await rename(ctx.request.body.files.photo.path, 'photo.png');
+  await ctx.client.sendFile(ctx.request.body.chat, 'photo.png');
+});
+app.get('/b', (req, res) => res.status(200).sendFile(req.query.name)); // SVC606
+`,
 };

@@ -26,6 +26,9 @@ app.post('/right', {}, ({ req, form }) => {
   const decoded = Buffer.from(secret, 'base64url');
   if (decoded.toString('base64url') !== secret) return 8;
   if (token.kind === previous.kind) return 4;
+  if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
+  if (user.password === user.digestOf(form.password)) return 10;
+  for (const name in form) if (name === secret) return 11;
   return timingSafeEqual(a, b);
 });
 `,
@@ -39,6 +42,7 @@ const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
 const cspNonce = Math.random().toString(36); // SVC622
 const call = { SignatureNonce: Math.random() };
 const delay = Math.random() * 1000;
+const password = generate({ length: 20 + Math.random() * 20 });
 const color = pick(Math.random());
 const jitter = { statusCode: 200, wait: Math.random() };
 `,
@@ -48,6 +52,7 @@ import crypto from 'node:crypto';
 const a = createHash('sha256').update(password).digest('hex'); // SVC623
 const b = crypto.createHash('md5').update(salt + form.password).digest('hex'); // SVC623
 const c = hash('sha256', user.password); // SVC623
+const twice = md5(md5(form.password)); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
 `,
@@ -122,6 +127,7 @@ export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toStri
   'secrets in logs': `
 app.post('/login', { form: { name: Field(str), password: Field(str) } }, async ({ form, req }) => {
   console.log('login', form.name, form.password); // SVC625
+  const token = createToken(form.name, key);
   console.log(\`token \${token}\`); // SVC625
   console.log(req.headers); // SVC625
   console.log(form); // SVC625
@@ -193,5 +199,66 @@ app.register(new DatabasePlugin('postgres://localhost/shop'));
 const name = app.config.get('title', 'Shop');
 // FILE config.ts
 export const SECRET: string = 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAf';
+`,
+  'tokens that let their owner in, and others': `
+app.post('/chat/:token', async (req, res) => {
+  const { token } = req.params;
+  const room = await rooms.find(token);
+  console.log(\`token \${room.token}\`);
+  for (const token of tokensOf(req.body.text)) console.log(token);
+  res.json(room);
+});
+app.post('/login', async (req, res) => {
+  const token = jwt.sign({ sub: req.body.name }, key);
+  console.log('new token', token); // SVC625
+  console.log(req.body.token); // SVC625
+  const { token: csrf, name } = req.cookies;
+  res.json({ csrf, name });
+});
+`,
+  'what commands print': `
+import { parse } from 'commander';
+const { password } = await createAdmin(parse());
+console.log('Password:', password);
+`,
+  'proofs for other services, and formats of files': `
+import { createHash } from 'node:crypto';
+export async function signIn(name, password) {
+  const proof = createHash('md5').update(name + password).digest('hex');
+  return await fetch(\`https://music.example/?proof=\${proof}\`);
+}
+export function htpasswd(password, salt) {
+  let digest = createHash('md5').update(password + salt).digest();
+  for (let round = 0; round < 1000; round++) digest = createHash('md5').update(digest).digest();
+  return digest;
+}
+export const salt = Math.random().toString(36).slice(2, 10);
+`,
+  'names of tasks, and tokens of a client of a provider': `
+export const sessionId = \`task-\${Date.now()}-\${Math.random().toString(36)}\`;
+const apiKey = process.env.LOCAL_API_KEY ?? 'not-used';
+export async function refresh(token) {
+  const payload = JSON.parse(Buffer.from(token.split('.')[1], 'base64').toString());
+  console.log('token of', payload.upn);
+  return await post({ grant_type: 'refresh_token', client: apiKey });
+}
+`,
+  'tokens that a provider has just sent': `
+import jwt from 'jsonwebtoken';
+export const strategy = new Strategy(options, async (request, accessToken, refreshToken, profile, done) => {
+  const { tid } = jwt.decode(accessToken);
+  done(null, await accountOf(tid, profile));
+});
+`,
+  'a digest that a slow hash takes in another module': `
+// FILE app.js
+import { compare } from './password.js';
+export const check = async (password, user) => await compare(password, user.hash);
+// FILE password.js
+import { createHash } from 'node:crypto';
+export async function compare(password, hash) {
+  password = createHash('sha512').update(password).digest('hex');
+  return await pool.run('compare', password, hash);
+}
 `,
 };

@@ -68,4 +68,36 @@ app.get('/a', {}, ({ query }) => WORDS.test(query.q));
 app.get('/b', {}, ({ query }) => /(a+)+$/.test(query.q)); // SVC636
 app.get('/c', {}, ({ query }) => /^[a-z]+(-[a-z]+)*$/.test(query.q));
 `,
+  'bodies in a new object, and under a key of their own': `
+app.post('/a', async (req, res) => {
+  const all = Object.assign({}, req.query, req.body);
+  await db.set('transfer:' + randomUUID(), req.body);
+  Object.assign(user, req.body); // SVC633
+  const [first] = Object.values(req.body);
+  const form = new Form();
+  Object.assign(form, req.body);
+  if (!form.isValid()) return res.sendStatus(400);
+  const row = new Row();
+  Object.assign(row, req.body); // SVC633
+  await row.save();
+  res.json(all.name);
+});
+`,
+  'models of the project, and of a package': `
+// FILE app.js
+import { User } from './user.js';
+import { Group } from './group.js';
+app.post('/users', async (req, res) => res.json(await User.create(req.body)));
+app.post('/groups', async (req, res) => res.json(await Group.create(req.body))); // SVC633
+app.post('/settings', async (req, res) => {
+  const updates = {};
+  for (const key of Object.keys(req.body)) if (WRITABLE.includes(key)) updates[key] = req.body[key];
+  await knex('settings').update(updates);
+});
+// FILE user.js
+export const User = { create: async ({ name }) => await insert({ name }) };
+// FILE group.js
+import { model } from 'mongoose';
+export const Group = model('Group', groups);
+`,
 };
