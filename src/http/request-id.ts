@@ -6,7 +6,7 @@
  * Every response, log line and problem document has the request id. An application makes ids in one way for all its requests;
  * http/middleware/request-id.ts changes it.
  */
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
 
 /** How requests get their ids. `undefined` means not given. */
@@ -189,8 +189,8 @@ function newSpanId(): string {
 /** Digits of an id, and of the id of a span. */
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
-/** How many random bytes are drawn at a time. An id that is kept keeps the digits drawn with it. */
-const DRAWN_BYTES = 1_024;
+/** Random bytes, drawn anew when all are used. An id that is kept keeps the digits drawn with it. */
+const drawnBytes = Buffer.alloc(4_096);
 
 let drawn = '';
 let used = 0;
@@ -198,7 +198,7 @@ let used = 0;
 /** Returns random hex digits. One draw serves many ids: a `randomUUID()` each is 5 % of a plain response (http-inject --steps=json). */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {
-    drawn = randomBytes(DRAWN_BYTES).toString('hex');
+    drawn = randomFillSync(drawnBytes).toString('hex');
     used = 0;
   }
   return drawn.slice(used, (used += digits));
