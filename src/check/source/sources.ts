@@ -23,12 +23,15 @@ interface Located<T extends Node['type']> {
   readonly node: Extract<Node, { type: T }>;
 }
 
+const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
+
 /** A parsed project, indexed for rules. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;
   readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
   #reached: Map<Fn, Fn> | undefined;
+  #ofBrowsers: Set<SourceModule> | undefined;
 
   constructor(project: Project) {
     this.project = project;
@@ -57,7 +60,21 @@ export class Sources {
     return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
   }
 
-  /** Returns the handler from which requests reach a function, or undefined if none does. */
+  /** Whether a module runs in a browser: the mistakes of a server are none there. */
+  isOfBrowser(module: SourceModule): boolean {
+    this.#ofBrowsers ??= new Set(
+      this.all('member').flatMap(({ module, node: { object } }) =>
+        object.type === 'name' &&
+        OF_BROWSERS.test(object.name) &&
+        module.lookup(object.name, object) === undefined
+          ? [module]
+          : [],
+      ),
+    );
+    return this.#ofBrowsers.has(module);
+  }
+
+  /** The handler from which requests reach a function; undefined where none does. */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
     this.#reached ??= this.#reach();
     for (let at = fn; at !== undefined; at = functionAround(at)) {
