@@ -208,7 +208,7 @@ function newSpanId(): string {
 /** Number of hex digits of a trace id, and of a span id. */
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
-/** Random bytes, drawn anew when all are used. An id that is kept keeps the digits drawn with it. */
+/** Random bytes for many ids. An id is a slice of their text, which stays in memory as long as the id. */
 const drawnBytes = Buffer.alloc(4_096);
 
 let drawn = '';

@@ -60,7 +60,7 @@ export class Sources {
     return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
   }
 
-  /** Whether a module runs in a browser: the mistakes of a server are none there. */
+  /** Whether a module runs in a browser, where mistakes of a server do not matter. */
   isOfBrowser(module: SourceModule): boolean {
     this.#ofBrowsers ??= new Set(
       this.all('member').flatMap(({ module, node: { object } }) =>
@@ -74,7 +74,7 @@ export class Sources {
     return this.#ofBrowsers.has(module);
   }
 
-  /** The handler from which requests reach a function; undefined where none does. */
+  /** Returns the handler from which requests reach a function, or undefined if none does. */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
     this.#reached ??= this.#reach();
     for (let at = fn; at !== undefined; at = functionAround(at)) {

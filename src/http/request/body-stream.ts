@@ -11,10 +11,10 @@ const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** Member of a source that holds the parts of its body. */
+/** Member of a source that holds the collector of its body. */
 const COLLECTOR: unique symbol = Symbol('collector');
 
-/** 413, with the limit in its detail. */
+/** A 413 error with the limit in its detail. */
 export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
@@ -52,7 +52,7 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   source[COLLECTOR] = collector;
-  // the listeners stay: the source ends with its request, and taking them off costs more than they do
+  // the listeners are not removed: that would cost more than keeping them until the request ends
   source.on('data', onData).on('end', onEnd).on('close', onClose);
   source.read(0); // chunks that arrive now go to onData() directly, not through the buffer of the stream
 }
