@@ -467,7 +467,8 @@ export class WaitingCall implements Asker {
   ask({ key: _, params, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
-      params: params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
+      params:
+        params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 
