@@ -53,6 +53,7 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  Deprecation,
   ListOptions,
   Extra,
   FieldOptions,
