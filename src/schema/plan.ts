@@ -65,8 +65,8 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
 }
 
 /**
- * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain objects.
- * `owner` names it in errors.
+ * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain
+ * objects. `owner` names it in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,
@@ -325,7 +325,7 @@ class ShapePlan implements SchemaPlan<object> {
     const declared = new Map<string, Declaration>();
     for (const [name, marker] of Object.entries(shape)) {
       if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
+        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'its value is not made by Field()']);
       declared.set(name, marker);
     }
     this.name = owner;

@@ -576,7 +576,10 @@ const FIELDS: readonly (readonly [string, object])[] = [
   ['status', { enum: ['new', 'open', 'closed'] }],
 ];
 
-/** Returns a document with this number of operations on generated resources: list, create, read, replace and delete. */
+/**
+ * Returns a document with this number of operations on generated resources: list, create, read, replace and
+ * delete.
+ */
 export function largeDocument(operations: number): object {
   const paths: Record<string, Record<string, object>> = {};
   const schemas: Record<string, object> = {

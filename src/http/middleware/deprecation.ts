@@ -4,7 +4,6 @@
  * that is explained (`Link`).
  *
  * The fields that are added:
- *
  *   Deprecation: @1767225600
  *   Sunset: Thu, 31 Dec 2026 00:00:00 GMT
  *   Link: <https://api.example/changes>; rel="deprecation"

@@ -44,7 +44,7 @@ export interface RequestBody {
 
 /** A response of an operation. */
 export interface DocumentedResponse {
-  /** `200`, `4XX` or `default`. */
+  /** Status code, range or key: `200`, `4XX` or `default`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];
@@ -64,7 +64,7 @@ export interface Callback {
 export interface Operation {
   /** Id that links use; unique in the page. */
   readonly id: string;
-  /** In lower case. */
+  /** HTTP method in lower case. */
   readonly method: string;
   readonly path: string;
   readonly summary: string | undefined;

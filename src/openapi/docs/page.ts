@@ -3,7 +3,6 @@
  * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
  * Steps:
- *
  *   document -> readDocument() -> Markup -> text with two places for the nonce -> content codings, made once
  *
  * No text of the document is trusted: it is escaped, and the policy allows only elements with the response's
