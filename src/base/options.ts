@@ -149,7 +149,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
 
 /** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  // the other members are unchanged
+  // the cast is safe: the other members are unchanged
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 

@@ -357,7 +357,7 @@ export class Members {
 
 /** A compiled field. Members are read very often, so its properties are public and have one shape. */
 export class Member {
-  /** Name in the object that is read. */
+  /** Name of the member in the object that is read. */
   readonly key: string;
   readonly plain: Plain;
   readonly check: Check;

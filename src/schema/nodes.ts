@@ -99,7 +99,7 @@ export interface FieldPlan {
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** Whether a text source may repeat the name. */
+  /** Whether a query, header or form may repeat the name, which gives a list. */
   readonly isList: boolean;
   readonly about: About;
 }

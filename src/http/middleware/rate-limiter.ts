@@ -285,6 +285,7 @@ export class Gate {
 
   /**
    * Counts a request. Undefined when the store has failed and `onStoreError` is `allow`.
+   * @throws HTTPException 503 when the store has failed and `onStoreError` is `refuse`
    * @throws HTTPException 503 when it is `refuse`
    */
   take(

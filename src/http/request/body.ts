@@ -59,7 +59,7 @@ export interface JsonTaker {
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
-/** Default limit of a form. */
+/** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
 /** Replacement character of decoders for invalid UTF-8. */
 const REPLACEMENT = '\ufffd';
@@ -306,7 +306,7 @@ export class RequestBody implements BodyReader {
 interface BodyHead {
   readonly type: string | undefined;
   readonly coding: string | undefined;
-  /** Content-Length, or -1. */
+  /** The value of Content-Length; -1 if the field is absent. */
   readonly length: number;
 }
 

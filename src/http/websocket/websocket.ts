@@ -345,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // after the message
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // the end is handled after the inflated message
   }
 
   /** @internal */
@@ -510,7 +510,7 @@ export class WebSocketConnection
     this.#state = 'closing';
     if (isAnswer) {
       inbox?.clear();
-      return queueMicrotask(() => this.#answerClose()); // later, because a handler may be running
+      return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
     }
     this.#ending.close = { code, reason, wasClean: false }; // not clean until the peer has sent its close frame
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
