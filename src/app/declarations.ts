@@ -240,7 +240,7 @@ export class Declarations {
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
 
-  /** Whether no rule that counts at a start has a finding. */
+  /** Whether no rule that may forbid a start has a finding. */
   #hasNoFindings(compilation: Compilation): boolean {
     return (
       compilation.findings.length === 0 &&

@@ -57,7 +57,7 @@ export interface About {
 
 interface Node {
   readonly constraints: Constraints;
-  /** Set for items and values of `list` and `record` that have a description. */
+  /** Description of the items or values of a `list` or `record`; absent if they have none. */
   readonly about?: About;
 }
 /** A type with its constraints, by kind. */

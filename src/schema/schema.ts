@@ -8,8 +8,8 @@
  *     get domain() { ... }                                 methods, getters, #private and computed members as in any class
  *   }
  *   new User(data), User.parse(data)    an instance, or a ValidationError with every problem at once
- *   User.safeParse(data)                the same as a value, for hot paths
- *   User.accepts(data)                  whether it fits, and nothing more
+ *   User.safeParse(data)                the instance or the issues, without an exception: faster
+ *   User.accepts(data)                  whether the data are valid: fastest, because no instance is made
  *
  * A class is compiled on first use: a probe (construct.ts) constructs it once, its declarations are read
  * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of the options have no
