@@ -510,7 +510,7 @@ function textOf(value: unknown, where: () => string, depth: number): string {
     case 'object':
       return value === null ? 'null' : textOfObject(value, where, depth);
     default:
-      throw new NoKey(`${where()} is a ${typeof value}`);
+      throw new NoKey(`${where()} is a ${typeof value}, which cannot be part of a key`);
   }
 }
 

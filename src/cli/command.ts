@@ -134,7 +134,7 @@ export function readCount(
   const count = typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (!(count >= least && count <= greatest))
     throw new SvcError('E_CLI_USAGE', [
-      `--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`,
+      `--${option} needs a number from ${least} to ${greatest}, found "${String(text)}"`,
     ]);
   return count;
 }

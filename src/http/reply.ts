@@ -180,7 +180,7 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
     return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
   }
   if (value instanceof Map || value instanceof Set)
-    return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
+    return refuse(`a ${value.constructor.name}`, 'convert it to an object or an array first');
   if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams)
     return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
   if (value instanceof Error) return refuse('an Error', 'throw it instead');

@@ -7,7 +7,7 @@
  * Every response, log line and problem document has the request id. An application makes ids in one way for
  * all its requests; http/middleware/request-id.ts configures it.
  */
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
 
 /** How requests get their ids. An option that is `undefined` has its default. */
@@ -208,11 +208,8 @@ function newSpanId(): string {
 /** Number of hex digits of a trace id, and of a span id. */
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
-/**
- * Number of random bytes that are generated at a time. An id is a slice of their text, which stays in memory
- * as long as the id.
- */
-const DRAWN_BYTES = 1_024;
+/** Random bytes for many ids. An id is a slice of their text, which stays in memory as long as the id. */
+const drawnBytes = Buffer.alloc(4_096);
 
 let drawn = '';
 let used = 0;
@@ -223,7 +220,7 @@ let used = 0;
  */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {
-    drawn = randomBytes(DRAWN_BYTES).toString('hex');
+    drawn = randomFillSync(drawnBytes).toString('hex');
     used = 0;
   }
   return drawn.slice(used, (used += digits));

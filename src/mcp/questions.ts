@@ -300,7 +300,8 @@ export class ToolClient {
   #keyOf(kind: string, wanted: string | undefined): string {
     const { keys } = this.#asker;
     const key = wanted ?? `${kind}-${keys.size + 1}`;
-    if (keys.has(key)) throw new SvcError('E_MCP_QUESTION', [key, 'has the key of another question']);
+    if (keys.has(key))
+      throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
     if (keys.size >= MAX_QUESTIONS)
       throw new SvcError('E_MCP_QUESTION', [key, `follows ${MAX_QUESTIONS} questions of the same call`]);
     keys.add(key);
@@ -321,7 +322,7 @@ export class ToolClient {
 }
 
 function unusable(key: string): HTTPException {
-  return new BadRequest(`The answer to "${key}" does not have the form of its kind`, {
+  return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
     code: 'client_answer',
   });
 }

@@ -280,7 +280,7 @@ class Probe {
       if (descriptor.value instanceof FieldType)
         throw new SvcError('E_SCHEMA_FIELD', [
           `"${String(key)}" of ${this.#schema.name}`,
-          'it is a type, and not made by Field()',
+          'its value is a type, which must be passed to Field()',
         ]);
       return descriptor;
     }

@@ -328,7 +328,7 @@ class ShapePlan implements SchemaPlan<object> {
     const declared = new Map<string, Declaration>();
     for (const [name, marker] of Object.entries(shape)) {
       if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
+        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'its value is not made by Field()']);
       declared.set(name, marker);
     }
     this.name = owner;

@@ -445,7 +445,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #serverError(packet: Buffer): DatabaseError {
     const { user, database } = this.#options;
     const error = mysqlError(readError(packet, 0, packet.length), undefined);
-    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
+    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to the database "${database}"`}: ${error.message}`;
     return error;
   }
 
