@@ -15,7 +15,7 @@ export interface OptionKind<T> {
   accepts(value: unknown): boolean;
 }
 
-/** The values that a table of options describes. */
+/** Type of the values that {@link readOptions} returns for a table of option definitions. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
 /** An integer from `least` to `greatest`. */

@@ -6,7 +6,8 @@
  * fields.
  *
  * Members by direction:
- *   input    optional if they have a default; `writeOnly` if secret; read-only ones are omitted, because input ignores them
+ *   input    optional if they have a default; `writeOnly` if secret; read-only ones are omitted, because
+ *            input ignores them
  *   output   required if they have a default, because the serializer fills it in; secret ones are omitted
  */
 import { defined } from '../base/options.ts';

@@ -44,9 +44,9 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 }
 
 /**
- * Validators of a file: an entity tag made of size and modification time, weak while the file is new, and
- * that time, never in the future. A compressed form (`coding`) has its own tag, because its bytes differ
- * (§8.8.3.3).
+ * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
+ * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a tag of its own,
+ * because its bytes differ (§8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,

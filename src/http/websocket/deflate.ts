@@ -264,7 +264,10 @@ export class MessageInflater {
     return new Promise((resolve) => whenBudget(() => resolve(this.#inflateShort(bytes, maxBytes))));
   }
 
-  /** Inflates in the event loop, up to the size of a short message: few bytes may inflate to many. */
+  /**
+   * Inflates in the event loop, but stops when the result exceeds the size of a short message, because few
+   * bytes may inflate to many. Then a thread inflates the message.
+   */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);
     const inflated = this.inflate(bytes, most);
