@@ -225,7 +225,7 @@ export class Declarations {
   }
 
   /**
-   * Checks before a start.
+   * Throws if a finding forbids the start of the application.
    * @throws SvcError `E_COMPILE` with all findings of check(), if one of them forbids a start
    */
   assertMayStart(compilation: Compilation): void {

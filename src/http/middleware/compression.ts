@@ -185,7 +185,7 @@ export class CompressionMiddleware implements Middleware {
     return new Promise((resolve) => {
       coder.later(bytes, (error, content) => {
         this.#underWay--;
-        // after an error the response is sent uncompressed
+        // if compression fails, the response is sent uncompressed
         resolve(error === null ? withContent(response, bytes, content, coding) : response);
       });
     });

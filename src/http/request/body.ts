@@ -54,8 +54,8 @@ export interface JsonTaker {
 }
 
 /**
- * Maximum nesting of a JSON body without a schema. Real data is far below; JSON.stringify and other recursive
- * functions overflow the stack far above.
+ * Maximum nesting of a JSON body without a schema: much more than real data has, and much less than makes
+ * JSON.stringify and other recursive functions overflow the stack.
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;

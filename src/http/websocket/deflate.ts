@@ -22,8 +22,8 @@ import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.t
 /** End of a compressed message, an empty block: the sender removes it, the receiver adds it (§7.2.1). */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /**
- * That end, and an empty last block: so a message that is cut within a block has no end, and is not mistaken
- * for a shorter message.
+ * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib could not
+ * tell a message that is cut within a block from a shorter, complete one.
  */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);

@@ -57,7 +57,7 @@ export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
 export interface SocketDeps {
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
-  /** Passed to the handlers with the socket. */
+  /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
   /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
   readonly enter: <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
@@ -90,7 +90,7 @@ type State = 'open' | 'answering' | 'closing' | 'closed';
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
-  /** Passed to the handlers with the socket. @internal */
+  /** Context of the route, passed to the handlers with the socket. @internal */
   readonly context: unknown;
   /** The request of the handshake. @internal */
   readonly req: TransportRequest;
