@@ -283,7 +283,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    return answer as unknown as Sampled; // checked above; only its content may have types of later versions
+    // checked above, except for the content, which may have types of later versions
+    return answer as unknown as Sampled;
   }
 
   async #roots(options: object): Promise<readonly ClientRoot[]> {
