@@ -2,7 +2,6 @@
  * Everything that an application declares in addition to its routes; compiles it, and reports its findings.
  *
  * Steps:
- *
  *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
  */
 import { SvcError } from '../base/errors.ts';

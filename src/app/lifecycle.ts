@@ -2,7 +2,6 @@
  * Start and stop of an application, and `app.run()`, which listens, serves and drains.
  *
  * Order of the steps:
- *
  *   start   compile -> room bus -> plugins -> startup hooks -> dependencies of scope `app`
  *   stop    clean-ups of requests -> dependencies of scope `app` -> rooms -> shutdown hooks in reverse -> plugins in reverse
  *   run     signals -> start -> listen -> serve

@@ -1,6 +1,5 @@
 /**
  * `Svc` declares an application: it registers routes, middleware, plugins and hooks. Other files do the rest:
- *
  *   declarations.ts   declarations -> compilation and findings
  *   application.ts    the compiled application, which serves
  *   lifecycle.ts      start and stop, and the HTTP server of run() (http/server/server.ts)

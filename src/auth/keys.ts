@@ -2,7 +2,6 @@
  * API keys as a dependency: for programs, which have a key instead of logging in.
  *
  * Examples:
- *
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
  *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
  *

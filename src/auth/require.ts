@@ -3,7 +3,6 @@
  * claims.
  *
  * Examples:
- *
  *   requireRoles('admin', 'owner')                 any of them
  *   requireScopes('notes:read', 'notes:write')     all of them (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])

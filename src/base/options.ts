@@ -2,7 +2,6 @@
  * Reads objects of options: once, checked by name and range. The caller's object is never changed.
  *
  * Example:
- *
  *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
  */
 import { SvcError } from './errors.ts';

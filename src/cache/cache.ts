@@ -2,7 +2,6 @@
  * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
  *
  * Data structures:
- *
  *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
@@ -197,7 +196,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** Returns the structured clone of a value as bytes. */
+/** A value, stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {

@@ -3,13 +3,11 @@
  * wait.
  *
  * Example:
- *
  *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
  *   await getUser(7)               reads the cache, else calls the function
  *   await getUser.delete(7)        after a change
  *
  * Steps of a call:
- *
  *   call -> running for this key? join -> cached and fresh? return -> cached and stale? return, and refresh -> call
  *
  * No two callers get the same object, even from one call: each gets a structured clone. A failing cache
@@ -87,10 +85,12 @@ export interface CachedStats {
 /** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's wait; the function gets its own
-   * signal, which aborts when no caller waits. Rejects with the function's error.
+   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's
+   * wait; the function gets its own signal, which aborts when no caller waits. Rejects with the function's
+   * error.
    *
-   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
+   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a
+   * structured clone
    */
   (...args: A): Promise<R>;
   /**
@@ -468,6 +468,7 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
 /*
  * Converts arguments to the key of a cached call. Two lists have equal keys only if they have equal values.
  *
+ * Example:
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
  * Strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. The order of members is

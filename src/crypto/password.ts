@@ -2,7 +2,6 @@
  * Passwords: PBKDF2 (RFC 8018 §5.2), with the parameters stored in the hash.
  *
  * Form of a hash:
- *
  *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
  *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
  *

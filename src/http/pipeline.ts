@@ -3,7 +3,6 @@
  * layer.
  *
  * Order of the calls:
- *
  *   outer.handle(req, next) - next() -> inner.handle(req, next) - next() -> core(req)
  *
  * `next()` never fails: an exception of an inner middleware becomes a response before an outer one sees it,
@@ -166,7 +165,7 @@ export class CoreEdge {
   }
 }
 
-/** A core whose results and exceptions the edge converts to responses. */
+/** Wraps the innermost function of a pipeline: its results and exceptions become responses. */
 export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Layer {
   return (req) => {
     try {

@@ -2,7 +2,6 @@
  * Replies: converts a handler's return value to an HttpResponse.
  *
  * Conversions:
- *
  *   HttpResponse, web Response          unchanged
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
  *   string                              text/plain; charset=utf-8

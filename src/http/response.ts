@@ -414,7 +414,10 @@ function head(status: number): string {
  * errors that name the place. All else is as in JSON.stringify: a Map or a Set inside an object becomes `{}`.
  */
 
-/** JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON */
+/**
+ * Returns the JSON text of a value.
+ * @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON
+ */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {

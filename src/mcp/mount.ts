@@ -6,7 +6,6 @@
  * requests with 403:
  *
  * Accepted values:
- *
  *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
  *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
  *

@@ -2,7 +2,6 @@
  * Resources: contents that clients read by a URI.
  *
  * Two kinds:
- *
  *   application   functions that run as requests; their URIs may have parameters
  *   package       the routes that are tools, and the OpenAPI document
  */

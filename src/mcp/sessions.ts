@@ -4,7 +4,6 @@
  * rights: each request has its own credentials.
  *
  * The id:
- *
  *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner, 16 random bytes and abilities
  *
  * Only the state of this process is kept in memory: running requests, the log level, and the ids of ended

@@ -3,7 +3,6 @@
  * several processes.
  *
  * Where a number is stored:
- *
  *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
  *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
  */

@@ -3,7 +3,6 @@
  * child replaces it.
  *
  * States of the parent:
- *
  *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while no child serves
  *      |                                                       ^
  *      \--gone---> broken: 503 with the reason --saved----------/

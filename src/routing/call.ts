@@ -2,7 +2,6 @@
  * A compiled route, and its call for one request. A route without inputs and dependencies consists of its
  * handler only. Any other route has steps (steps.ts), and makes a {@link RouteCall} for each request, in this
  * order:
- *
  *   dependencies of the router and with security -> path, query, headers, cookies -> body -> other dependencies
  *   -> handler -> reply, through the serializer of its status -> clean-up of scope `handler` -> response
  *

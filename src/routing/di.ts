@@ -3,12 +3,10 @@
  * cleaned up for each request (both in di-plan.ts). Text inputs (query, headers, cookies) are compiled here.
  *
  * Two ways to declare one:
- *
  *   Depends(source)        a function, generator, class, state key, or the result of provide()
  *   provide(spec, fn)      a function with inputs and dependencies of its own, validated and resolved before it runs
  *
  * Scopes:
- *
  *   scope    resolved           cleaned up
  *   request  per request        after the response has been sent; a generator gets the error that ended the request early
  *   handler  per request        before the first byte: a commit that fails becomes the response

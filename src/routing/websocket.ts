@@ -2,12 +2,10 @@
  * WebSocket routes: declared with a spec, compiled into a route with the response 101.
  *
  * Two forms:
- *
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
  * Order of the steps:
- *
  *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
  *
  * Dependencies of scope `handler` are cleaned up before the 101 is sent, those of scope `request` when the

@@ -3,7 +3,6 @@
  * Each form is converted to the type of the field, then the rules of compile.ts apply.
  *
  * Accepted forms by type:
- *
  *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
  *   float     number, text of a decimal                str       text, and the digits of an integer
  *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC

@@ -3,7 +3,6 @@
  * construction.
  *
  * Three situations of a call:
- *
  *   probe      a class is constructed once to learn its fields; its `this` is a Proxy that sees which member each call is assigned to
  *   frame      an instance is constructed from validated values: the n-th call returns the n-th value
  *   neither    a plain shape, `query: { page: Field(1) }`: the call returns a marker, read by fieldsOf()

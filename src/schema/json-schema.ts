@@ -6,7 +6,6 @@
  * fields.
  *
  * Directions:
- *
  *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
  */

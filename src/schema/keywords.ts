@@ -2,7 +2,6 @@
  * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
  * Two special cases:
- *
  *   formats    `format`, and beside it a pattern: validators read formats differently, or not at all
  *   bytes      lengths of base64 text; one that is not a multiple of three shows in the padding of the longest text
  */

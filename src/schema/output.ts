@@ -3,7 +3,6 @@
  * its schema.
  *
  * Rules:
- *
  *   only declared members, written under their aliases; methods, getters and other members are left out
  *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
  *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default

@@ -65,8 +65,8 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
 }
 
 /**
- * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain objects.
- * `owner` names it in errors.
+ * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain
+ * objects. `owner` names it in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,

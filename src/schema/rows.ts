@@ -2,7 +2,6 @@
  * Maps columns of a result to members of a schema, and compiles the function that reads a row.
  *
  * Columns and values:
- *
  *   columns          created_at is createdAt, where the caller says so; author_username is in the member `author`, which is a class
  *   column-values.ts the value of one column
  */

@@ -2,7 +2,6 @@
  * Schema classes: declared once and compiled once; their instances are always valid.
  *
  * Example:
- *
  *   class User extends Schema {
  *     name = Field(str, { minLength: 2 });               required
  *     nick = Field('anon', { maxLength: 20 });           a default

@@ -2,7 +2,6 @@
  * Type tokens of schemas (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
  * Main types:
- *
  *   FieldType<T, O>   a token: values of T, declared with the options O; both exist for the compiler only
  *   Infer<S>          what a token, a schema class, a native constructor or a default stands for
  *   Wire<T>           what a handler may return for `response: S`

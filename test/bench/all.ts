@@ -1,10 +1,12 @@
 /**
- * Measures everything that README.md and test/README.md state about performance, and prints it as Markdown tables.
+ * Measures everything that README.md and test/README.md state about performance, and prints it as Markdown
+ * tables.
  *
  *   npm run bench                              20 to 30 minutes; nothing else should run on the machine
  *   npm run bench -- http startup              these alone: http, startup, parts, dependencies, rows, streams, websocket, realistic
  *
- * Exits 1 when a measured ratio is above its bound. A bench that needs a missing server, program or registry says so and is skipped.
+ * Exits 1 when a measured ratio is above its bound. A bench that needs a missing server, program or registry
+ * says so and is skipped.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -19,7 +21,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   websocket: 'websocket.ts',
   realistic: 'realistic.ts',
 };
-/** Benches of sources; the others load the build. */
+/** Benches that run the sources. The others need the built package. */
 const OF_SOURCES = new Set(['dependencies', 'rows']);
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(BENCHES);

@@ -1,9 +1,11 @@
 /**
- * CPU per request of svc, Fastify, Hono and NestJS, as a multiple of a hand-written node:http handler ("bare").
+ * CPU per request of svc, Fastify, Hono and NestJS, as a multiple of a hand-written node:http handler
+ * ("bare").
  *
- * Requests go through in-memory streams into a real http.Server, so that only JavaScript and the parser are measured: no kernel and no
- * client. Each sample is a fresh process, the sides take turns, and the median counts. Only ratios of one run can be compared.
- * The peers are installed into a scratch folder; without the registry their columns are skipped.
+ * Requests go through in-memory streams into a real http.Server, so that only JavaScript and the parser are
+ * measured: no kernel and no client. Each sample is a fresh process, the sides take turns, and the median
+ * counts. Only ratios of one run can be compared. The peers are installed into a scratch folder; without the
+ * registry their columns are skipped.
  *
  * A second table compares early refusals with the success of the same route.
  *
@@ -77,7 +79,10 @@ const post = (path: string, value: unknown): string => {
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   json: { request: get('/json'), status: 200, bound: 1 },
   text: { request: get('/text'), status: 200, bound: 1 },
-  /** Variants with a subscriber to each event of svc:request and svc:handler, each bound to a store; and with the access log. */
+  /**
+   * Variants with a subscriber to each event of svc:request and svc:handler, each bound to a store; and with
+   * the access log.
+   */
   watched: { request: get('/json'), status: 200, bound: 1.6 },
   logged: { request: get('/json'), status: 200, bound: 1.8 },
   param: { request: get('/api/v1/r100/12345'), status: 200, bound: 1 },
@@ -85,7 +90,10 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
   wrongMethod: { request: `DELETE /json HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`, status: 405, bound: 1 },
   mw5: { request: get('/mw'), status: 200, bound: 1 },
-  /** Request id, security headers, CORS, rate limit, metrics, JSON; the bare side writes the same fields, all of them constant. */
+  /**
+   * Request id, security headers, CORS, rate limit, metrics, JSON; the bare side writes the same fields, all
+   * of them constant.
+   */
   stack: {
     request: get('/json').replace('\r\n\r\n', '\r\nOrigin: https://app.example\r\n\r\n'),
     status: 200,
@@ -130,10 +138,16 @@ const SHARED: Readonly<Record<string, readonly Peer[]>> = {
   invalid: ['fastify', 'hono'],
 };
 
-/** Maximum cost of a request that is refused before its handler, as a multiple of an accepted one to the same route. */
+/**
+ * Maximum cost of a request that is refused before its handler, as a multiple of an accepted one to the same
+ * route.
+ */
 const MOST_OF_REFUSAL = 1.1;
 const SECRET = 'of this benchmark, and of nothing that is served';
-/** No token; more bytes announced than the route reads, none of which are sent. That answer ends its connection, so its success does, too. */
+/**
+ * Requests that are refused: without a token, or with a length that exceeds the route's limit, whose body is
+ * not sent. The second kind ends its connection, and so does the successful request that it is compared with.
+ */
 const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, Pick<Scenario, 'request' | 'status'>>>>> = {
   unauthorized: {
     success: {
@@ -171,12 +185,13 @@ async function parent(): Promise<number> {
 }
 
 /**
- * Refusals beside successes. Returns whether one is above the bound.
+ * Compares refused requests with successful ones. Returns whether a ratio is above the bound.
  *
- * The lowest counts, not the median: with a connection for each request, a major collection may come when no request is alive, and V8
- * then throws away what it has compiled for their shapes (--trace-deopt: embedded weak objects cleared). A process that meets one takes
- * two to four times as long from there on, with bare node:http as well, and which do is chance: every second, so there are more of them.
- * A server under load meets none.
+ * The lowest counts, not the median: with a connection for each request, a major collection may come when no
+ * request is alive, and V8 then throws away what it has compiled for their shapes (--trace-deopt: embedded
+ * weak objects cleared). A process that meets one takes two to four times as long from there on, with bare
+ * node:http as well, and which do is chance: every second, so there are more of them. A server under load
+ * meets none.
  */
 async function compareRefusals(names: readonly string[], processes: number): Promise<boolean> {
   let isSlow = false;
@@ -192,7 +207,7 @@ async function compareRefusals(names: readonly string[], processes: number): Pro
   return isSlow;
 }
 
-/** The sides in turn. Returns whether ours is above a bound. */
+/** Measures the sides in turn. Returns whether svc is above a bound. */
 async function compare(names: readonly string[], rounds: number): Promise<boolean> {
   let isSlow = false;
   const folder = scratch(
@@ -238,7 +253,8 @@ function measure(side: Side | Outcome, scenario: string, peers?: string): number
 async function child(side: Side | Outcome, name: string): Promise<void> {
   if (side === 'success' || side === 'refusal') {
     const { request, status } = REFUSALS[name]![side];
-    const { createToken } = await import('svc'); // only here: the bare handler has a process without it
+    // imported only here, because the process of the bare handler must not load it
+    const { createToken } = await import('svc');
     const token = createToken('ada', SECRET, { expiresInSeconds: 86_400 });
     console.log(
       `RESULT ${await inject(await svc(), Buffer.from(request.replace('TOKEN', token)), status, { isFresh: name === 'tooLarge' })}`,
@@ -337,7 +353,7 @@ async function svc(): Promise<Server> {
   return serverOf(() => app.run({ port: 0, handleSignals: false }));
 }
 
-/** Minimum of an instrumentation: an object for each part, with its parent from a store. */
+/** The least that an instrumentation does: an object for each event, with its parent from a store. */
 function watch(): void {
   const store = new AsyncLocalStorage<object>();
   for (const channel of ['svc:request', 'svc:handler']) {
@@ -348,12 +364,15 @@ function watch(): void {
   }
 }
 
-/** Layers are there for the scenario that measures them. */
+/** Enables the middleware of the measured scenario. */
 function name(): string {
   return values.scenario!;
 }
 
-/** Hand-written server without a framework, with the same bytes. It listens, like every server: otherwise node:http keeps no list of its connections. */
+/**
+ * Hand-written server without a framework, with the same bytes. It listens, like every server: otherwise
+ * node:http keeps no list of its connections.
+ */
 async function bare(): Promise<Server> {
   const send = (
     res: ServerResponse,
@@ -387,7 +406,7 @@ async function bare(): Promise<Server> {
     );
   };
   type Received = typeof account;
-  /** Every problem of an account, as a careful developer looks for them. */
+  /** Returns every problem of an account, as a careful developer would check it. */
   const problemsOf = (body: Received): { loc: string[]; code: string; message: string }[] => {
     const problems: { loc: string[]; code: string; message: string }[] = [];
     const need = (isGood: boolean, code: string, message: string, ...loc: string[]): void => {
@@ -494,7 +513,7 @@ async function bare(): Promise<Server> {
       return received(req, res, (body) => {
         if (typeof body !== 'object' || body === null)
           return problem(res, 400, 'Bad Request', 'The body must be an object');
-        const errors = problemsOf(body as Received); // the check that the plain parser omits
+        const errors = problemsOf(body as Received); // a check that the plain parser does not make
         if (errors.length === 0)
           return json(res, 201, {
             ok: true,

@@ -1,11 +1,12 @@
 /**
- * Parts of the framework beside the package that people use for the same purpose: time of one call, as a multiple of the package's.
+ * Parts of the framework beside the package that people use for the same purpose: time of one call, as a
+ * multiple of the package's.
  *
  *   npm run build && node test/bench/parts.mjs [--rounds=3] [--only=router,jwt]
  *
- * The svc side is candidate.mjs. Each sample is a fresh process for one operation of one side, so that the sides share no optimized
- * code; the sides take turns, and the median counts. The packages are installed into a scratch folder; without the registry nothing is
- * measured.
+ * The svc side is candidate.mjs. Each sample is a fresh process for one operation of one side, so that the
+ * sides share no optimized code; the sides take turns, and the median counts. The packages are installed into
+ * a scratch folder; without the registry nothing is measured.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -90,8 +91,8 @@ function multipartBody(parts) {
 }
 
 /**
- * Each part: the packages, their adapter with the contract of candidate.mjs, and the operations of either side. An operation takes the
- * number of the call, so that inputs differ.
+ * Each part: the packages, their adapter with the contract of candidate.mjs, and the operations of either
+ * side. An operation takes the number of the call, so that inputs differ.
  */
 const PARTS = {
   router: {

@@ -1,6 +1,7 @@
 /**
- * The application of http.ts and startup.ts on other frameworks, each written as its manual does. Each function resolves to the
- * node:http server that it listens with. The file is copied to the folder where the packages are installed.
+ * The application of http.ts and startup.ts on other frameworks, each written as its manual does. Each
+ * function resolves to the node:http server that it listens with. The file is copied to the folder where the
+ * packages are installed.
  */
 const payload = () => ({
   id: 1,

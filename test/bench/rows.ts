@@ -1,10 +1,11 @@
 /**
- * Rows read `as` a schema beside plain rows, in one process and by turns: microseconds, and the ratio of medians.
+ * Compares reading rows `as` a schema with reading plain rows, alternately in one process. Prints
+ * microseconds, and the ratio of medians.
  *
  *   node --conditions=svc-source test/bench/rows.ts [address, by default sqlite::memory:] [--rounds=400]
  *
- * The table is that of ../shared/bench/db: nine columns, of which a schema makes a boolean and a Date. Exits 1 when one row or
- * 1,000 rows cost more than 1.6 times as much.
+ * The table is that of ../shared/bench/db: nine columns, of which a schema makes a boolean and a Date. Exits
+ * 1 when one row or 1,000 rows cost more than 1.6 times as much.
  */
 import { parseArgs } from 'node:util';
 import { openDatabase } from '../../src/db/index.ts';
@@ -17,7 +18,7 @@ const { values, positionals } = parseArgs({
 });
 const MOST = 1.6;
 const ROWS = 2_000;
-/** Statements that are timed together. */
+/** Number of statements that are timed together. */
 const TOGETHER = 50;
 
 class Item extends Schema {
@@ -76,7 +77,7 @@ async function compared(what: string, times: number, plain: Work, read: Work): P
   const rounds = Number(values.rounds);
   const [plainMicros, readMicros]: [number[], number[]] = [[], []];
   for (let round = -rounds; round < rounds; round++) {
-    // the first half warms it up
+    // drop the first half, which warms up
     const pair = [await micros(plain, times), await micros(read, times)] as const;
     if (round < 0) continue;
     plainMicros.push(pair[0]);
@@ -94,5 +95,6 @@ async function micros(work: Work, times: number): Promise<number> {
 }
 
 function median(samples: readonly number[]): number {
-  return samples.toSorted((left, right) => left - right)[samples.length >> 1]!; // there is one for each round
+  // there is one sample for each round
+  return samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
 }

@@ -1,10 +1,12 @@
 /**
- * Start-up of a program with three routes: CPU until its first answer, and resident memory 300 ms later, beside node:http and Fastify.
+ * Start-up of a program with three routes: CPU until its first answer, and resident memory 300 ms later,
+ * beside node:http and Fastify.
  *
  *   npm run build && node test/bench/startup.ts [--rounds=11]
  *
- * Each sample is a fresh process without a compile cache, the sides take turns, and the median counts. The programs are JavaScript: to
- * strip types, Node loads a compiler that takes longer than the measured start. Fastify is installed into a scratch folder.
+ * Each sample is a fresh process without a compile cache, the sides take turns, and the median counts. The
+ * programs are JavaScript: to strip types, Node loads a compiler that takes longer than the measured start.
+ * Fastify is installed into a scratch folder.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

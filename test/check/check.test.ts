@@ -284,7 +284,10 @@ test('an error that a plugin throws in register() is a finding at its place, als
     name: 'sized',
     register: (host) => void host.option('size', 5),
   });
-  assert.match(about(configured)[0]!.message, /register\(\) of the plugin threw Cannot read the setting "size"/);
+  assert.match(
+    about(configured)[0]!.message,
+    /register\(\) of the plugin threw Cannot read the setting "size"/,
+  );
 });
 
 test('findings of a middleware have the place of its app.use() call', () => {

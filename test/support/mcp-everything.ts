@@ -1,6 +1,6 @@
 /**
- * An application with a tool of every kind, for independent clients. As a program it serves over standard
- * input and output, or with the argument `http`, on a free port that it prints.
+ * An application with every kind of tool, for independent MCP clients. As a program it serves over standard
+ * input and output, or with the argument `http` on a free port, which it prints.
  */
 import { setTimeout } from 'node:timers/promises';
 import {
@@ -31,13 +31,16 @@ class NewUser extends Schema {
   tags = Field(list(str, { maxLength: 5 }), { default: () => [] });
 }
 
-/** An image of one pixel, and an empty sound. */
+/** An image of one pixel in base64. */
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
 const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 const IMAGE = { type: 'image', data: PNG, mimeType: 'image/png' } as const;
 
-/** Tools that the conformance suite calls by name, and routes of every shape. */
+/**
+ * Returns an application with the tools that the conformance suite calls by name, and with routes of every
+ * kind.
+ */
 export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   const app = new Svc({
     title: 'everything',
@@ -207,7 +210,7 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   return app.mountMcp('/mcp', { pageSize: 6 });
 }
 
-/** Tools and a prompt that ask the client. The conformance suite calls them by name. */
+/** Adds tools and a prompt that ask the client a question. The conformance suite calls them by name. */
 function asking(app: Svc): void {
   const client = Depends(toolClient);
   app.tool(

@@ -1,6 +1,6 @@
 /**
- * Expected severity of each finding, by rule, and by message for rules with several severities. The list is separate from the
- * rules, so tests fail when the severity of a rule changes.
+ * Expected severity of each finding, by rule, and by message for rules with several severities. The list is
+ * separate from the rules, so tests fail when the severity of a rule changes.
  */
 import assert from 'node:assert/strict';
 import type { Severity } from '../../src/base/findings.ts';
@@ -82,7 +82,10 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
   info: ['SVC105', 'SVC123', 'SVC219', 'SVC503'],
 };
 
-/** Messages with another severity than their rule. Undefined when the severity depends on more than the message. */
+/**
+ * Messages with another severity than their rule. Undefined when the severity depends on more than the
+ * message.
+ */
 const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: Severity | undefined])[] = [
   ['SVC104', /^the handler asks for the URL of the route /, 'warning'],
   ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],

@@ -368,7 +368,7 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const code = module.source.slice(around?.start ?? 0, around?.end);
     if (/verif(?!ied)|timingSafeEqual/i.test(code) || isClearlyOwn(code) || call.args.some(isOfAccount))
       continue;
-    if (isProviderCallback(around) || /\bgrant_type\b/.test(module.source)) continue; // a client of a provider
+    if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
     if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
       continue;
     report(
@@ -382,8 +382,13 @@ function findUnverified(sources: Sources, report: ReportNode): void {
 
 /** Whether a token is stored with an account, such as `user.ssoToken`, so that no client sends it now. */
 function isOfAccount(node: Node): boolean {
-  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$/.test(pathOf(node) ?? '');
+  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
+    pathOf(node) ?? '',
+  );
 }
+
+/** Code of a client of a provider: its tokens are its own. */
+const IS_CLIENT = /\bgrant_type\b/;
 
 /** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. */
 function isProviderCallback(fn: Fn | undefined): boolean {

@@ -183,7 +183,6 @@ class BlockWriter {
  * The field `Range` (RFC 9110 §14), and multipart/byteranges for several ranges.
  *
  * Example of the field:
- *
  *   Range: bytes=0-499, 1000-, -500          first and last, inclusive; from an offset to the end; the last 500 bytes
  */
 

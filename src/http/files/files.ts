@@ -3,7 +3,6 @@
  * middleware, and read while it is sent.
  *
  * Order of the steps:
- *
  *   open -> validators -> preconditions (304, 412) -> ranges (206, 416) -> bytes at once, or a body that reads as it is sent
  */
 import { fileURLToPath } from 'node:url';

@@ -2,7 +2,6 @@
  * A served folder: resolves paths safely, and checks the file of a path at most once a second.
  *
  * Steps of a look-up:
- *
  *   path -> real path: within the folder, spelled as requested -> state, forms (.br .zst .gz) -> entry with prepared fields
  *
  * The bytes of a small file stay cached while its state is unchanged. Exception: a file that was so new that

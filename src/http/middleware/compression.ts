@@ -2,7 +2,6 @@
  * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip.
  *
  * Steps for each response:
- *
  *   response - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, chunks as they come
  *
  * Not worth it: less than `thresholdBytes`, types that are already compressed, 204, 206 and 304, responses

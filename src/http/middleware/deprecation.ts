@@ -3,7 +3,6 @@
  * when it stops working (`Sunset`, RFC 8594), and where that is explained (`Link`).
  *
  * The fields that are added:
- *
  *   Deprecation: @1767225600
  *   Sunset: Thu, 31 Dec 2026 00:00:00 GMT
  *   Link: <https://api.example/changes>; rel="deprecation"

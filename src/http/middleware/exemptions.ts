@@ -1,9 +1,8 @@
 /**
- * Requests that path templates Examples:
+ * Requests that path templates exempt from a check. A template exempts the routes that it names, but not more
+ * specific routes.
  *
- *   exempt  from a check. A template exempts the routes that it names, but not more specific routes.
- *
- *   exempt                  exempts a request for
+ * Examples of templates, and the routes that they exempt:
  *   /{tenant}/webhook       the route /{any}/webhook, and not /account/webhook, which its author may have written later
  *   /hooks/{rest:path}      every route below /hooks/
  *   /hooks/github           that path, also if the route /hooks/{name} handles it

@@ -3,7 +3,6 @@
  * response reports its limit.
  *
  * Which limit applies:
- *
  *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
  */
 import { SvcError } from '../../base/errors.ts';

@@ -3,7 +3,6 @@
  * no streams, and stores no content.
  *
  * Grammar:
- *
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
@@ -14,13 +13,10 @@
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  *
- * The search for the delimiter in a chunk (class DelimiterSearch). In bytes of pictures and archives it is
- * faster than Buffer.indexOf().
- *
- *   tests one byte of every `length` bytes: if it is not in the delimiter, no delimiter can cover it (Horspool)
- *
- * Four such bytes are loaded at once, independently: 50 MiB take 6 ms, with indexOf() 19 (topic `multipart`
- * of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its
+ * The search for the delimiter (class DelimiterSearch) tests one byte of every `length` bytes of a chunk: if
+ * that byte is not in the delimiter, no delimiter can cover it (Horspool). In bytes of pictures and archives
+ * this is faster than Buffer.indexOf(). Four such bytes are loaded at once, independently: 50 MiB take 6 ms,
+ * with indexOf() 19 (topic `multipart` of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its
  * first byte is faster, so a search without progress falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';

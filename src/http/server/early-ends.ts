@@ -106,7 +106,6 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
  * A client that closes its side of the connection may have left, or may still read: the server cannot tell.
  *
  * Reaction:
- *
  *   a response in chunks has begun     the connection is cut: the next chunk may never come
  *   there is no response yet           the signal of the request aborts; the handler's response is still
  *                                      sent, because the client may have closed only its side
@@ -136,6 +135,7 @@ function onEnd(this: Socket): void {
  * discarded. Then the connection is closed. To close it at once, with unread bytes, would reset it, and the
  * reset may destroy the response before the client reads it (RFC 9112 §9.6).
  *
+ * Order of events:
  *   response sent -> rest of the body -> next request, or close if the response was the last of its connection
  */
 
@@ -179,8 +179,9 @@ export class Lingering {
     outgoing.end = (chunk?: unknown, encoding?: unknown) => {
       const content = typeof chunk === 'string' || chunk instanceof Uint8Array ? chunk : '';
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
-      outgoing.flushHeaders(); // write() does not send the head if the content is empty
-      // otherwise refused bytes that follow could close the connection before the response is sent
+      // write() does not send the head if the content is empty
+      outgoing.flushHeaders();
+      // sends at once: refused bytes that follow could close the connection before the response is sent
       socket.uncork();
       return outgoing;
     };

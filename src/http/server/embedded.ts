@@ -3,7 +3,6 @@
  * another framework.
  *
  * Events of the other server:
- *
  *   request   (incoming, outgoing) -> handle(req) -> send -> finish(req, outcome)
  *   upgrade   (incoming, socket, head) -> a WebSocket, or a response that refuses it
  *

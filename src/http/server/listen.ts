@@ -2,7 +2,6 @@
  * Where a server listens: on a host and port, or on a Unix socket.
  *
  * Steps for a Unix socket:
- *
  *   path   a socket file that no process listens on is removed, any other file is refused -> bind -> mode -> listening
  *
  * Node removes the file when the server stops listening.

@@ -3,7 +3,6 @@
  * applications leave TLS to a proxy.
  *
  * Which phase each time limit covers:
- *
  *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
  *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
  *              \------ requestTimeoutMs ---/

@@ -2,7 +2,6 @@
  * Checks of a request head that node:http's parser does not make. One pass; a valid head allocates nothing.
  *
  * Which checks are made where:
- *
  *   parser (400, 431)   bare LF, obs-fold, "X :", two lengths, a length beside Transfer-Encoding, control characters
  *   here                versions, targets, Host, Transfer-Encoding, Expect, unrepeatable fields, the number of fields
  *

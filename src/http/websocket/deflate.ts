@@ -1,5 +1,6 @@
 /**
- * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the handshake.
+ * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the
+ * handshake.
  *
  * Context takeover: messages may refer to earlier ones. A zlib stream for each connection would take 300 KB.
  * Instead, the last bytes that a side has sent, at most a window, are the dictionary for its next message.
@@ -166,7 +167,7 @@ export class SharedFrames {
   readonly #opcode: number;
   readonly #payload: Buffer;
   #plain: Buffer | undefined;
-  /** By window and level; undefined where deflating does not make the frame smaller. */
+  /** Deflated frames by window size and level; undefined if deflating does not make the frame smaller. */
   #deflated: Map<number, Buffer | undefined> | undefined;
   #deflatedLong: Map<number, Promise<Buffer>> | undefined;
 

@@ -2,7 +2,6 @@
  * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
  *
  * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a socket:
- *
  *   open -> closing (our close frame is sent) -> closed
  *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
  *

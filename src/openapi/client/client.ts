@@ -3,7 +3,6 @@
  * function for each operation, and runtime.ts.
  *
  * Use of a generated client:
- *
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
  *   const result = await api.readItem({ params: { id: 5 } });
  *   if (result.ok) show(result.data); else if (result.status === 410) ...
@@ -72,7 +71,7 @@ class ClientWriter {
   readonly #runtime: string;
   readonly #types: TypeWriter;
   readonly #webhooks: readonly Sent[];
-  /** Callbacks by the id of their operation. */
+  /** Callbacks by the id of the operation that declares them. */
   readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
 
   constructor(root: JsonObject, operations: readonly Read[], runtime: string) {

@@ -2,7 +2,6 @@
  * HTML templates: every value in a template is escaped, unless it is the result of a template.
  *
  * Example:
- *
  *   html`<p title="${title}">${text}</p>`      accepts text, numbers, lists and markup; undefined and false give nothing
  *
  * Attribute values must be in double quotes: then escaping five characters is sufficient for texts and

@@ -4,7 +4,6 @@
  *
  * Each row has the undocumented part, the documented way that is used on other versions of Node than 24 and 26
  * (and with SVC_NODE_INTERNALS=off), and the gain with the benchmark that shows it:
- *
  *   request `headers`, an accessor      node:http builds an object of all fields   6 % (http-inject --headers=browser)
  *   request `push`, `_read`, `_destroy` events `data`, `end` and `close`           10 % (http-inject --steps=post)
  *   response `finished`, `_finish`      `writeHead(status, fields)`, `end(text)`   15 % (http-inject --steps=json)
@@ -435,6 +434,7 @@ export function allowHalfOpen(server: Server): void {
 /*
  * The head of a response as one text, formatted as node:http would, for writeText().
  *
+ * Order of the parts:
  *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
  *
  * node:http formats the head itself if it contains a field that node:http inspects, or writes in a special

@@ -72,6 +72,9 @@ export function packToo(file, fail) {
   source.on('error', fail);
   source.pipe(createGzip());
 }
+export async function packAgain(file) {
+  await finished(createReadStream(file).pipe(createGzip()));
+}
 export const schema = z.string().pipe(z.coerce.number());
 `,
   'the database beside its transaction': `
@@ -164,6 +167,7 @@ app.post('/a', async (req, res) => {
   notify(req.body);
   notifyAll(req.body);
   refresh(req.body);
+  show(req.body, console.log);
   notifyOrFail(req.body); // SVC611
   res.sendStatus(202);
 });
@@ -173,6 +177,9 @@ async function download(data) {
 async function notify(data) {
   if (data.isLarge) await download(data);
   try { await send(data); } catch (error) { console.log(error); }
+}
+async function show(data, next) {
+  try { await send(data); } catch (error) { return next(error); }
 }
 const notifyAll = async (data) => await Promise.allSettled(data.map(notify));
 const refresh = async (data) => { await load(data).catch((error) => console.log(error)); };

@@ -292,6 +292,10 @@ app.get('/g/:id', async (req, res) => {
   return await readFile('reports/' + req.params.id); // SVC606
 });
 `,
+  'headers in a page, and one of them': `
+app.get('/echo', (req, res) => res.send(\`<pre>\${JSON.stringify(req.headers)}</pre>\`));
+app.get('/agent', (req, res) => res.send(\`<pre>\${req.headers['user-agent']}</pre>\`)); // SVC608
+`,
   'redirects back to where the client comes from': `
 app.get('/back', (req, res) => res.redirect(req.headers.referer));
 app.get('/back-too', (req, res) => res.redirect(req.get('Referrer') || '/'));

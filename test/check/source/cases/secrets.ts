@@ -243,6 +243,18 @@ export async function refresh(token) {
   return await post({ grant_type: 'refresh_token', client: apiKey });
 }
 `,
+  'tokens of the client itself': `
+import jwt from 'jsonwebtoken';
+export class Client {
+  headers() { return { 'x-csrf': jwt.decode(this.token).csrf }; }
+}
+`,
+  'tokens in a browser': `
+export function keep(token) {
+  const { exp } = JSON.parse(atob(token.split('.')[1]));
+  window.localStorage.setItem('expiry', exp);
+}
+`,
   'tokens that a provider has just sent': `
 import jwt from 'jsonwebtoken';
 export const strategy = new Strategy(options, async (request, accessToken, refreshToken, profile, done) => {
