@@ -261,7 +261,7 @@ function findHtml(
     options !== undefined &&
     /text\/html/.test(module.source.slice(options.start, options.end));
   const isSent = /^(?:send|end|write)$/.test(name ?? '') && call.callee.type === 'member';
-  const isShown = name === 'html' && call.callee.type === 'member';
+  const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
   if (value === undefined || value.part !== undefined || value.what === 'headers') return; // other sites cannot choose them
