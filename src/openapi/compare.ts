@@ -50,7 +50,7 @@ export function findBreakingChanges(
       rule: 'SVC306',
       severity: 'error',
       subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
-      message: `clients of the baseline break: ${message}`,
+      message: `clients made for the baseline document fail: ${message}`,
       remedy:
         'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
       place: route?.place,
@@ -405,7 +405,7 @@ function compareTaken(
   }
 }
 
-/** Texts for narrowed requests, with the texts for the same change in responses. */
+/** Texts for changes in responses, by the text for the same change in requests. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',

@@ -313,7 +313,7 @@ function enter(
   return details;
 }
 
-/** Method under which WebSockets are in their table. */
+/** Method of all WebSocket routes in the routing table for WebSockets. */
 const SOCKET = 'WEBSOCKET';
 
 /**

@@ -58,7 +58,7 @@ export interface About {
 
 interface Node {
   readonly constraints: Constraints;
-  /** Set for items and values of `list` and `record` that have a description. */
+  /** Description of the items or values of a `list` or `record`; absent if they have none. */
   readonly about?: About;
 }
 /** A type with its constraints, by kind. */
@@ -100,7 +100,7 @@ export interface FieldPlan {
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** Whether a text source may repeat the name. */
+  /** Whether a query, header or form may repeat the name, which gives a list. */
   readonly isList: boolean;
   readonly about: About;
 }

@@ -238,7 +238,7 @@ type ItemOptions<S> = ConstraintsOf<S> &
 
 /** A string without lone surrogates, which neither UTF-8 nor databases can store. */
 export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' });
-/** An integer of ±(2^53 - 1). */
+/** An integer from -(2^53 - 1) to 2^53 - 1. */
 export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int' });
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
@@ -308,7 +308,7 @@ export function union(...given: readonly unknown[]): FieldType<unknown, PlainOpt
   const [tag, ...members] = given;
   return new FieldType(
     typeof tag === 'string'
-      ? // at compile time these are known to be schema classes
+      ? // the cast is safe: the type of the arguments allows only schema classes after a tag
         { kind: 'union', tag, members: members as readonly SchemaClass[] }
       : { kind: 'choice', members: given as readonly TypeSource[] },
   );
@@ -342,7 +342,7 @@ type Loose<T, W = IsWritable<T>> = {
       : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
         ? never
         : K;
-}[Fields<T>]; // optional members, and getters
+}[Fields<T>]; // names of optional members and getters
 /**
  * Type of a value that a handler may return for a schema: its fields without methods; optional ones and
  * getters may be absent. `unknown` stays `unknown`.
