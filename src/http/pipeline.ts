@@ -244,7 +244,11 @@ export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware
   }
   if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
   throw new SvcError('E_MIDDLEWARE', [
-    given === null ? 'null' : typeof given === 'object' ? 'an object without handle()' : `a ${typeof given}`,
+    given === null
+      ? 'null'
+      : typeof given === 'object'
+        ? 'an object without the method handle()'
+        : `a ${typeof given}`,
   ]);
 }
 

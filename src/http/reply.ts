@@ -170,7 +170,7 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
   if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));
   if (value instanceof Response) return fromWeb(value);
   const refuse = (what: string, remedy: string): never => {
-    throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]);
+    throw new SvcError('E_REPLY', [`the value is ${what}: ${remedy}`]);
   };
   if (
     Symbol.asyncIterator in value ||

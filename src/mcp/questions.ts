@@ -11,7 +11,7 @@
  * is bound to the caller and to the call. Answers are input of the client, so they are validated like
  * arguments.
  */
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
 import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
 import { handled } from '../base/promises.ts';
@@ -406,7 +406,7 @@ export class SentRequests {
         503,
         `Already ${MAX_SENT} questions to clients have no answer: try again later`,
       );
-    const id = `svc-${randomUUID()}`;
+    const id = `svc-${randomBytes(16).toString('hex')}`;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const giveUp = (reason: string, error: unknown): void => {
       send(notification('notifications/cancelled', { requestId: id, reason }));
@@ -468,7 +468,8 @@ export class WaitingCall implements Asker {
   ask({ key: _, params, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
-      params: params['mode'] === 'url' ? { ...params, elicitationId: randomUUID() } : params,
+      params:
+        params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 

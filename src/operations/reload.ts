@@ -68,7 +68,7 @@ class Reloader {
         unavailablePage(req, {
           title: 'The application does not start',
           text: this.#reason,
-          hint: 'It is started again as soon as a file is saved.',
+          hint: 'The application is started again as soon as a file is saved.',
         }),
     });
     this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });

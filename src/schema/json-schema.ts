@@ -370,7 +370,7 @@ function described(node: TypeNode, about: About): JsonSchema {
   return defined({
     title: about.title,
     description: about.description,
-    deprecated: about.deprecated === true ? true : undefined,
+    deprecated: (about.deprecated ?? false) === false ? undefined : true,
     examples: examples.length > 0 ? examples : undefined,
   });
 }

@@ -52,6 +52,7 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  Deprecation,
   ListOptions,
   Extra,
   FieldOptions,

@@ -133,6 +133,16 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             ? I
             : never;
 
+/** When a route or a field is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
+export interface Deprecation {
+  /** Time from which on clients should not use it; may be in the future. */
+  readonly since: string | Date;
+  /** Time at which it stops working. Not before `since`. */
+  readonly sunset?: string | Date | undefined;
+  /** Address of a page that explains the deprecation. */
+  readonly link?: string | undefined;
+}
+
 /** Options of every field for documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
@@ -141,8 +151,11 @@ interface DescriptiveOptions<T> {
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
-  /** Whether documents mark the field as deprecated. Default false. */
-  readonly deprecated?: boolean | undefined;
+  /**
+   * Whether documents mark the field as deprecated. Default false. With dates, replies to requests that use
+   * the field have `Deprecation`, `Sunset` and `Link`.
+   */
+  readonly deprecated?: boolean | Deprecation | undefined;
   /** Name on the wire, for input and output. Default: the member's own name. */
   readonly alias?: string | undefined;
   /**

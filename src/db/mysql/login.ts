@@ -126,7 +126,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('data beyond the greeting before any request');
+        throw new ProtocolViolation('data after the greeting that no request expects');
       const packet = this.inbox.shift()!; // the loop above ends when the inbox has a packet
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));

@@ -300,7 +300,7 @@ export class RateLimitMiddleware implements Middleware {
       names.add(limit.name);
       for (const method of methods ?? [])
         if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'one rule for each path and method');
+          refuse('path', 'a path and methods that no other rule has');
     }
     for (const { template, methods, limit } of this.#rules) {
       if (methods !== undefined) continue;
@@ -310,7 +310,7 @@ export class RateLimitMiddleware implements Middleware {
         throw new SvcError('E_OPTION_RANGE', [
           'RateLimitMiddleware rules',
           'path',
-          'one rule for each path and method',
+          'a path and methods that no other rule has',
           limit.name,
         ]);
     }

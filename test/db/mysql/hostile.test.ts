@@ -119,7 +119,7 @@ test('MySQL client: bytes between the greeting and TLS end the connection', asyn
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
     () => undefined,
   );
-  await assert.rejects(opens(`${url}?sslmode=require`), tells(/data beyond the greeting/));
+  await assert.rejects(opens(`${url}?sslmode=require`), tells(/data after the greeting/));
   assert.equal(Buffer.concat(received).length, 0);
 });
 

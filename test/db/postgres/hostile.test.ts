@@ -618,7 +618,7 @@ test("PostgreSQL client: a type look-up for a statement that has not run ends wi
 for (const [what, bytes] of [
   ['another message than is to come', Buffer.concat([write.message('2'), ANSWER])],
   [
-    'a row that was not described',
+    'a row without a description of its columns',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
