@@ -112,7 +112,7 @@ export const ACCESS_TOKEN_TYPE = 'at+jwt';
  * refuse a valid one. A plugin provides it.
  */
 export interface TokenIssuer {
-  /** Name of the key with which it signs. */
+  /** Id of the key that signs the issuer's tokens. */
   readonly keyId: string;
   /**
    * Returns the token of a request that has none in `Authorization: Bearer`: from a cookie, or another

@@ -47,7 +47,7 @@ export interface KnownKeys<N extends string> extends APIKeyPlace {
   readonly verify?: undefined;
 }
 
-/** Options for keys that are looked up. */
+/** Options for keys that a function of the application looks up, for example in a database. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
   /**
    * Returns the owner of a key, or undefined for an unknown key. Store only digests, and search for

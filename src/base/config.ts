@@ -75,7 +75,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** During {@link together}, the place that counts as that of every read. */
+  /** The place that is recorded for every read during {@link together}. */
   #here: Declared | undefined;
   #isFrozen = false;
 

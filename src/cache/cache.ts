@@ -112,7 +112,7 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // the new entry is never evicted here, because it fits alone
+    // never evicts the new entry: it is the most recently used one, and not larger than the cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 

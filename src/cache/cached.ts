@@ -462,7 +462,7 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // an array that the application has stored itself
+    : undefined; // not written by cached(): the application has stored this array itself
 }
 
 /*

@@ -191,7 +191,7 @@ function headerFor(keyring: Keyring, typ: string): string {
   return header;
 }
 
-/** Adds a value to a cache. Removes the oldest one beyond `most`. */
+/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);

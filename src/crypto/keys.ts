@@ -173,7 +173,7 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-/** Adds a value to a cache. Removes the oldest one beyond `most`. */
+/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);

@@ -89,8 +89,8 @@ export function parameterIssue(value: unknown): string | undefined {
 }
 
 function objectIssue(value: object | null): string | undefined {
-  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
+  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Typed)
     return `a value of the type "${value.type}", and the database has no option "types"`;
   if (value instanceof Promise) return 'a promise: await it first';

@@ -99,7 +99,7 @@ class FormChunks extends WebChunks {
   }
 }
 
-/** The chunks of a form that Node encodes. */
+/** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
   // the cast is safe: `for await` does not use the result of return()
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };

@@ -8,8 +8,8 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Request fields by lower-case name. Repeated fields are joined as their definition says. The object has no
- * prototype.
+ * Request fields by lower-case name. Values of a repeated field are joined, as the specification of the field
+ * demands. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;

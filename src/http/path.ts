@@ -73,7 +73,7 @@ export interface Converter {
   readonly rank: number;
   /** Whether `path[start, end)` matches, on the decoded path. */
   test(path: string, start: number, end: number): boolean;
-  /** The value of a segment that `test` has accepted. */
+  /** Converts a segment that `test` has accepted to the value of the parameter. */
   read(segment: string): string | number;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Replies: converts a handler's return value to an HttpResponse.
  *
- * Conversions:
+ * Content type or status of the response, by the return value:
  *   HttpResponse, web Response          unchanged
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
  *   string                              text/plain; charset=utf-8

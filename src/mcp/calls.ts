@@ -197,7 +197,7 @@ export class Toolset {
     return found !== undefined && found.template !== template;
   }
 
-  /** Sends a request in process. */
+  /** Sends a request to the application within this process. */
   async request(
     detail: RouteDetail,
     fields: readonly string[],

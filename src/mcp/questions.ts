@@ -283,7 +283,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    return answer as unknown as Sampled; // checked above; only its content may have types of later versions
+    // checked above, except for the content, which may have types of later versions
+    return answer as unknown as Sampled;
   }
 
   async #roots(options: object): Promise<readonly ClientRoot[]> {
@@ -467,7 +468,8 @@ export class WaitingCall implements Asker {
   ask({ key: _, params, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
-      params: params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
+      params:
+        params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 

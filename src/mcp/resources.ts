@@ -97,7 +97,7 @@ export class PlannedResource extends PlannedPrompt {
   }
 }
 
-/** Whether its URI has parameters. */
+/** Whether the URI of a resource has parameters. */
 export function isTemplate(resource: PlannedResource): boolean {
   return resource.isTemplate;
 }

@@ -348,7 +348,7 @@ export class McpDispatcher {
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
     return new RepeatedCall({
-      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // as readModern() checked it
+      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
       params,
       subject: [...subject, principal],
       nowSeconds: Math.floor(this.#app.clock.nowMs() / 1_000),

@@ -85,7 +85,7 @@ export class McpSessions {
       string,
       string,
       (readonly ClientAbility[])?,
-    ]; // as begin() wrote it
+    ]; // begin() has written a record of this form
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);

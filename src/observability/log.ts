@@ -303,7 +303,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        this.#onFailure(error as NodeJS.ErrnoException); // errors of the device only
+        this.#onFailure(error as NodeJS.ErrnoException); // writeNow() throws only errors of the device
         if (this.#state !== 'idle') return;
       }
     }
@@ -334,7 +334,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // errors of the device only
+        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of the device
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';

@@ -405,7 +405,7 @@ function compareTaken(
   }
 }
 
-/** Texts for narrowed requests, with the texts for the same change in responses. */
+/** Texts for changes in responses, by the text for the same change in requests. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',

@@ -301,7 +301,7 @@ class RouteCall {
   }
 }
 
-/** Response of a route, which is made when its JSON body was parsed. */
+/** A response that is made when the JSON body of its request has been parsed. */
 class BodyAnswer extends LateAnswer implements JsonTaker {
   readonly #call: RouteCall;
   readonly #issues: Issue[] | undefined;

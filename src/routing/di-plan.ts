@@ -434,7 +434,7 @@ export class Resolution {
     for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
       try {
         const leaving = cleanup.leave(current);
-        // awaiting undefined would cost a turn of the event loop for each
+        // awaiting undefined would cost a turn of the event loop for each clean-up
         if (leaving !== undefined) await leaving;
       } catch (error) {
         if (current !== undefined && error === current.error) continue;

@@ -118,7 +118,7 @@ export type InputShape = object;
 /** The values of a shape or of a class's instances. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
-/** Inputs in addition to path and body. */
+/** Text inputs of a route or dependency: query, header fields and cookies, in addition to path and body. */
 export interface TextInputs {
   readonly query?: InputShape | undefined;
   /** Header fields: `userAgent` reads `User-Agent`; an alias gives another field name. */

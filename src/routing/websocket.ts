@@ -276,7 +276,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
   accepts: (value) => value === false || int(100, 100, most).accepts(value),
 });
 
-/** Option kinds of a WebSocket route, by name. */
+/** Definitions of the options of a WebSocket route: default and valid values, by name. */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
   message: given<TypeSource>(),

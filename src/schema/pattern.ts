@@ -282,7 +282,7 @@ export interface PatternFinding {
   readonly maxTestedLength: number;
 }
 
-/** That length for a pattern that is exponential, or may be. */
+/** Maximum length of a tested text for a pattern that is exponential, or may be. */
 const LEAST_TESTED = 16;
 const MOST_TESTED = 500;
 /** Maximum number of ways to match that are tried for one text; each takes about 10 ns. */

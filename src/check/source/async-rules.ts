@@ -300,7 +300,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
-    else if (has(fn, 'await'))
+    else if (call.parent?.type !== 'await' && has(fn, 'await'))
       report(
         'SVC612',
         module,

@@ -143,7 +143,7 @@ function isNamedConstant(side: Node): boolean {
 
 /** The digest of a password, of which no client chooses the beginning, and the name of a member: `for (const name in body)`. */
 function isNoSecret(side: Node, module: SourceModule): boolean {
-  if (side.type === 'call' && side.args.some((arg) => PASSWORD.test(wordOf(arg)))) return true;
+  if (side.type === 'call' && mentions(side, (word) => PASSWORD.test(word))) return true;
   const binding = side.type === 'name' ? module.lookup(side.name, side) : undefined;
   return binding?.kind === 'parameter' && binding.owner.type === 'loop' && binding.owner.kind === 'in';
 }
@@ -390,8 +390,9 @@ function isOfAccount(node: Node): boolean {
 /** Code of a client of a provider: its tokens are its own. */
 const IS_CLIENT = /\bgrant_type\b/;
 
-/** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. */
+/** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. Or what finds the key for the check. */
 function isProviderCallback(fn: Fn | undefined): boolean {
+  if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
   const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
   return (
     names.filter((name) => /^_?(?:access_?token|refresh_?token|id_?token|profile)$/i.test(name)).length > 1

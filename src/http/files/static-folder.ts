@@ -19,7 +19,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
 
-/** How the files of a folder are served. */
+/** Settings for the files of a folder. */
 interface FolderOptions {
   readonly index: readonly string[];
   readonly allowsDotfiles: boolean;
@@ -411,7 +411,7 @@ class StaticCache {
     return entry;
   }
 
-  /** The entry of a path, whenever it was looked up. */
+  /** Returns the entry of a path, however old it is. */
   known(key: string): StaticEntry | undefined {
     return this.#entries[this.#index.find(key)];
   }
@@ -463,7 +463,7 @@ type StaticPath =
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
-/** No file system accepts longer paths, in characters. */
+/** Maximum length of a path in characters: no file system accepts longer ones. */
 const MAX_LENGTH = 4_096;
 
 /** Whether a still encoded path has an escape that no file name can contain: slash, backslash, or NUL. */

@@ -185,7 +185,7 @@ export class CompressionMiddleware implements Middleware {
     return new Promise((resolve) => {
       coder.later(bytes, (error, content) => {
         this.#underWay--;
-        // after an error the response is sent uncompressed
+        // if compression fails, the response is sent uncompressed
         resolve(error === null ? withContent(response, bytes, content, coding) : response);
       });
     });
@@ -229,7 +229,7 @@ export class CompressionMiddleware implements Middleware {
   }
 }
 
-/** Findings about middleware outside of compression that belongs inside, or is compression as well. */
+/** Finding about outer middleware: a second compression, or middleware that belongs inside of compression. */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'

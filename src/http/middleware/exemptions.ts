@@ -14,7 +14,7 @@ import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** Method under which the table has its templates: they match every method. */
+/** Placeholder for the method of all templates in the routing table: they match every method. */
 const ANY = '*';
 
 /** Path templates of exemptions, resolved against the routes of an application. */

@@ -118,8 +118,8 @@ export class RateLimitMiddleware implements Middleware {
     this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // without a name in its buckets, each request saves a string: only other buckets contain a space,
-    // addresses never
+    // the default limit has an empty prefix, which saves making a string for each request; its keys are
+    // addresses, and cannot equal keys of other limits, which contain a space
     this.#limit = new Limit({
       name: this.name,
       perMinute,

@@ -56,7 +56,8 @@ export interface RateLimiterOptions extends RateLimitStoreOptions {
 
 const MINUTE_MS = 60_000;
 /**
- * Longer keys, in characters, are replaced by their digest, so that the number of buckets bounds the memory.
+ * Maximum length of a key in characters. Longer keys are replaced by their digest, so that the number of
+ * buckets bounds the memory.
  */
 const MAX_KEY_LENGTH = 128;
 
@@ -285,6 +286,7 @@ export class Gate {
 
   /**
    * Counts a request. Undefined when the store has failed and `onStoreError` is `allow`.
+   * @throws HTTPException 503 when the store has failed and `onStoreError` is `refuse`
    * @throws HTTPException 503 when it is `refuse`
    */
   take(

@@ -11,7 +11,7 @@ const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** Member of a source that holds the collector of its body. */
+/** Key of the property under which a source holds the collector of its body. */
 const COLLECTOR: unique symbol = Symbol('collector');
 
 /** A 413 error with the limit in its detail. */
@@ -58,12 +58,12 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
 }
 
 /*
- * Listeners of all bodies. With read(0) they save 5 % of a small POST, compared with three closures (http-inject --steps=post with
- * SVC_NODE_INTERNALS=off).
+ * The listeners of all bodies are the same three functions. Together with read(0), they take 5 % less time of
+ * a small POST than three closures for each body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
  */
 
 function onData(this: BodySource, chunk: Buffer): void {
-  this[COLLECTOR]!.take(chunk); // collect() has set it
+  this[COLLECTOR]!.take(chunk); // collect() has set the collector
 }
 
 function onEnd(this: BodySource): void {

@@ -311,7 +311,7 @@ export class MultipartParser {
   }
 }
 
-/** In fewer bytes, indexOf() is fast enough. */
+/** Minimum number of bytes for this search; for fewer bytes, indexOf() is fast enough. */
 const LEAST_BYTES = 1_024;
 /** The search falls back to indexOf() after this many steps that could not skip four delimiter lengths. */
 const PATIENCE = 64;
@@ -361,7 +361,8 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
         0
     ) {
       at += 4 * length;
-      if (patience < PATIENCE) patience++; // a skip succeeded, so the search may continue longer
+      // after a successful skip, the search may try longer before it falls back to indexOf()
+      if (patience < PATIENCE) patience++;
     }
     if (at >= end) return -1;
     const skip = skips[bytes[at]!]!;

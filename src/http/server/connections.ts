@@ -231,7 +231,8 @@ export class Connections {
     // node:http closes further connections at the lowest cost; it does not count connections that another
     // process has accepted
     server.maxConnections = this.#most;
-    server.on('drop', () => this.#report('maxConnections')); // the meter counts these connections itself
+    // only reported here: the meter listens to "drop" itself
+    server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
       // the socket was closed by another listener, or while another process passed it on: no "close" event
       // will follow

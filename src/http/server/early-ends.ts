@@ -64,7 +64,7 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
-  // as the first listener, before that of node:http starts the next response
+  // must be the first listener: node:http's own listener starts the next response
   if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon());
 }
 
@@ -86,7 +86,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // other reasons concern bytes after the version
+  // with any other reason the version itself is valid, and the byte after it is wrong
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
@@ -120,7 +120,7 @@ export function watchEnd(socket: Socket, connection: Connection, request: Answer
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // after the listener of node:http
+  socket.on('end', onEnd); // runs after the listener of node:http, which was added before
 }
 
 function onEnd(this: Socket): void {

@@ -102,7 +102,7 @@ export class EmbeddedListener {
         this.#onFailure(req, error),
       );
     } catch (error) {
-      // a field or body that node:http refuses
+      // node:http refuses a header field or the body
       this.#onFailure(req, error, 'response_refused');
       outgoing.destroy();
     }

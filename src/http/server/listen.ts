@@ -161,6 +161,6 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 
 const SOCKET_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another process listens there',
-  // Node reports the same code for both causes
+  // for a socket, Node reports this one code for both causes
   EACCES: 'its folder does not exist, or this user may not write in it',
 };

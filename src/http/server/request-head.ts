@@ -186,7 +186,7 @@ function isHost(text: string): boolean {
   return index > 0 && text.charCodeAt(index) === COLON && isPort(text, index + 1);
 }
 
-/** Whether the rest is a port number. It may be empty. */
+/** Whether the text from `start` on is a port number. It may be empty. */
 function isPort(text: string, start: number): boolean {
   let port = 0;
   for (let index = start; index < text.length; index++) {

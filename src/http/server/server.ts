@@ -438,7 +438,7 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
-      // usually a header or body that node:http refuses
+      // usually node:http refuses a header field or the body
       this.#onRefused(req, error);
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
@@ -557,7 +557,7 @@ export class HttpServer {
 
   /** Sends an ordinary response, which is the last of its connection. */
   #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
-    const connection = req.connection!; // #beginUpgrade() has set it
+    const connection = req.connection!; // #beginUpgrade() has set the connection
     connection.hasSaidClose = true;
     connection.waiting++;
     return sendLast(socket, response, req, this.#sending).catch((error: unknown) =>

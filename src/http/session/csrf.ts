@@ -271,7 +271,7 @@ export function csrfField(req: HttpRequest): string {
   return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
 }
 
-/** Dependencies of the tokens of an application. */
+/** Dependencies of the CSRF protection of an application. */
 interface ProtectionDeps {
   readonly ring: Keyring;
   readonly cookie: KeptCookie;

@@ -344,7 +344,7 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // it may be dropped from the queue, or refused
+    // the message may be dropped from the queue, or refused
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // the caller has checked that there is a deflater
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);

@@ -393,7 +393,9 @@ function readSent(root: JsonObject, items: unknown): Sent[] {
   });
 }
 
-/** Returns the callbacks of an operation. A name with several addresses is followed by each address. */
+/**
+ * Returns the callbacks of an operation. If a name has several addresses, each address is added to the name.
+ */
 function callbacksOf(root: JsonObject, operation: JsonObject): Sent[] {
   return Object.entries(record(operation['callbacks'])).flatMap(([name, given]) => {
     const byUrl = Object.entries(resolve(root, given));

@@ -11,7 +11,7 @@
 /** Values that a template accepts. */
 export type Content = string | number | Markup | false | undefined | readonly Content[];
 
-/** HTML that is already safe. */
+/** HTML in which all values are escaped already. */
 export class Markup {
   readonly text: string;
 

@@ -52,6 +52,7 @@ app.post('/all', {}, async ({ body, db }) => {
   await Promise.all(body.items.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
   for (const item of body.items) await db.execute('insert into t values (?)', [item]);
   body.items.forEach((item) => seen.add(item));
+  await cursor.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); });
 });
 async function isKnown(item) { return await lookUp(item); }
 `,
