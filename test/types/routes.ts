@@ -173,7 +173,7 @@ app.websocket('/files/*rest');
 app.get('/users/{id:integer}', () => 1);
 // @ts-expect-error Unknown path converter "integer"
 app.get('/users/{id:integer}', { summary: 'x' }, () => 1);
-// @ts-expect-error "bdoy" is no route option, and no Depends(…)
+// @ts-expect-error "bdoy" is neither a route option nor Depends(…)
 app.post('/x', { bdoy: User }, () => 1);
 // @ts-expect-error a function is no dependency
 app.post('/x', { db: connection }, () => 1);
