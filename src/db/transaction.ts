@@ -163,7 +163,7 @@ export class Transaction extends Session {
     }
   }
 
-  /** Runs `work` inside the transaction: it may not use the database itself. @internal */
+  /** Runs `work` inside the transaction, where the database itself refuses statements. @internal */
   surround<T>(work: () => T): T {
     return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
   }

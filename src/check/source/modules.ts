@@ -322,7 +322,7 @@ function lineStarts(source: string): number[] {
   return starts;
 }
 
-// -- names --
+// -- imported and exported names --
 
 function importsOf(body: Block): Map<string, Imported> {
   const imports = new Map<string, Imported>();
