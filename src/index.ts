@@ -157,6 +157,7 @@ export {
 } from './schema/schema.ts';
 export type {
   CountOptions,
+  Deprecation,
   DerivedClass,
   FieldNames,
   ListOptions,
@@ -223,7 +224,6 @@ export type { EventBroadcastOptions } from './http/streaming/event-broadcast.ts'
 export { EventStreamResponse, lastEventId } from './http/streaming/event-stream.ts';
 export type { EventStreamOptions, Events, ServerSentEvent } from './http/streaming/event-stream.ts';
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
-export type { Deprecation } from './http/middleware/deprecation.ts';
 export type { ExceptionSpec } from './routing/exceptions.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';

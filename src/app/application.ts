@@ -3,7 +3,6 @@
  * no longer be added.
  *
  * Calls for each request:
- *
  *   handle(req) -> count(req, response) -> the server sends it -> finish(req, outcome)
  *
  * Servers, test clients, `app.fetch()` and MCP call these methods.

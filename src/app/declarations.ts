@@ -2,7 +2,6 @@
  * Everything that an application declares in addition to its routes; compiles it, and reports its findings.
  *
  * Steps:
- *
  *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
  */
 import { SvcError } from '../base/errors.ts';
@@ -226,7 +225,7 @@ export class Declarations {
   }
 
   /**
-   * Checks before a start.
+   * Throws if a finding forbids the start of the application.
    * @throws SvcError `E_COMPILE` with all findings of check(), if one of them forbids a start
    */
   assertMayStart(compilation: Compilation): void {
@@ -241,7 +240,7 @@ export class Declarations {
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
 
-  /** Whether no rule that counts at a start has a finding. */
+  /** Whether no rule that may forbid a start has a finding. */
   #hasNoFindings(compilation: Compilation): boolean {
     return (
       compilation.findings.length === 0 &&

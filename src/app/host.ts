@@ -90,7 +90,7 @@ export class Plugins {
           severity: 'error',
           subject: `plugin ${plugin.name}`,
           place: this.placeOf(plugin),
-          message: `its register() threw ${thrown(error)}`,
+          message: `register() of the plugin threw ${thrown(error)}`,
           remedy:
             error instanceof SvcError
               ? error.remedy

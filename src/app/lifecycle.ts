@@ -2,7 +2,6 @@
  * Start and stop of an application, and `app.run()`, which listens, serves and drains.
  *
  * Order of the steps:
- *
  *   start   compile -> room bus -> plugins -> startup hooks -> dependencies of scope `app`
  *   stop    clean-ups of requests -> dependencies of scope `app` -> rooms -> shutdown hooks in reverse -> plugins in reverse
  *   run     signals -> start -> listen -> serve
@@ -43,7 +42,7 @@ export function denyStart(): void {
   Object.defineProperty(process, START_DENIED, { value: true, configurable: true });
 }
 
-/** Checks the flag of {@link denyStart}. @throws SvcError `E_START_DENIED` */
+/** Throws if {@link denyStart} was called in this process. @throws SvcError `E_START_DENIED` */
 export function assertStartAllowed(): void {
   if (START_DENIED in process) throw new SvcError('E_START_DENIED', []);
 }
@@ -136,7 +135,7 @@ export class Lifecycle {
     const abort = (this.#startAbort = new AbortController());
     if (plugins.length > 0) await startPlugins(plugins, abort.signal, log);
     try {
-      await roomBus?.settled?.(); // from now on messages of other processes arrive
+      await roomBus?.settled?.(); // from now on, messages of other processes to the rooms arrive
       for (const hook of this.#hooks) {
         if (hook.start === undefined) continue;
         abort.signal.throwIfAborted();
@@ -157,7 +156,8 @@ export class Lifecycle {
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
-      if (start !== undefined) hook.stop = undefined; // the next start returns a new clean-up
+      // the start hook returns a new clean-up at the next start
+      if (start !== undefined) hook.stop = undefined;
       try {
         await stop?.();
       } catch (error) {
@@ -334,7 +334,7 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // only for a stop of the whole program: when one process retires, others are ready
+      // a process that only retires stays "ready" until it exits: other processes serve
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {

@@ -59,7 +59,7 @@ export function operationRoutes(
           () => ownProtection(view()),
         ),
       (error: unknown) => {
-        page = undefined; // the next request tries the import again
+        page = undefined; // after a failed import, the next request tries again
         throw error;
       },
     ));

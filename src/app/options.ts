@@ -1,5 +1,6 @@
 /**
- * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and defaults.
+ * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and
+ * defaults.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isObject, readOptions, text, defined, optionalInt } from '../base/options.ts';
@@ -52,8 +53,8 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly uploadDirectory?: string | undefined;
   /**
-   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: 415. The decoded size counts for every limit, and
-   * may be at most 100 times the encoded size if it is more than 1 MiB.
+   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: 415. The decoded size
+   * counts for every limit, and may be at most 100 times the encoded size if it is more than 1 MiB.
    */
   readonly decompressBodies?: boolean | undefined;
   /**

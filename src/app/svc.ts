@@ -1,6 +1,5 @@
 /**
  * `Svc` declares an application: it registers routes, middleware, plugins and hooks. Other files do the rest:
- *
  *   declarations.ts   declarations -> compilation and findings
  *   application.ts    the compiled application, which serves
  *   lifecycle.ts      start and stop, and the HTTP server of run() (http/server/server.ts)
@@ -418,12 +417,20 @@ export class Svc extends Router implements McpApplication {
     return (this.#application ??= this.#compile());
   }
 
-  /** Compiles the application with differences, for a test client. @throws SvcError `E_COMPILE` @internal */
+  /**
+   * Compiles the application for a test client, with the client's replacements.
+   * @throws SvcError `E_COMPILE`
+   * @internal
+   */
   variant(variant: CompileVariant): Application {
     return this.#applicationOf(this.#declarations.build(variant).serve(), variant);
   }
 
-  /** Replaces environment and clock, for a test client. @throws SvcError `E_APP_FROZEN` @internal */
+  /**
+   * Replaces environment and clock of the application, for a test client.
+   * @throws SvcError `E_APP_FROZEN`
+   * @internal
+   */
   withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
     const { env = this.env, clock = this.#clock } = conditions;
     if (env === this.env && clock === this.#clock) return;

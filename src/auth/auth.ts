@@ -3,7 +3,6 @@
  * as its value.
  *
  * Steps:
- *
  *   Authorization: Bearer token -> readToken() -> schema -> verify() -> claims
  *
  * Tokens are read only from the field `Authorization`: tokens in query strings appear in logs and browser
@@ -113,7 +112,7 @@ export const ACCESS_TOKEN_TYPE = 'at+jwt';
  * refuse a valid one. A plugin provides it.
  */
 export interface TokenIssuer {
-  /** Name of the key with which it signs. */
+  /** Id of the key that signs the issuer's tokens. */
   readonly keyId: string;
   /**
    * Returns the token of a request that has none in `Authorization: Bearer`: from a cookie, or another
@@ -283,7 +282,6 @@ class RefusedToken extends InvalidToken {
  * Shared by all dependencies that authenticate a client.
  *
  * Statuses:
- *
  *   401  no credentials, or invalid ones                always with a challenge (RFC 9110 §11.6.1)
  *   403  valid credentials without the permission
  *
@@ -379,11 +377,11 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
 /*
  * Login by session: a dependency whose value a login has stored in the session.
  *
+ * Example:
  *   const USER = sessionKey<{ id: number }>('user');
  *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
  *
  * After a login, and for pages:
- *
  *   after login:   req.session.regenerate(); req.session.set(USER, { id })
  *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */

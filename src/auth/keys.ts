@@ -2,7 +2,6 @@
  * API keys as a dependency: for programs, which have a key instead of logging in.
  *
  * Examples:
- *
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
  *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
  *
@@ -48,7 +47,7 @@ export interface KnownKeys<N extends string> extends APIKeyPlace {
   readonly verify?: undefined;
 }
 
-/** Options for keys that are looked up. */
+/** Options for keys that a function of the application looks up, for example in a database. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
   /**
    * Returns the owner of a key, or undefined for an unknown key. Store only digests, and search for

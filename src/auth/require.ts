@@ -3,14 +3,13 @@
  * claims.
  *
  * Examples:
- *
  *   requireRoles('admin', 'owner')                 any of them
  *   requireScopes('notes:read', 'notes:write')     all of them (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * They use `BearerAuth()`, or the source given as `auth`: that responds with 401, they with 403. Claims are
- * read strictly. Roles are an array of strings; scopes are an array of strings, or `scope`, one string with
- * spaces. All other forms grant nothing.
+ * The claims come from `BearerAuth()`, or from the source given as `auth`, which responds with 401 if there
+ * are none. A missing role or scope is a 403. Claims are read strictly. Roles are an array of strings; scopes
+ * are an array of strings, or `scope`, one string with spaces. All other forms grant nothing.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -38,7 +37,10 @@ type CheckedScope<S> = S extends ''
     : S;
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
-/** Error texts as types, for arguments that match no overload: the compiler shows those of the last one. */
+/**
+ * Error texts as types, for invalid arguments. They are in the last overload, because the compiler shows the
+ * errors of the last overload.
+ */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
     ? 'a role is not empty'

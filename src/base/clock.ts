@@ -24,7 +24,7 @@ export interface Clock {
   pass?(ms: number): Promise<void>;
 }
 
-/** Waits for some time by a clock. */
+/** Waits for `ms` milliseconds by a clock; the clock of a test may move forward instead. */
 export function pass(clock: Clock, ms: number): Promise<void> {
   return clock.pass?.(ms) ?? clock.sleep(ms);
 }

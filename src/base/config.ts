@@ -3,7 +3,6 @@
  * loadDict(), environment variables `SVC_*`.
  *
  * Names of settings:
- *
  *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
  *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
  *
@@ -76,7 +75,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** During {@link together}, the place that counts as that of every read. */
+  /** The place that is recorded for every read during {@link together}. */
   #here: Declared | undefined;
   #isFrozen = false;
 
@@ -93,8 +92,8 @@ export class Config {
    * Returns a setting, or `fallback` if no layer has it. Without fallback and cast the value is returned
    * unchanged.
    *
-   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text. Booleans are true/false, 1/0,
-   * yes/no, on/off in any case. A string is unchanged, also if empty.
+   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text.
+   * Booleans are true/false, 1/0, yes/no, on/off in any case. A string is unchanged, also if empty.
    *
    * @throws SvcError `E_CONFIG_CAST`, which names the variable and never the value
    */

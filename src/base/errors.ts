@@ -3,7 +3,6 @@
  * responses.
  *
  * Which kind to use:
- *
  *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
  *   HTTPException   the request must stop here: status, public detail, headers; nothing else
  *   plain Error     our bug, or the application's: 500, its stack to the log

@@ -2,7 +2,6 @@
  * Reads objects of options: once, checked by name and range. The caller's object is never changed.
  *
  * Example:
- *
  *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
  */
 import { SvcError } from './errors.ts';
@@ -16,7 +15,7 @@ export interface OptionKind<T> {
   accepts(value: unknown): boolean;
 }
 
-/** The values that a table of options describes. */
+/** Type of the values that {@link readOptions} returns for a table of option definitions. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
 /** An integer from `least` to `greatest`. */
@@ -150,7 +149,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
 
 /** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  // the other members are unchanged
+  // the cast is safe: the other members are unchanged
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 

@@ -22,7 +22,7 @@ export function handled<T>(reading: Promise<T>): Promise<T> {
   return reading;
 }
 
-/** Returns a generator whose steps may reject without a listener. */
+/** A generator whose steps may reject before anyone awaits them, without an `unhandledRejection`. */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 

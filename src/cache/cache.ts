@@ -2,7 +2,6 @@
  * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
  *
  * Data structures:
- *
  *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
@@ -113,7 +112,7 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // the new entry is never evicted here, because it fits alone
+    // never evicts the new entry: it is the most recently used one, and not larger than the cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
@@ -197,7 +196,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** Returns the structured clone of a value as bytes. */
+/** A value, stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {

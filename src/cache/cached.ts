@@ -3,13 +3,11 @@
  * wait.
  *
  * Example:
- *
  *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
  *   await getUser(7)               reads the cache, else calls the function
  *   await getUser.delete(7)        after a change
  *
  * Steps of a call:
- *
  *   call -> running for this key? join -> cached and fresh? return -> cached and stale? return, and refresh -> call
  *
  * No two callers get the same object, even from one call: each gets a structured clone. A failing cache
@@ -87,10 +85,12 @@ export interface CachedStats {
 /** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's wait; the function gets its own
-   * signal, which aborts when no caller waits. Rejects with the function's error.
+   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's
+   * wait; the function gets its own signal, which aborts when no caller waits. Rejects with the function's
+   * error.
    *
-   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
+   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a
+   * structured clone
    */
   (...args: A): Promise<R>;
   /**
@@ -462,12 +462,13 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // an array that the application has stored itself
+    : undefined; // not written by cached(): the application has stored this array itself
 }
 
 /*
  * Converts arguments to the key of a cached call. Two lists have equal keys only if they have equal values.
  *
+ * Example:
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
  * Strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. The order of members is
@@ -509,7 +510,7 @@ function textOf(value: unknown, where: () => string, depth: number): string {
     case 'object':
       return value === null ? 'null' : textOfObject(value, where, depth);
     default:
-      throw new NoKey(`${where()} is a ${typeof value}`);
+      throw new NoKey(`${where()} is a ${typeof value}, which cannot be part of a key`);
   }
 }
 

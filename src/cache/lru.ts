@@ -2,7 +2,6 @@
  * An index of keys in order of use, each with a slot number. All bounded LRU stores use it.
  *
  * Data structures:
- *
  *   Map: key -> slot        links: a ring of slots through slot 0        the owner stores values by slot
  *
  * Every operation is O(1). Links are numbers in typed arrays that grow by doubling. A Map used as a queue

@@ -2,7 +2,6 @@
  * Rate limits in a RecordStore, so that all processes share the counters (buckets).
  *
  * Steps of an attempt:
- *
  *   read the bucket -> GCRA step -> write it if it is unchanged, else repeat
  *
  * A bucket is one number: the theoretical arrival time (TAT) of the generic cell rate algorithm, by the given

@@ -2,7 +2,6 @@
  * A running call whose result several callers share.
  *
  * Steps of a call:
- *
  *   begin -> wait, wait, wait -> a copy of the result or the error for each -> released (later, if it is stored)
  *
  * When a caller stops waiting, the call continues for the others; when the last one stops, the call is

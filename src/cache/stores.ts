@@ -3,7 +3,6 @@
  * guarantees and cannot replace each other.
  *
  * Interfaces:
- *
  *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
  *   RecordStore      never loses a live record            sessions, idempotency keys, login states
  *   RateLimitStore   one GCRA bucket per client           evicts the least used bucket

@@ -358,7 +358,7 @@ function readCheckOptions(values: Invocation['values']): CheckOptions {
 function readBaseline(file: unknown): AskOptions['baseline'] {
   if (typeof file !== 'string') return undefined;
   const refuse = (problem: string, cause?: unknown): never => {
-    throw new SvcError('E_CLI_USAGE', [`--baseline ${file} ${problem}`], { cause });
+    throw new SvcError('E_CLI_USAGE', [`--baseline: the file "${file}" ${problem}`], { cause });
   };
   let document: unknown;
   try {

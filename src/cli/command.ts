@@ -108,7 +108,8 @@ export async function settling<T>(
   clock: Clock = systemClock,
 ): Promise<T> {
   const { promise: hung, reject } = Promise.withResolvers<never>();
-  const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
+  const onHung = (): void =>
+    reject(new SvcError('E_LOAD', [target, `${what} never settles, so the application cannot be loaded`]));
   using _notice = clock.after(NOTICE_MS, () =>
     process.stderr.write(
       `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what} has not settled\n`,
@@ -134,7 +135,7 @@ export function readCount(
   const count = typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (!(count >= least && count <= greatest))
     throw new SvcError('E_CLI_USAGE', [
-      `--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`,
+      `--${option} needs a number from ${least} to ${greatest}, found "${String(text)}"`,
     ]);
   return count;
 }

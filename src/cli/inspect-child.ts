@@ -221,7 +221,7 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
       rule: 'SVC503',
       severity,
       subject: given,
-      message: `importing it takes ${(importMs / 1_000).toFixed(1)} s`,
+      message: `importing the application takes ${(importMs / 1_000).toFixed(1)} s`,
       remedy,
     },
   ];

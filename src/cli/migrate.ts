@@ -87,7 +87,7 @@ function actionOf([word]: readonly string[]): string {
   throw new SvcError('E_CLI_USAGE', [
     word === undefined
       ? `migrate needs one of ${words.join(', ')}`
-      : `unknown word "${word}" after migrate: ${near === undefined ? `there are ${words.join(', ')}` : `did you mean "${near}"?`}`,
+      : `unknown word "${word}" after migrate: ${near === undefined ? `use one of ${words.join(', ')}` : `did you mean "${near}"?`}`,
   ]);
 }
 

@@ -1,10 +1,10 @@
 /**
  * JSON Web Tokens, HS256 only (RFC 7515, RFC 7519, RFC 8725).
  *
- * Form of a token, and steps of its verification:
- *
+ * Form of a token:
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
+ * Steps of the verification:
  *   length -> three segments -> header, usually a cached one -> HMAC -> claims (bytes, JSON, types, times)
  *
  * Claims are read only after the MAC is verified. Keys and addresses in a token are ignored. Every segment
@@ -191,7 +191,7 @@ function headerFor(keyring: Keyring, typ: string): string {
   return header;
 }
 
-/** Adds a value to a cache. Removes the oldest one beyond `most`. */
+/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);

@@ -3,7 +3,6 @@
  * be replaced without ending every session.
  *
  * Keys derived from a secret:
- *
  *   secret, UTF-8 bytes -┬- unchanged                                    signs JWTs, so that any HS256 library can read them
  *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
  *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
@@ -113,7 +112,8 @@ export class Keyring {
  * Returns the secrets of an application: the setting `authSecret` (a string, or a list in code), then
  * `authSecretPrevious`. An empty string counts as absent.
  *
- * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string nor a list of strings
+ * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string
+ * nor a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
@@ -173,7 +173,7 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-/** Adds a value to a cache. Removes the oldest one beyond `most`. */
+/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -285,7 +285,6 @@ function entropyBits(secret: string): number {
  * HMAC-SHA-256 of a short text (RFC 2104), computed by two one-shot hashes with prepared key blocks:
  *
  * Formulas:
- *
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
  * Takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text (topic

@@ -2,7 +2,6 @@
  * Passwords: PBKDF2 (RFC 8018 §5.2), with the parameters stored in the hash.
  *
  * Form of a hash:
- *
  *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
  *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
  *
@@ -189,7 +188,7 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // the pattern allows only these two
+  const algorithm = parts[1] as Algorithm; // the pattern allows only names of the type Algorithm
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];

@@ -197,7 +197,9 @@ function sqliteDriver(
   { onStatement }: DatabaseObserver,
 ): () => Driver {
   if (read.statementCache === 0)
-    throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
+    throw new SvcError('E_DB_OPTION', [
+      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server',
+    ]);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
       '"types" are functions, which cannot be sent to the processes of "readers"',

@@ -289,7 +289,7 @@ export type OpenStream = (
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;
   if (query instanceof Sql) return query.text(dialect);
-  throw new SvcError('E_DB_STATEMENT', [`text or a template of sql is needed, found ${shown(query)}`]);
+  throw new SvcError('E_DB_STATEMENT', [`text or a template made with sql is needed, found ${shown(query)}`]);
 }
 
 function quotedTable(table: string | Sql, dialect: Dialect): string {
@@ -298,7 +298,8 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
       .split('.')
       .map((name) => quotedName(dialect, name))
       .join('.');
-  if (table.params.length > 0) throw new SvcError('E_DB_IDENTIFIER', ['a template with values']);
+  if (table.params.length > 0)
+    throw new SvcError('E_DB_IDENTIFIER', ['an sql template that contains values']);
   return table.text(dialect);
 }
 

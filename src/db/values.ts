@@ -43,7 +43,7 @@ export function json(value: unknown): Json {
     // the error below replaces the TypeError, whose message is engine-specific and may quote the value
   }
   if (text === undefined)
-    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} has no JSON text`]);
+    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} cannot be written as JSON`]);
   return new Json(text);
 }
 
@@ -89,8 +89,8 @@ export function parameterIssue(value: unknown): string | undefined {
 }
 
 function objectIssue(value: object | null): string | undefined {
-  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
+  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Typed)
     return `a value of the type "${value.type}", and the database has no option "types"`;
   if (value instanceof Promise) return 'a promise: await it first';

@@ -3,7 +3,6 @@
  * wants more.
  *
  * Steps from a source to a response whose first chunk is known:
- *
  *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -16,7 +15,7 @@ import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { Writable } from 'node:stream';
 
-/** Whether a step is a promise. */
+/** Whether a step of a source is a promise. */
 export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is PromiseLike<ChunkStep> {
   return typeof (step as { readonly then?: unknown }).then === 'function';
 }
@@ -100,7 +99,7 @@ class FormChunks extends WebChunks {
   }
 }
 
-/** The chunks of a form that Node encodes. */
+/** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
   // the cast is safe: `for await` does not use the result of return()
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
@@ -161,7 +160,7 @@ export abstract class EndlessChunks implements ChunkIterator {
     return false;
   }
 
-  /** Ends the source if it is unread: another layer sent a different response. */
+  /** Ends the source if no one has read it, because middleware has sent a different response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
@@ -206,7 +205,7 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if it is unread: another layer sent a different response. */
+  /** Ends the source if no one has read it, because middleware has sent a different response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }

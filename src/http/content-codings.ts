@@ -84,7 +84,6 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
  * Chooses the content coding that a client prefers (RFC 9110 §12.5.3).
  *
  * Example of the field:
- *
  *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 ... 1, three decimals; "*" is any other coding
  */
 

@@ -1,7 +1,9 @@
 /**
- * Interfaces shared by requests, middleware, plugins and rules. They refer to each other, so they are in one file.
+ * Interfaces shared by requests, middleware, plugins and rules. They refer to each other, so they are in one
+ * file.
  *
- * Types only. Implementations: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts, check/check.ts.
+ * Types only. Implementations: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts,
+ * check/check.ts.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
@@ -72,13 +74,14 @@ export interface HttpRequest {
   /** The body as UTF-8 text, with the limit of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
-   * Fields and files of a form, urlencoded or multipart; at most 10 MB unless `maxBytes`, or the route's `maxBodyBytes`, sets another
-   * limit. A multipart form is read once; later calls return the same form. 413 beyond a limit, 400 if malformed, 415 for another type.
+   * Fields and files of a form, urlencoded or multipart; at most 10 MB unless `maxBytes`, or the route's
+   * `maxBodyBytes`, sets another limit. A multipart form is read once; later calls return the same form. 413
+   * beyond a limit, 400 if malformed, 415 for another type.
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**
-   * Parts of a multipart form as a stream, with the limits of `form()`. Read each part before the next one; unread content is
-   * skipped. Nothing is stored. It cannot be combined with the other readers.
+   * Parts of a multipart form as a stream, with the limits of `form()`. Read each part before the next one;
+   * unread content is skipped. Nothing is stored. It cannot be combined with the other readers.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
   /** Fields of a multipart form before its first file, within the first 64 KiB. The body stays unread for other readers. @internal */
@@ -190,7 +193,7 @@ export interface StateKey<T> {
   (context: Context): T;
 }
 
-/** Values by key. */
+/** Typed values by their state keys. */
 export interface StateMap {
   /** @throws SvcError `E_STATE_UNSET`, which names the middleware or plugin that sets the value */
   get<T>(key: StateKey<T>): T;

@@ -30,7 +30,8 @@ export interface CookieOptions {
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  let isEmpty = true; // saves the look-up for the first cookie: no name can be a duplicate yet
+  // saves the look-up for the first cookie: no name can be a duplicate yet
+  let isEmpty = true;
   // kept across cookies, so that a distant "=" is searched for once, not once for each cookie
   let equals = -1;
   for (let start = 0; start < field.length;) {
@@ -84,11 +85,12 @@ function decodeValue(value: string): string {
 }
 
 /**
- * Builds a `Set-Cookie` value, without `Secure` unless `options.secure` is true. The value is percent-encoded where a
- * cookie-octet cannot carry it, as `parseCookies` expects.
+ * Builds a `Set-Cookie` value, without `Secure` unless `options.secure` is true. The value is percent-encoded
+ * where a cookie-octet cannot carry it, as `parseCookies` expects.
  *
- * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of more than 4,096
- * bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of
+ * more than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`,
+ * `E_OPTION_RANGE`
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
@@ -178,7 +180,7 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
   return { name: secure ? `__Host-${base}` : base, secure };
 }
 
-/** Decodes a value; undefined if it is malformed. */
+/** Encodes a cookie value; undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
   // characters of a cookie-octet (§4.1.1) except "%", which decoding would read as an escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;

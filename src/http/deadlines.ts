@@ -3,7 +3,6 @@
  * a queue, and only the first of the queue needs a timer.
  *
  * The queue:
- *
  *   add -> ... -> the oldest        has the timer; when it ends early, the timer is set again as soon as it fires
  *
  * A timer for each request would cost two to four times as much, although most timeouts are ended before they

@@ -8,8 +8,8 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Request fields by lower-case name. Repeated fields are joined as their definition says. The object has no
- * prototype.
+ * Request fields by lower-case name. Values of a repeated field are joined, as the specification of the field
+ * demands. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
@@ -214,6 +214,7 @@ export class HeaderList {
 /*
  * Parses HTTP dates (RFC 9110 §5.6.7) in all three formats; httpDate() writes the first.
  *
+ * Formats:
  *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
  *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
  *   Sun Nov  6 08:49:37 1994            asctime(), obsolete
@@ -260,7 +261,8 @@ function seconds(
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
   const date = new Date(0);
-  date.setUTCFullYear(year, month, day); // Date.UTC() maps years below 100 to the 20th century
+  // Date.UTC() maps years below 100 to the 20th century
+  date.setUTCFullYear(year, month, day);
   // a second of 60 is a leap second
   if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined;
   return date.getTime() / 1_000 + hour * 3_600 + minute * 60 + second;

@@ -3,7 +3,6 @@
  * fillTemplate().
  *
  * Grammar:
- *
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
@@ -74,7 +73,7 @@ export interface Converter {
   readonly rank: number;
   /** Whether `path[start, end)` matches, on the decoded path. */
   test(path: string, start: number, end: number): boolean;
-  /** The value of a segment that `test` has accepted. */
+  /** Converts a segment that `test` has accepted to the value of the parameter. */
   read(segment: string): string | number;
 }
 
@@ -142,9 +141,9 @@ const PARAMETER = /^\{([^{}]*)\}$/;
 /**
  * Parses a template.
  *
- * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter that shares its segment, an unknown converter, a
- * name that is not an identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal, a segment that starts
- * with `:` or `*`
+ * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter that shares its segment, an
+ * unknown converter, a name that is not an identifier or is used twice, `path` before the end, `?`, `#` or an
+ * escape in a literal, a segment that starts with `:` or `*`
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
@@ -347,8 +346,9 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * The name as an internalized string of V8. A substring of the template is a different string with equal text, and each store by it
- * takes the slow path, a tenth of a look-up with three parameters.
+ * Returns a name as an internalized string of V8. A substring of the template is a different string with
+ * equal text; storing a property by it takes V8's slow path, which costs a tenth of a look-up with three
+ * parameters.
  */
 function asKey(name: string): string {
   return Object.keys({ [name]: null })[0]!; // the object has one key
@@ -380,7 +380,6 @@ const HERE = 'http://local.invalid';
 /**
  * Returns `value` if it is a path of this site, `/path?query#fragment`; else undefined. Use it for addresses
  * that clients send:
- *
  *   new RedirectResponse(localPath(req.query.get('next')) ?? '/')
  *
  * Refuses everything that a browser, or a proxy that decodes twice, could take for another host or a program:

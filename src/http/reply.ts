@@ -1,8 +1,7 @@
 /**
  * Replies: converts a handler's return value to an HttpResponse.
  *
- * Conversions:
- *
+ * Content type or status of the response, by the return value:
  *   HttpResponse, web Response          unchanged
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
  *   string                              text/plain; charset=utf-8
@@ -171,7 +170,7 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
   if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));
   if (value instanceof Response) return fromWeb(value);
   const refuse = (what: string, remedy: string): never => {
-    throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]);
+    throw new SvcError('E_REPLY', [`the value is ${what}: ${remedy}`]);
   };
   if (
     Symbol.asyncIterator in value ||
@@ -181,7 +180,7 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
     return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
   }
   if (value instanceof Map || value instanceof Set)
-    return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
+    return refuse(`a ${value.constructor.name}`, 'convert it to an object or an array first');
   if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams)
     return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
   if (value instanceof Error) return refuse('an Error', 'throw it instead');

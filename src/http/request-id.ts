@@ -2,13 +2,12 @@
  * Request ids and trace contexts: how a request gets them, and the fields that carry them.
  *
  * Source of the id:
- *
  *   X-Request-Id of the request, where it is well-formed        else 128 random bits in hex
  *
  * Every response, log line and problem document has the request id. An application makes ids in one way for
  * all its requests; http/middleware/request-id.ts configures it.
  */
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
 
 /** How requests get their ids. An option that is `undefined` has its default. */
@@ -28,14 +27,14 @@ export interface RequestIDOptions {
   readonly generate?: (() => string) | undefined;
 }
 
-/** Valid ids from clients, which go into fields, logs and problem bodies unchanged. */
+/** Ids from clients that are accepted: they go into header fields, logs and problem bodies unchanged. */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** Gives requests their ids, as configured. @internal */
 export class RequestIdentity {
-  /** Field name as sent. */
+  /** Name of the header field with the id, spelled as it is sent. */
   readonly field: string;
-  /** Field name in lower case. */
+  /** Name of the header field with the id, in lower case. */
   readonly name: string;
   readonly #acceptsIncoming: boolean;
   readonly #generate: (() => string) | undefined;
@@ -94,7 +93,6 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  * while it is handled.
  *
  * Syntax:
- *
  *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16 and 2 lower-case hex digits; ids not all 0
  *   tracestate  = 0 ... 32 members `key=value`, separated by commas     opaque: passed on as received, or dropped whole
  *
@@ -152,6 +150,7 @@ export function readTraceContext(
  * `tracestate` if there is one. Each call needs its own span id, so call this function once per call.
  * `spanId` (16 hex digits) sets the id of a span that you record.
  *
+ * Example:
  *   await fetch(url, { headers: traceHeaders(req) });
  *
  * The fields disclose the trace id to the receiver: send them only to your own services.
@@ -209,11 +208,8 @@ function newSpanId(): string {
 /** Number of hex digits of a trace id, and of a span id. */
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
-/**
- * Number of random bytes that are generated at a time. An id is a slice of their text, which stays in memory
- * as long as the id.
- */
-const DRAWN_BYTES = 1_024;
+/** Random bytes for many ids. An id is a slice of their text, which stays in memory as long as the id. */
+const drawnBytes = Buffer.alloc(4_096);
 
 let drawn = '';
 let used = 0;
@@ -224,7 +220,7 @@ let used = 0;
  */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {
-    drawn = randomBytes(DRAWN_BYTES).toString('hex');
+    drawn = randomFillSync(drawnBytes).toString('hex');
     used = 0;
   }
   return drawn.slice(used, (used += digits));

@@ -231,7 +231,10 @@ function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
-/** Converts a body to the form in which it is kept. @throws SvcError `E_REPLY` for a promise */
+/**
+ * Converts the content of a response: bytes of any kind become a `Uint8Array`, other values stay.
+ * @throws SvcError `E_REPLY` for a promise
+ */
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
@@ -414,7 +417,10 @@ function head(status: number): string {
  * errors that name the place. All else is as in JSON.stringify: a Map or a Set inside an object becomes `{}`.
  */
 
-/** JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON */
+/**
+ * Returns the JSON text of a value.
+ * @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON
+ */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {

@@ -254,7 +254,7 @@ export class RoutingTable<T> {
   }
 }
 
-/** Result when there is no endpoint. */
+/** Result of a search without an endpoint: the path has only other methods, or no route at all. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;

@@ -3,7 +3,6 @@
  * is limited, however many requests are refused.
  *
  * Limits:
- *
  *   a client's address (IPv6: its /64) and an event       one line a minute; the next one has the number of omitted lines
  *   clients beyond the 10,000 that are remembered         one line a minute and event for all together
  */

@@ -88,15 +88,18 @@ export class RequestState implements StateMap {
 /** How long the value of a dependency lives: see routing/di.ts. */
 export type Scope = 'request' | 'handler' | 'app';
 
-/** Runs `work`, which uses the value of a dependency, and returns its result. */
+/**
+ * Runs `work` with the value of a surrounding dependency, for example inside a transaction, and returns its
+ * result.
+ */
 export type Surround = (value: unknown, work: () => unknown) => unknown;
 
 const SCOPES = new WeakMap<object, Scope>();
 const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
- * Gives a source a scope of its own, and returns it. `surround` calls the handler and the functions that need
- * the source; the source is then resolved after all dependencies that do without it.
+ * Gives a dependency source a scope of its own, and returns it. With `surround` the dependency runs the
+ * handler and the functions that need it. It is then resolved after all dependencies that do not need it.
  *
  * @internal
  */
@@ -106,12 +109,12 @@ export function withScope<F extends object>(source: F, scope: Scope, surround?: 
   return source;
 }
 
-/** The function that calls what needs the source, if the source has one. @internal */
+/** Returns the `surround` function of a dependency source, if it has one. @internal */
 export function surroundOfSource(source: object): Surround | undefined {
   return SURROUNDS.get(source);
 }
 
-/** The scope of a source; undefined for one that has none of its own. @internal */
+/** Returns the scope that a dependency source has of its own; undefined if it has none. @internal */
 export function scopeOfSource(source: object): Scope | undefined {
   return SCOPES.get(source);
 }

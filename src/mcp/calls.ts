@@ -197,7 +197,7 @@ export class Toolset {
     return found !== undefined && found.template !== template;
   }
 
-  /** Sends a request in process. */
+  /** Sends a request to the application within this process. */
   async request(
     detail: RouteDetail,
     fields: readonly string[],
@@ -349,14 +349,14 @@ export async function toolClient({ state, signal }: Context): Promise<ToolClient
   return new questions.ToolClient(state.has(ASKER) ? state.get(ASKER) : questions.noAsker(), signal);
 }
 
-/** Limit of progress and log messages for one call. Further messages are dropped. */
+/** Maximum number of progress and log messages for one call. Further messages are dropped. */
 const MAX_MESSAGES = 10_000;
 
 /** Dependencies of {@link CallReports}. */
 interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
-  /** The least severe level of log messages that are sent. Undefined sends none. */
+  /** The least severe level of log messages that are sent. If undefined, none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
   readonly signal: AbortSignal;
   /** Sends the client a notification. */

@@ -3,7 +3,6 @@
  * body, so they must match the body (2026-07-28, Streamable HTTP).
  *
  * Fields:
- *
  *   MCP-Protocol-Version   _meta's version            always
  *   Mcp-Method             method                     always
  *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?...?=` if not plain text

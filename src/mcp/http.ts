@@ -3,7 +3,6 @@
  * its routes.
  *
  * Methods:
- *
  *   POST     one message. Modern: its header fields must match its body. Legacy: `initialize`, or a message of a session
  *   GET      legacy: opens the stream of a session, which stays silent because nothing changes; else 405
  *   DELETE   legacy: ends a session
@@ -212,8 +211,9 @@ export class McpEndpoint {
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     const problem = batchIssue(values, session?.dialect);
+    // without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
-      return refused(400, undefined, problem!, session?.dialect ?? saidDialect(req)); // without a session, batchIssue() returns a problem
+      return refused(400, undefined, problem!, session?.dialect ?? saidDialect(req));
     // the response to a batch cannot be resumed: only this connection could have read it
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });

@@ -1,6 +1,7 @@
 /**
  * `app.mcpServer()`: the tools, prompts and resources of an application for clients of the Model Context Protocol.
  *
+ * Example:
  *   await app.mcpServer().serve()      over standard input and output, until the input ends
  */
 import { SvcError } from '../base/errors.ts';
@@ -31,7 +32,7 @@ import type { PromptMessage } from './prompts.ts';
 import type { RouteSpec, ToolHints } from '../routing/spec.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 
-/** Options of an MCP server over standard input and output. `undefined` means not given. */
+/** Options of an MCP server over standard input and output. An option that is `undefined` has its default. */
 export interface StdioOptions extends McpServerOptions {
   /**
    * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken` (variable
@@ -42,7 +43,7 @@ export interface StdioOptions extends McpServerOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Maximum length of an input line in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxLineBytes?: number | undefined;
-  /** Seconds that running calls have to finish after the input ends, 0 ... 3600. Default 5. */
+  /** Time in seconds for running calls to finish after the input has ended, 0 ... 3600. Default 5. */
   readonly graceSeconds?: number | undefined;
 }
 
@@ -283,7 +284,7 @@ export interface ResourceSpec extends Pick<
   readonly args?: InputShape | undefined;
 }
 
-/** `S`, with a type error as a sentence at each key that is neither an option nor a dependency. */
+/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
 };

@@ -2,7 +2,6 @@
  * JSON-RPC 2.0 as MCP uses it: parses and builds messages. The methods are in other files.
  *
  * Kinds of messages:
- *
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
  *   notification   { jsonrpc, method, params? }         no id; never answered
  *   response       { jsonrpc, id, result | error }      of the client, to a question of the server
@@ -20,13 +19,13 @@ export const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;
-/** Resource not found; used in versions up to 2025-11-25. */
+/** Error code: resource not found; used in versions up to 2025-11-25. */
 export const RESOURCE_NOT_FOUND = -32_002;
-/** A header field does not match the message. */
+/** Error code: a header field does not match the message. */
 export const HEADER_MISMATCH = -32_020;
-/** The client has not declared a capability that the call requires. */
+/** Error code: the client has not declared a capability that the call requires. */
 export const MISSING_CAPABILITY = -32_021;
-/** Unsupported protocol version. */
+/** Error code: unsupported protocol version. */
 export const UNSUPPORTED_VERSION = -32_022;
 
 /** A parsed message: request, notification, response or error. */
@@ -134,7 +133,6 @@ function isRequestId(value: unknown): value is RequestId {
  * The supported versions of the Model Context Protocol, and the features of each.
  *
  * Generations of the protocol:
- *
  *   legacy   2024-11-05 ... 2025-11-25   `initialize` negotiates a version for the process or the session
  *   modern   2026-07-28                each request names its version; the server is stateless
  */

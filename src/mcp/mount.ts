@@ -6,7 +6,6 @@
  * requests with 403:
  *
  * Accepted values:
- *
  *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
  *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
  *
@@ -257,7 +256,8 @@ class ResourceMetadata extends Schema {
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
-    const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // the value of a guard
+    // the value that a guard has provided
+    const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
     const subject =
       typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
     if (typeof subject === 'string') return `sub ${subject}`;

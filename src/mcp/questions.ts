@@ -3,7 +3,6 @@
  * model (sampling), its folders (roots).
  *
  * How a question is sent:
- *
  *   legacy   a request precedes the answer; the handler waits for the client's response       SentRequests
  *   modern   the call ends with "input_required"; the client repeats it with the answers,     RepeatedCall
  *            and the handler runs again from its start
@@ -12,7 +11,7 @@
  * is bound to the caller and to the call. Answers are input of the client, so they are validated like
  * arguments.
  */
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
 import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
 import { handled } from '../base/promises.ts';
@@ -284,7 +283,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    return answer as unknown as Sampled; // checked above; only its content may have types of later versions
+    // checked above, except for the content, which may have types of later versions
+    return answer as unknown as Sampled;
   }
 
   async #roots(options: object): Promise<readonly ClientRoot[]> {
@@ -300,7 +300,8 @@ export class ToolClient {
   #keyOf(kind: string, wanted: string | undefined): string {
     const { keys } = this.#asker;
     const key = wanted ?? `${kind}-${keys.size + 1}`;
-    if (keys.has(key)) throw new SvcError('E_MCP_QUESTION', [key, 'has the key of another question']);
+    if (keys.has(key))
+      throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
     if (keys.size >= MAX_QUESTIONS)
       throw new SvcError('E_MCP_QUESTION', [key, `follows ${MAX_QUESTIONS} questions of the same call`]);
     keys.add(key);
@@ -321,7 +322,7 @@ export class ToolClient {
 }
 
 function unusable(key: string): HTTPException {
-  return new BadRequest(`The answer to "${key}" does not have the form of its kind`, {
+  return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
     code: 'client_answer',
   });
 }
@@ -405,7 +406,7 @@ export class SentRequests {
         503,
         `Already ${MAX_SENT} questions to clients have no answer: try again later`,
       );
-    const id = `svc-${randomUUID()}`;
+    const id = `svc-${randomBytes(16).toString('hex')}`;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const giveUp = (reason: string, error: unknown): void => {
       send(notification('notifications/cancelled', { requestId: id, reason }));
@@ -467,7 +468,8 @@ export class WaitingCall implements Asker {
   ask({ key: _, params, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
-      params: params['mode'] === 'url' ? { ...params, elicitationId: randomUUID() } : params,
+      params:
+        params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 

@@ -7,7 +7,6 @@
  * so this module replaces the functions that take one.
  *
  * How writes are redirected:
- *
  *   fs.writeSync(1, ...), write, writev, writevSync      write to 2
  *   fs.writeFileSync(1, ...), appendFileSync             write to 2, though text not by writeSync
  *   spawn(..., { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]

@@ -2,7 +2,6 @@
  * Resources: contents that clients read by a URI.
  *
  * Two kinds:
- *
  *   application   functions that run as requests; their URIs may have parameters
  *   package       the routes that are tools, and the OpenAPI document
  */
@@ -98,7 +97,7 @@ export class PlannedResource extends PlannedPrompt {
   }
 }
 
-/** Whether its URI has parameters. */
+/** Whether the URI of a resource has parameters. */
 export function isTemplate(resource: PlannedResource): boolean {
   return resource.isTemplate;
 }

@@ -2,7 +2,6 @@
  * Converts responses of routes to results of tools.
  *
  * Conversions:
- *
  *   2xx JSON            its text, and `structuredContent` where the version has it
  *   2xx text, image     content of this type; any other type is an embedded resource in base64
  *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document

@@ -1,6 +1,7 @@
 /**
  * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts do.
  *
+ * Generations of the protocol:
  *   legacy   `initialize` negotiates a version; no server/discover and subscriptions/listen
  *   modern   `_meta` of each request names it; no initialize, ping, logging/setLevel, resources/(un)subscribe
  *
@@ -58,7 +59,7 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** Called when `initialize` has negotiated a version. */
   begin(session: McpSession): void;
-  /** Sends a question to the client of a session. Undefined where it could not answer. */
+  /** Sends a question to the client of a session. Undefined if the client cannot respond. */
   readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
   /** The identity that repeated calls must share. Default: none. */
   readonly principal?: string | undefined;
@@ -347,7 +348,7 @@ export class McpDispatcher {
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
     return new RepeatedCall({
-      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // as readModern() checked it
+      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
       params,
       subject: [...subject, principal],
       nowSeconds: Math.floor(this.#app.clock.nowMs() / 1_000),

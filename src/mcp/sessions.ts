@@ -4,7 +4,6 @@
  * rights: each request has its own credentials.
  *
  * The id:
- *
  *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner, 16 random bytes and abilities
  *
  * Only the state of this process is kept in memory: running requests, the log level, and the ids of ended
@@ -86,7 +85,7 @@ export class McpSessions {
       string,
       string,
       (readonly ClientAbility[])?,
-    ]; // as begin() wrote it
+    ]; // begin() has written a record of this form
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);

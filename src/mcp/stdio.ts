@@ -4,7 +4,6 @@
  * input.
  *
  * Path of the messages:
- *
  *   stdin  - LineReader - McpConversation -┬- stdout         slow readers: stdin is not read until they have caught up
  *                                          \- calls
  *
@@ -101,7 +100,6 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
  * Splits bytes into lines: takes chunks of any size and returns one text for each line feed.
  *
  * Definition:
- *
  *   line = UTF-8 without its line feed and a carriage return before it; empty lines are left out
  *
  * A line that is too long, or is not UTF-8, is dropped up to its end and reported once.

@@ -2,7 +2,6 @@
  * Converts compiled routes to tools when the application starts: names, descriptions, hints and schemas.
  *
  * Names:
- *
  *   GET /users/{id:int}            get_users_by_id
  *   POST /users  name: 'addUser'   addUser            the name in the spec; characters that tools do not allow become `_`
  */
@@ -181,7 +180,6 @@ function hintsOf(method: string): ToolHints {
  * The output of a tool, as JSON Schema and as a value: the `response` of a route in the form of a version.
  *
  * Forms by version:
- *
  *   response: User          User                 everywhere since 2025-06-18
  *   response: list(User)    { result: [...] }      2025-06-18 ... 2025-11-25, where it is an object in any case
  *                           [...]                  since 2026-07-28
@@ -268,7 +266,6 @@ function inlined(
  * request.
  *
  * Examples:
- *
  *   GET /users/{id:int}?verbose=...              { id, verbose }
  *   POST /users/{id:int}   { name, email }     { id, name, email }
  *   PUT /users/{id:int}    { id, name }        { id, body: { id, name } }      the body is one member when a name is taken

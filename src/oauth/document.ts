@@ -235,7 +235,7 @@ const ENDPOINTS: Readonly<
         : { 200: null, 303: redirect('To the identity provider') },
   }),
   'backchannel-logout': () => ({
-    summary: 'Log out by the provider',
+    summary: 'Logout by the identity provider',
     description:
       'Called by the identity provider only: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
     requestBody: body({ logout_token: TEXT }, ['logout_token']),

@@ -210,7 +210,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     ),
     provider: given<OAuthProvider>('a provider', isObject),
     providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
-    onUser: given<OnUser>('a function (provider, info) => subject', isFunction),
+    onUser: given<OnUser>('a function (provider, info) that returns the subject', isFunction),
     onLogin: given<OnLogin>('a function (provider, req)', isFunction),
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
     onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
@@ -264,7 +264,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
         'OAuthPlugin',
         'nativeRedirects',
         'redirect URIs of native clients (RFC 8252 §7)',
-        `one whose entry ${index + 1} ${problem}`,
+        `a list whose entry ${index + 1} ${problem}`,
       ]);
   });
   if (nativeRedirects.length > 0 && read.mode === 'cookie')

@@ -87,7 +87,7 @@ export class OAuthPlugin implements Plugin {
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
         'onUser',
-        'a function (provider, info) => subject',
+        'a function (provider, info) that returns the subject',
         'none',
       ]);
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];

@@ -2,7 +2,6 @@
  * Event-loop delay: how late timers fire because other work keeps the process busy.
  *
  * How it is measured:
- *
  *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
  *
  * Measured while the application listens. The metric and load shedding share one measurement.

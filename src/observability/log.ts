@@ -2,7 +2,6 @@
  * Named loggers: each event becomes one line on standard error. Standard output is reserved for MCP.
  *
  * The two formats:
- *
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
@@ -200,7 +199,6 @@ function isoTime(ms: number): string {
  * Writes log lines to standard error without blocking the caller. A process has one queue.
  *
  * Path of a line:
- *
  *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
  *            full: lines are dropped and counted        EAGAIN: again in 10 ms        closed pipe: later lines are dropped
  *
@@ -305,7 +303,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        this.#onFailure(error as NodeJS.ErrnoException); // errors of the device only
+        this.#onFailure(error as NodeJS.ErrnoException); // writeNow() throws only errors of the device
         if (this.#state !== 'idle') return;
       }
     }
@@ -336,7 +334,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // errors of the device only
+        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of the device
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';

@@ -3,7 +3,6 @@
  * several processes.
  *
  * Where a number is stored:
- *
  *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
  *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
  */
@@ -431,7 +430,7 @@ export interface MetricSnapshot {
   readonly help: string;
   readonly labels: readonly string[];
   readonly merge: 'sum' | 'max';
-  /** Empty except for histograms. */
+  /** Upper bounds of a histogram's buckets; empty for other metrics. */
   readonly buckets: readonly number[];
   /** Label values and numbers: one number, or for a histogram the counts of its buckets, the total count, and the sum. */
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];

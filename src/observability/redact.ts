@@ -3,7 +3,6 @@
  * line. Never throws; its time is bounded.
  *
  * How secrets are found:
- *
  *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
  *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, our signed values, Cookie: ..., ?code=...&access_token=... inside any string

@@ -2,7 +2,6 @@
  * Runs work between the events of a `TracingChannel` of node:diagnostics_channel, in their documented order:
  *
  * Order of the events:
- *
  *   start -> end                                           work that returned a value
  *   start -> error -> end                                  work that threw
  *   start -> end -> [error ->] asyncStart -> asyncEnd      work that returned a promise, after it has settled

@@ -3,7 +3,6 @@
  * earlier one.
  *
  * Kinds of breaking changes:
- *
  *   removed     a path, method, success status or media type
  *   narrower    requests: a new required input, or a value that is no longer accepted
  *   wider       responses: a member may now be absent, or has another type
@@ -22,8 +21,8 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 /** A change that breaks clients. */
 interface BreakingChange {
   /**
-   * Operation such as `POST /films`, `webhook paid` or `callback paid of POST /orders`. The parameter names are
-   * the later document's; for a removed operation, the earlier document's.
+   * Operation such as `POST /films`, `webhook paid` or `callback paid of POST /orders`, with the parameter
+   * names of the later document. A removed operation has those of the earlier document.
    */
   readonly subject: string;
   readonly message: string;
@@ -51,7 +50,7 @@ export function findBreakingChanges(
       rule: 'SVC306',
       severity: 'error',
       subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
-      message: `clients of the baseline break: ${message}`,
+      message: `clients made for the baseline document fail: ${message}`,
       remedy:
         'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
       place: route?.place,
@@ -71,7 +70,8 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   const changes: BreakingChange[] = [];
   const [before, after] = [new Version(earlier), new Version(later)];
   for (const [shape, operation] of before.operations) {
-    if (operation.parent !== undefined && !after.operations.has(operation.parent)) continue; // reported with it
+    // the removed operation is reported; its callbacks are not reported in addition
+    if (operation.parent !== undefined && !after.operations.has(operation.parent)) continue;
     const next = after.operations.get(shape);
     const subject = next?.subject ?? operation.subject;
     const reported = new Set<string>();
@@ -97,9 +97,9 @@ interface Found {
   readonly parameters: ReadonlyMap<string, Part>;
   /** Sufficient sets of security schemes, each scheme described by its properties. */
   readonly alternatives: readonly ReadonlySet<string>[];
-  /** Whether the application sends the request: a webhook or a callback. */
+  /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
   readonly isSent: boolean;
-  /** Key of the operation that a callback belongs to. */
+  /** Key of the operation that has this callback; undefined for others. */
   readonly parent: string | undefined;
 }
 
@@ -263,7 +263,7 @@ function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [J
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    // no format accepts an empty text
+    // Texts for changes in responses, by the text for the same change in requests.
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
@@ -313,7 +313,7 @@ function compareResponses(
   }
 }
 
-/** Reports values of a body that its readers could not get before. */
+/** Reports values of a body that could not occur in the earlier version, and so break those who read it. */
 function compareRead(
   subject: string,
   before: Part,
@@ -347,8 +347,8 @@ function compareValues(
 }
 
 /**
- * Compares a request that the application sends. Its receivers read the parameters and the body, and write
- * the response.
+ * Compares a webhook or callback, which the application sends. Its receivers read the parameters and the
+ * body, and send the response.
  */
 function compareSent(
   before: Found,
@@ -386,7 +386,7 @@ function compareSent(
   }
 }
 
-/** Reports values of a body that were accepted and are not any more. */
+/** Reports values of a body that the earlier version accepted, and the later one does not. */
 function compareTaken(
   subject: string,
   before: Part,
@@ -405,7 +405,7 @@ function compareTaken(
   }
 }
 
-/** Texts for narrowed requests, with the texts for the same change in responses. */
+/** Texts for changes in responses, by the text for the same change in requests. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',

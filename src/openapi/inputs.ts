@@ -105,7 +105,9 @@ export function sentItem(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body, 'output') } }),
     responses: {
-      ...(replies.length === 0 ? { '2XX': { description: 'The receiver accepts the request' } } : {}),
+      ...(replies.length === 0
+        ? { '2XX': { description: 'The receiver has accepted the webhook or callback' } }
+        : {}),
       ...Object.fromEntries(
         replies.map(([status, type]) => [
           status,
@@ -115,7 +117,7 @@ export function sentItem(
           },
         ]),
       ),
-      '4XX': { description: 'The receiver refuses the request' },
+      '4XX': { description: 'The receiver has refused the webhook or callback' },
     },
     security: [],
   };

@@ -3,7 +3,6 @@
  * derived from the plans that validate, serialize and protect.
  *
  * Sources of the parts:
- *
  *   routes     one operation for each method that OpenAPI has; not the framework's own routes, static files, and
  *              routes with `meta: { docs: false }`
  *   schemas    named classes under `components`; see schema/json-schema.ts for their contents

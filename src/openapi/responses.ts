@@ -2,7 +2,6 @@
  * Converts the responses of a route to OpenAPI responses, by status.
  *
  * Sources:
- *
  *   own responses   `response` by status, as the serialiser writes it; without `response`, any content
  *   errors          those that inputs, credentials, path and middleware can cause; 4XX and 5XX for others
  *

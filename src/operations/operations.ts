@@ -3,7 +3,6 @@
  * (Prometheus text).
  *
  * Responses:
- *
  *   /healthz   200 {"status":"ok"}
  *   /readyz    200 or 503 {"status":"ready" | "unready","checks":{name:{"status":"up" | "down","latency_ms":n}}}
  *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise

@@ -3,7 +3,6 @@
  * child replaces it.
  *
  * States of the parent:
- *
  *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while no child serves
  *      |                                                       ^
  *      \--gone---> broken: 503 with the reason --saved----------/
@@ -69,7 +68,7 @@ class Reloader {
         unavailablePage(req, {
           title: 'The application does not start',
           text: this.#reason,
-          hint: 'It is started again as soon as a file is saved.',
+          hint: 'The application is started again as soon as a file is saved.',
         }),
     });
     this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });

@@ -3,7 +3,6 @@
  * to a child that serves it.
  *
  * States of a connection:
- *
  *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
  *                     ^                                   |
  *                     \---- the child has died before ----/        a connection is unread until it is taken, so none is lost

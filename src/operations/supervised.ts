@@ -3,7 +3,6 @@
  * that the parent sends.
  *
  * Steps, with the messages:
- *
  *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
  *
  * The parent decides when the child ends: it sends SIGTERM. The child ignores SIGINT and SIGHUP, which

@@ -3,7 +3,6 @@
  * messages between them.
  *
  * Messages in their order:
- *
  *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
  *   parent -> child    address, socket*, room*, snapshot, metrics, drain
  *

@@ -2,7 +2,6 @@
  * 503 responses of a supervisor while no child serves.
  *
  * Formats:
- *
  *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
  */
 import { escapeHtml } from '../base/html.ts';

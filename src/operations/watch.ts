@@ -3,7 +3,6 @@
  * missing file may be created.
  *
  * Path of an event:
- *
  *   event in a directory -> a watched file? -> 50 ms of silence -> changed
  */
 import { existsSync, statSync, watch } from 'node:fs';

@@ -3,11 +3,9 @@
  * together.
  *
  * States of a worker:
- *
  *   starting -> ready -> draining -> gone          the first worker starts alone: an error in all of them is reported once
  *
  * Events:
- *
  *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
  *   SIGHUP      for each in turn: a new one becomes ready, then the old one retires. If the new one is not ready within 60 s, the old ones
  *               continue

@@ -2,7 +2,6 @@
  * A compiled route, and its call for one request. A route without inputs and dependencies consists of its
  * handler only. Any other route has steps (steps.ts), and makes a {@link RouteCall} for each request, in this
  * order:
- *
  *   dependencies of the router and with security -> path, query, headers, cookies -> body -> other dependencies
  *   -> handler -> reply, through the serializer of its status -> clean-up of scope `handler` -> response
  *
@@ -302,7 +301,7 @@ class RouteCall {
   }
 }
 
-/** Response of a route, which is made when its JSON body was parsed. */
+/** A response that is made when the JSON body of its request has been parsed. */
 class BodyAnswer extends LateAnswer implements JsonTaker {
   readonly #call: RouteCall;
   readonly #issues: Issue[] | undefined;

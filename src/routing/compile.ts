@@ -12,6 +12,7 @@ import { CONVERTERS } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
 import { RoutingTable, allowOf } from '../http/router.ts';
+import { fieldDeprecations } from '../http/middleware/deprecation.ts';
 import { TimeLimit, TimeoutMiddleware } from '../http/middleware/timeout.ts';
 import { refusePlain } from '../http/websocket/handshake.ts';
 import { fileOfPlace } from '../base/findings.ts';
@@ -312,7 +313,7 @@ function enter(
   return details;
 }
 
-/** Method under which WebSockets are in their table. */
+/** Method of all WebSocket routes in the routing table for WebSockets. */
 const SOCKET = 'WEBSOCKET';
 
 /**
@@ -385,7 +386,8 @@ function compiled(
     if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
     const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
     const { endpoint, inputs } = compileRoute(complete(errors), method, within(deps, errors));
-    const layers = around(route, deps);
+    const fields = fieldDeprecations(inputs);
+    const layers = fields === undefined ? around(route, deps) : [...around(route, deps), fields];
     return {
       inputs,
       endpoint:

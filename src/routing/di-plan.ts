@@ -317,15 +317,17 @@ export interface PlannedDependency {
   readonly call: (request: Resolution) => unknown;
   /** Whether the source may return a generator, which is advanced to its first `yield`. */
   readonly mayYield: boolean;
-  /** Calls what needs it: {@link surrounded}. */
+  /** Runs the functions that need this dependency: see {@link surrounded}. */
   readonly surround: Surround | undefined;
-  /** Whether another dependency needs it, and must wait for it. */
+  /** Whether other dependencies need this one, and so must wait until it is resolved. */
   isNeeded: boolean;
 }
 
 /**
- * Puts dependencies that surround others, and those that need them, behind the others. So a transaction begins when the dependencies
- * that do without it are resolved. `inside` has the slots of both. A surrounding dependency calls the functions that need it.
+ * Moves dependencies that surround others (such as a transaction), and the dependencies that need them,
+ * behind all others. So a transaction begins only after everything that does not need it is resolved. A
+ * surrounding dependency runs the functions that need it, the handler among them. `inside` has the slots of
+ * all moved dependencies.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -333,7 +335,8 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]); // dependencies stand behind their needs
+    // a plan lists the needs of a dependency before the dependency itself
+    const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
   const isInside = ({ slot, surround }: PlannedDependency): boolean =>
@@ -349,7 +352,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
 }
 
-/** Returns the function, called by the dependencies around it. */
+/** Returns a function that runs `call` inside the surrounding dependencies of `around`. */
 export function calledInside<T>(
   around: readonly PlannedDependency[],
   { values }: Resolution,
@@ -358,7 +361,8 @@ export function calledInside<T>(
   return around.reduce(
     (inner, { slot, surround }) =>
       (context) =>
-        surround!(values[slot], () => inner(context)), // the list has only those with one
+        // `around` lists only dependencies that surround others
+        surround!(values[slot], () => inner(context)),
     call,
   );
 }
@@ -430,7 +434,7 @@ export class Resolution {
     for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
       try {
         const leaving = cleanup.leave(current);
-        // awaiting undefined would cost a turn of the event loop for each
+        // awaiting undefined would cost a turn of the event loop for each clean-up
         if (leaving !== undefined) await leaving;
       } catch (error) {
         if (current !== undefined && error === current.error) continue;

@@ -3,12 +3,10 @@
  * cleaned up for each request (both in di-plan.ts). Text inputs (query, headers, cookies) are compiled here.
  *
  * Two ways to declare one:
- *
  *   Depends(source)        a function, generator, class, state key, or the result of provide()
  *   provide(spec, fn)      a function with inputs and dependencies of its own, validated and resolved before it runs
  *
  * Scopes:
- *
  *   scope    resolved           cleaned up
  *   request  per request        after the response has been sent; a generator gets the error that ended the request early
  *   handler  per request        before the first byte: a commit that fails becomes the response
@@ -120,7 +118,7 @@ export type InputShape = object;
 /** The values of a shape or of a class's instances. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
-/** Inputs in addition to path and body. */
+/** Text inputs of a route or dependency: query, header fields and cookies, in addition to path and body. */
 export interface TextInputs {
   readonly query?: InputShape | undefined;
   /** Header fields: `userAgent` reads `User-Agent`; an alias gives another field name. */

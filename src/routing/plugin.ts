@@ -1,5 +1,6 @@
 /**
- * Plugins: ordered by their requirements, registered through a `Host`, started in that order and stopped in reverse.
+ * Plugins: ordered by their requirements, registered through a `Host`, started in that order and stopped in
+ * reverse.
  */
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';

@@ -74,10 +74,7 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (
 
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
-  /**
-   * Text in front of every path of this router: `''`, or `/...` without a slash at the end. Its parameters appear in the type
-   * of `params`.
-   */
+  /** Path in front of every path of this router: `''`, or `/...` without a slash at the end. `params` has its parameters. */
   readonly prefix?: PathTemplate<B> | undefined;
   /** Tags that are added to every route. */
   readonly tags?: readonly string[] | undefined;
@@ -105,10 +102,7 @@ interface DeclaredRoute {
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
-  /**
-   * Dependencies of routers by name, the outermost router first. Of several with one name, all are resolved, and the handler
-   * gets the last.
-   */
+  /** Dependencies of routers by name, the outermost first. If several have one name, the handler gets the last. */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
   /** Middleware around the route: of the routers, the outermost first, then of its spec. */
   readonly use: readonly Middleware[];
@@ -332,8 +326,8 @@ export class Routes {
   }
 
   /**
-   * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved
-   * against the working directory. Routes of the application with a matching path take precedence.
+   * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved against
+   * the working directory. Routes of the application with a matching path take precedence.
    *
    * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a missing directory is a finding
    */
@@ -545,10 +539,7 @@ const GET = only('GET'),
   DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
-/**
- * Checks the methods of a route. Common lists are shared, because there may be thousands of routes.
- * @throws SvcError `E_ROUTE_METHOD`
- */
+/** Checks the methods of a route. Common lists are shared by thousands of routes. @throws SvcError `E_ROUTE_METHOD` */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);

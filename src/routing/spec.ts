@@ -21,10 +21,9 @@ import { FieldType } from '../schema/schema.ts';
 import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
-import type { Deprecation } from '../http/middleware/deprecation.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { Deprecation, Infer, TypeSource, Wire } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
@@ -167,7 +166,7 @@ export type ReservedKey =
 /** Dependencies by the names that the handler uses. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
-/** Option kinds of every route, by name. */
+/** Definitions of the options that every route has: default and valid values, by name. */
 export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<SharedSpec[K]> } = {
   query: given<InputShape>(),
   headers: given<InputShape>(),
@@ -200,7 +199,7 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
 const SENT_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 type SentMethod = (typeof SENT_METHODS)[number];
 
-/** Option kinds of a request that the application sends. */
+/** Definitions of the options of a request that the application sends, by name. */
 const SENT: { readonly [K in keyof SentRequest]-?: OptionKind<SentRequest[K]> } = {
   method: given<SentMethod>(SENT_METHODS.join(', '), (value) => SENT_METHODS.some((each) => each === value)),
   summary: text(),
@@ -219,12 +218,12 @@ const CALLBACK = {
   ),
 };
 
-/** Option kind for requests that the application sends, by name. */
+/** Definition of an option whose members are requests that the application sends, by name. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
 
-/** Option kinds of a route, by name. */
+/** Definitions of the options of a route: default and valid values, by name. */
 const SPEC = {
   ...SHARED_SPEC,
   deprecated: given<boolean | Deprecation>(

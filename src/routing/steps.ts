@@ -56,7 +56,7 @@ export interface Steps {
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
-  /** Dependencies that call the handler. */
+  /** Dependencies that run the handler, such as a transaction. */
   readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
@@ -213,8 +213,9 @@ function reportPatterns(
 }
 
 /**
- * Dependencies of routers, those with security, and those they need: resolved before the request is read. A transaction of a
- * router, and what needs it, come after that: a slow client must not hold it open.
+ * Returns the slots that are resolved before the body is read: dependencies of routers, dependencies with
+ * security, and those that these need. A router's transaction, and whatever needs it, is resolved later: a
+ * slow client must not keep it open.
  */
 function earlySlots(
   planned: readonly PlannedDependency[],

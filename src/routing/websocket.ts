@@ -2,12 +2,10 @@
  * WebSocket routes: declared with a spec, compiled into a route with the response 101.
  *
  * Two forms:
- *
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
  * Order of the steps:
- *
  *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
  *
  * Dependencies of scope `handler` are cleaned up before the 101 is sent, those of scope `request` when the
@@ -278,7 +276,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
   accepts: (value) => value === false || int(100, 100, most).accepts(value),
 });
 
-/** Option kinds of a WebSocket route, by name. */
+/** Definitions of the options of a WebSocket route: default and valid values, by name. */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
   message: given<TypeSource>(),

@@ -3,7 +3,6 @@
  * Each form is converted to the type of the field, then the rules of compile.ts apply.
  *
  * Accepted forms by type:
- *
  *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
  *   float     number, text of a decimal                str       text, and the digits of an integer
  *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC
@@ -201,7 +200,7 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // no text begins with it
+let lastDate = '-'; // initial value: no text begins with "-"
 let lastDateMs = NaN;
 
 /**
@@ -239,7 +238,10 @@ function uuidOf(value: unknown): unknown {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** Check of a literal. Numbers and booleans may have any form of the engines. */
+/**
+ * Returns the check of a literal. Database drivers return some numbers as bigint or text, and some booleans
+ * as 0 and 1: these forms are accepted as well.
+ */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
   const hasFlags = values.some((value) => typeof value === 'boolean');

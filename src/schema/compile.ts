@@ -304,7 +304,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // unknown, or a field that was looked up before
+        isMore = true; // the member is unknown, or a field that was looked up before
         break;
       }
       if (key !== members[at]!.key) {
@@ -323,7 +323,7 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // set last, because nested members set it as well
+    run.isMore = isMore; // set last, because the checks of nested objects set it as well
     return values;
   }
 
@@ -357,7 +357,7 @@ export class Members {
 
 /** A compiled field. Members are read very often, so its properties are public and have one shape. */
 export class Member {
-  /** Name in the object that is read. */
+  /** Name of the member in the object that is read. */
   readonly key: string;
   readonly plain: Plain;
   readonly check: Check;

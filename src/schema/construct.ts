@@ -3,7 +3,6 @@
  * construction.
  *
  * Three situations of a call:
- *
  *   probe      a class is constructed once to learn its fields; its `this` is a Proxy that sees which member each call is assigned to
  *   frame      an instance is constructed from validated values: the n-th call returns the n-th value
  *   neither    a plain shape, `query: { page: Field(1) }`: the call returns a marker, read by fieldsOf()
@@ -281,7 +280,7 @@ class Probe {
       if (descriptor.value instanceof FieldType)
         throw new SvcError('E_SCHEMA_FIELD', [
           `"${String(key)}" of ${this.#schema.name}`,
-          'it is a type, and not made by Field()',
+          'its value is a type, which must be passed to Field()',
         ]);
       return descriptor;
     }

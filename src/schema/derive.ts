@@ -88,7 +88,7 @@ export function shapeFields(owner: string, shape: object): Declarations {
   return new Map(
     Object.entries(shape).map(([name, marker]) => {
       if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
+        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'its value is not made by Field()']);
       return [name, marker] as const;
     }),
   );

@@ -279,7 +279,7 @@ export function isMultiple(value: number, factor: number): boolean {
   if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0;
   const [digits, exponent] = decimal(value),
     [factorDigits, factorExponent] = decimal(factor);
-  const shift = exponent - factorExponent; // at most 324 + 308
+  const shift = exponent - factorExponent; // at most 632: exponents of numbers are -324 ... 308
   return shift >= 0
     ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n
     : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;

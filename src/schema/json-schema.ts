@@ -5,10 +5,10 @@
  * accepts nothing else. It is weaker for RegExp flags `i m s v`, lone surrogates, depth, and rules across
  * fields.
  *
- * Directions:
- *
- *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
- *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
+ * Members by direction:
+ *   input    optional if they have a default; `writeOnly` if secret; read-only ones are omitted, because
+ *            input ignores them
+ *   output   required if they have a default, because the serializer fills it in; secret ones are omitted
  */
 import { defined } from '../base/options.ts';
 import { examplesOf, plansOf, plansWithin } from './nodes.ts';
@@ -367,7 +367,7 @@ function described(node: TypeNode, about: About): JsonSchema {
   return defined({
     title: about.title,
     description: about.description,
-    deprecated: about.deprecated === true ? true : undefined,
+    deprecated: (about.deprecated ?? false) === false ? undefined : true,
     examples: examples.length > 0 ? examples : undefined,
   });
 }

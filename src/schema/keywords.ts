@@ -2,9 +2,9 @@
  * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
  * Two special cases:
- *
- *   formats    `format`, and beside it a pattern: validators read formats differently, or not at all
- *   bytes      lengths of base64 text; one that is not a multiple of three shows in the padding of the longest text
+ *   formats    `format` and a pattern, because validators interpret formats differently, or not at all
+ *   bytes      the lengths of the base64 text; three bytes have four characters, so a pattern for the padding
+ *              tells numbers of bytes with equal lengths of text apart
  */
 import { defined } from '../base/options.ts';
 import { BASE64_PATTERN, FORMATS, MOMENT_PATTERN } from './formats.ts';

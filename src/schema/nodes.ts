@@ -6,10 +6,11 @@
  * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, readOptions, shown } from '../base/options.ts';
+import { bool, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
+  Deprecation,
   Extra,
   FieldSource,
   FormatName,
@@ -52,12 +53,12 @@ export interface About {
   readonly description?: string;
   readonly example?: unknown;
   readonly examples?: readonly unknown[];
-  readonly deprecated?: boolean;
+  readonly deprecated?: boolean | Deprecation;
 }
 
 interface Node {
   readonly constraints: Constraints;
-  /** Set for items and values of `list` and `record` that have a description. */
+  /** Description of the items or values of a `list` or `record`; absent if they have none. */
   readonly about?: About;
 }
 /** A type with its constraints, by kind. */
@@ -99,7 +100,7 @@ export interface FieldPlan {
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** Whether a text source may repeat the name. */
+  /** Whether a query, header or form may repeat the name, which gives a list. */
   readonly isList: boolean;
   readonly about: About;
 }
@@ -196,7 +197,10 @@ const ABOUT = {
   description: given<string>('a string', isText),
   example: given<unknown>(),
   examples: given<readonly unknown[]>('a list', Array.isArray),
-  deprecated: bool(),
+  deprecated: given<boolean | Deprecation>(
+    'true, false or { since, sunset, link }',
+    (value) => isBoolean(value) || isRecord(value),
+  ),
 };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),

@@ -3,10 +3,10 @@
  * its schema.
  *
  * Rules:
- *
  *   only declared members, written under their aliases; methods, getters and other members are left out
- *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
- *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default
+ *   a `secret` member that is present is an issue: the response is a 500, and the secret is not sent
+ *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (in an integer field a number if it is safe)
+ *   an absent member has its default
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';

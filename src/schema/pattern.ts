@@ -2,11 +2,9 @@
  * Finds patterns that can backtrack exponentially or polynomially, before a request uses them.
  *
  * Steps:
- *
  *   pattern -> tree (pattern-parser.ts) -> Thompson automaton (here) -> does one text match one loop in two ways?
  *
  * A backtracking matcher tries every way in which a text can match. It is slow if one of these loops exists:
- *
  *   state p, text w:  two different paths p -w-> p                        exponential: (a+)+  (a|a)*  (\w|\d)*
  *   states p != q:    p -w-> p,  p -w-> q,  q -w-> q, and then failure    polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
  *
@@ -284,7 +282,7 @@ export interface PatternFinding {
   readonly maxTestedLength: number;
 }
 
-/** That length for a pattern that is exponential, or may be. */
+/** Maximum length of a tested text for a pattern that is exponential, or may be. */
 const LEAST_TESTED = 16;
 const MOST_TESTED = 500;
 /** Maximum number of ways to match that are tried for one text; each takes about 10 ns. */

@@ -25,7 +25,10 @@ import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
-/** A pattern that can backtrack exponentially or polynomially, reported by `svc check`. */
+/**
+ * Finding about the pattern of a field that can backtrack exponentially or polynomially; reported by `svc
+ * check`.
+ */
 export interface FieldFinding {
   readonly field: string;
   readonly message: string;
@@ -33,7 +36,7 @@ export interface FieldFinding {
 
 /** A compiled schema for routes, OpenAPI, MCP and `svc check`. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
-  /** Such patterns of the schema's own fields; nested schemas list their own. */
+  /** Hazardous patterns of the schema's own fields. Nested schemas have a list of their own. */
   readonly hazards: readonly FieldFinding[];
   /**
    * Parses a value of JSON strictly. `at` is the first item of every path, such as `body`. `isPlainJson`:
@@ -65,8 +68,8 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
 }
 
 /**
- * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain objects.
- * `owner` names it in errors.
+ * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain
+ * objects. `owner` names it in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,
@@ -325,7 +328,7 @@ class ShapePlan implements SchemaPlan<object> {
     const declared = new Map<string, Declaration>();
     for (const [name, marker] of Object.entries(shape)) {
       if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
+        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'its value is not made by Field()']);
       declared.set(name, marker);
     }
     this.name = owner;

@@ -1,10 +1,9 @@
 /**
  * Maps columns of a result to members of a schema, and compiles the function that reads a row.
  *
- * Columns and values:
- *
- *   columns          created_at is createdAt, where the caller says so; author_username is in the member `author`, which is a class
- *   column-values.ts the value of one column
+ * This file maps names: with `snakeCase`, the column `created_at` is the member `createdAt`. The column
+ * `author_username` is the member `username` of a member `author` whose type is a class. column-values.ts
+ * converts the values of the columns.
  */
 import { absence, Member, Plain } from './compile.ts';
 import { columnCheck, orAbsent, within } from './column-values.ts';
@@ -14,15 +13,15 @@ import type { Check, Run } from './validation-run.ts';
 
 /** Options for mapping columns to members. */
 interface RowNaming {
-  /** Whether `created_at` is the member `createdAt`. */
+  /** Whether the column `created_at` is read into the member `createdAt`. */
   readonly snakeCase: boolean;
   /** Whether text in an `any` field is JSON, because the engine has no JSON type. */
   readonly parsesText: boolean;
 }
 
-/** Reads rows with certain columns. */
+/** How rows that have certain columns are read. */
 export interface RowReading {
-  /** Columns that are missing for members that need one. */
+  /** Columns that a member needs, and the rows do not have. */
   readonly missing: readonly string[];
   /** Columns that are not members, when the class forbids unknown members. */
   readonly unknown: readonly string[];

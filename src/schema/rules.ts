@@ -3,7 +3,6 @@
  * returns or yields the issues of their combination.
  *
  * Example:
- *
  *   static *check(self: Stay) {
  *     if (self.from >= self.to) yield { loc: ['to'], message: 'must be after "from"' };
  *   }

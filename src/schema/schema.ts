@@ -2,15 +2,14 @@
  * Schema classes: declared once and compiled once; their instances are always valid.
  *
  * Example:
- *
  *   class User extends Schema {
  *     name = Field(str, { minLength: 2 });               required
  *     nick = Field('anon', { maxLength: 20 });           a default
  *     get domain() { ... }                                 methods, getters, #private and computed members as in any class
  *   }
  *   new User(data), User.parse(data)    an instance, or a ValidationError with every problem at once
- *   User.safeParse(data)                the same as a value, for hot paths
- *   User.accepts(data)                  whether it fits, and nothing more
+ *   User.safeParse(data)                the instance or the issues, without an exception: faster
+ *   User.accepts(data)                  whether the data are valid: fastest, because no instance is made
  *
  * A class is compiled on first use: a probe (construct.ts) constructs it once, its declarations are read
  * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of the options have no
@@ -53,6 +52,7 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  Deprecation,
   ListOptions,
   Extra,
   FieldOptions,
@@ -277,7 +277,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // shown as Node does by default
+  if (schema === undefined) return this; // undefined: then Node shows the object as usual
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;

@@ -2,7 +2,6 @@
  * Type tokens of schemas (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
  * Main types:
- *
  *   FieldType<T, O>   a token: values of T, declared with the options O; both exist for the compiler only
  *   Infer<S>          what a token, a schema class, a native constructor or a default stands for
  *   Wire<T>           what a handler may return for `response: S`
@@ -134,6 +133,16 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             ? I
             : never;
 
+/** When a route or a field is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
+export interface Deprecation {
+  /** Time from which on clients should not use it; may be in the future. */
+  readonly since: string | Date;
+  /** Time at which it stops working. Not before `since`. */
+  readonly sunset?: string | Date | undefined;
+  /** Address of a page that explains the deprecation. */
+  readonly link?: string | undefined;
+}
+
 /** Options of every field for documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
@@ -142,8 +151,11 @@ interface DescriptiveOptions<T> {
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
-  /** Whether documents mark the field as deprecated. Default false. */
-  readonly deprecated?: boolean | undefined;
+  /**
+   * Whether documents mark the field as deprecated. Default false. With dates, replies to requests that use
+   * the field have `Deprecation`, `Sunset` and `Link`.
+   */
+  readonly deprecated?: boolean | Deprecation | undefined;
   /** Name on the wire, for input and output. Default: the member's own name. */
   readonly alias?: string | undefined;
   /**
@@ -226,7 +238,7 @@ type ItemOptions<S> = ConstraintsOf<S> &
 
 /** A string without lone surrogates, which neither UTF-8 nor databases can store. */
 export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' });
-/** An integer of ±(2^53 - 1). */
+/** An integer from -(2^53 - 1) to 2^53 - 1. */
 export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int' });
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
@@ -296,7 +308,7 @@ export function union(...given: readonly unknown[]): FieldType<unknown, PlainOpt
   const [tag, ...members] = given;
   return new FieldType(
     typeof tag === 'string'
-      ? // at compile time these are known to be schema classes
+      ? // the cast is safe: the type of the arguments allows only schema classes after a tag
         { kind: 'union', tag, members: members as readonly SchemaClass[] }
       : { kind: 'choice', members: given as readonly TypeSource[] },
   );
@@ -330,7 +342,7 @@ type Loose<T, W = IsWritable<T>> = {
       : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
         ? never
         : K;
-}[Fields<T>]; // optional members, and getters
+}[Fields<T>]; // names of optional members and getters
 /**
  * Type of a value that a handler may return for a schema: its fields without methods; optional ones and
  * getters may be absent. `unknown` stays `unknown`.

@@ -2,7 +2,6 @@
  * State of one validation with its issues, and the checks of single values that input and output share.
  *
  * Contract of a check:
- *
  *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
  *
  * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.

@@ -2,6 +2,7 @@
  * `svc/testing`: a client that sends requests to an application without a socket, and a clock that tests can
  * move.
  *
+ * Example:
  *   await using client = new TestClient(app);
  *   const response = await client.post('/users', { json: { name: 'Ada' } });
  *   assert.equal(response.status, 201);
@@ -215,8 +216,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Opens a WebSocket, with the application's Origin unless `headers` has another. @throws WebSocketRefused with a response that is not 101;
-   * or the error of the application, unless `raiseErrors` is false
+   * Opens a WebSocket, with the application's Origin unless `headers` has another. @throws WebSocketRefused
+   * with a response that is not 101; or the error of the application, unless `raiseErrors` is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');

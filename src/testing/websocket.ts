@@ -1,6 +1,7 @@
 /**
  * Client side of a WebSocket in a test: sends at once, and keeps received messages until the test reads them.
  *
+ * Example:
  *   await using socket = await client.websocket('/chat');
  *   socket.send('hello');
  *   assert.equal(await socket.receive(), 'hello');

@@ -251,12 +251,11 @@ export async function sqlite() {
   const { DatabaseMetrics } = await built('db/plugin');
   const log = createLogger({ level: 'warn' });
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
-  const { driver } = prepareDatabase(
+  const { driver } = await prepareDatabase(
     'sqlite::memory:',
     { log },
     { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') },
-  );
-  await driver.open();
+  ).open();
   let held;
   // acquire() is synchronous here, because there is no other user
   const lent = () => held ?? driver.acquire('statement', undefined);

@@ -693,7 +693,7 @@ for (const [what, args, message] of [
   ],
   ['an unknown environment', ['app.ts', '--env', 'staging'], /--env needs production, development or test/],
   ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
-  ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number 1 … 86400/],
+  ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number from 1 to 86400/],
   ['an unknown rule', ['app.ts', '--skip', 'SVC110'], /unknown rule "SVC110": did you mean "SVC101"\?/],
   ['a pattern that fits no rule', ['app.ts', '--only', 'SVC9*'], /unknown rule "SVC9\*"/],
   ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],

@@ -92,7 +92,7 @@ for (const [what, args, message] of [
   [
     'a port that is no number',
     ['run', 'app.ts', '--port', 'http'],
-    /--port needs a number 0 … 65535, found "http"/,
+    /--port needs a number from 0 to 65535, found "http"/,
   ],
   ['a port beyond 65535', ['run', 'app.ts', '--port=65536'], /found "65536"/],
 ] as const) {

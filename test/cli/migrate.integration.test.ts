@@ -223,14 +223,14 @@ test('svc migrate new creates the next two migration files without loading an ap
 for (const [args, message] of [
   [['migrate'], /migrate needs one of up, down, status, repair, seed, new/],
   [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/],
-  [['migrate', 'sideways'], /unknown word "sideways" after migrate: there are up/],
+  [['migrate', 'sideways'], /unknown word "sideways" after migrate: use one of up/],
   [['migrate', 'up'], /migrate needs a module/],
   [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, found also "b\.ts"/],
   [['migrate', 'new'], /migrate new needs a name/],
   [['migrate', 'new', 'a', 'b'], /migrate new takes one name, found also "b"/],
   [['migrate', 'new', '-_-'], /option|letters/],
   [['migrate', 'new', '___'], /migrate new needs letters or digits, found "___"/],
-  [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number 1 … 9999, found "0"/],
+  [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
 ] as const) {
   test(`svc refuses ${args.join(' ')}`, async () => {
     const { status, stderr } = await svc(args);

@@ -96,7 +96,7 @@ const ASK = { name: 'ask', arguments: { of: 'x' } };
 const accepted = (content: Json): Json => ({ action: 'accept', content });
 const textOf = ({ result }: Round): unknown => (result['content'] as { text: string }[])[0]!.text;
 
-test('modern: a question without an answer is the result, and the repeated call gets the answer', async (t) => {
+test('MCP question to the client, modern version: an unanswered question is the result of the call, and the repeated call brings the answer', async (t) => {
   let runs = 0;
   const { client } = site(t, async (asked) => {
     runs++;
@@ -129,7 +129,7 @@ test('modern: a question without an answer is the result, and the repeated call 
   assert.deepEqual([textOf(second), runs], ['Hello Ada', 2]);
 });
 
-test('modern: answers of earlier rounds travel in the state, and each question is asked once', async (t) => {
+test('MCP question to the client, modern version: answers of earlier rounds are part of the state, and each question is asked once', async (t) => {
   const { client } = site(t, async (asked) => {
     const first = await asked.elicit(NAME);
     const second = await asked.elicit({ message: 'How old?', schema: { age: Field(int) } });
@@ -153,7 +153,7 @@ test('modern: answers of earlier rounds travel in the state, and each question i
   });
 });
 
-test('modern: questions that are asked together reach the client together', async (t) => {
+test('MCP question to the client, modern version: questions that are asked together reach the client together', async (t) => {
   const { client, lines } = site(t, async (asked) => {
     const name = asked.elicit(NAME);
     const greeting = asked.sample({ messages: 'Greet', maxTokens: 5 });
@@ -176,7 +176,7 @@ test('modern: questions that are asked together reach the client together', asyn
   );
 });
 
-test('modern: a state is refused when it is changed, expired, of another caller, or of another call', async (t) => {
+test('MCP question to the client, modern version: a state is refused when it is changed, expired, of another caller, or of another call', async (t) => {
   const clock = new ManualClock();
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { clock });
   const { result } = await round(client, ASK, { principal: 'ada' });
@@ -203,7 +203,7 @@ test('modern: a state is refused when it is changed, expired, of another caller,
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
 });
 
-test('modern: answers that are not objects are -32602, and a missing answer is asked for again', async (t) => {
+test('MCP question to the client, modern version: an answer that is not an object is -32602, and a missing answer is requested again', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
     assert.equal((await round(client, { ...ASK, inputResponses })).error.code, -32_602);
@@ -218,7 +218,7 @@ test('modern: answers that are not objects are -32602, and a missing answer is a
   assert.equal(error.code, -32_602);
 });
 
-test('modern: an answer that does not fit its schema is an error result with its problems', async (t) => {
+test('MCP question to the client, modern version: an answer that does not fit its schema is an error result with its problems', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const [answer, text] of [
     [
@@ -226,9 +226,9 @@ test('modern: an answer that does not fit its schema is an error result with its
       /^400 Bad Request: The answer to "name" has 1 problem\n- name\.name: /,
     ],
     [accepted({}), /has 1 problem/],
-    [{ action: 'accept' }, /does not have the form of its kind/],
-    [{ action: 'maybe' }, /does not have the form of its kind/],
-    [{}, /does not have the form of its kind/],
+    [{ action: 'accept' }, /is not a valid answer to a question of its kind/],
+    [{ action: 'maybe' }, /is not a valid answer to a question of its kind/],
+    [{}, /is not a valid answer to a question of its kind/],
   ] as const) {
     const { result } = await round(client, { ...ASK, inputResponses: { name: answer } });
     assert.equal(result['isError'], true);
@@ -236,7 +236,7 @@ test('modern: an answer that does not fit its schema is an error result with its
   }
 });
 
-test('modern: a call that asks for what the client lacks is -32021 with status 400 and the capability', async (t) => {
+test('MCP question to the client, modern version: a call that asks for what the client lacks is -32021 with status 400 and the capability', async (t) => {
   const questions: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
     ['elicit', (client) => client.elicit(NAME), { elicitation: { form: {} } }],
     [
@@ -267,7 +267,7 @@ test('modern: a call that asks for what the client lacks is -32021 with status 4
   }
 });
 
-test('modern: a handler that asks nothing when the client cannot answer completes', async (t) => {
+test('MCP question to the client, modern version: a handler that asks nothing when the client cannot answer completes', async (t) => {
   const { client } = site(t, async (asked) => {
     if (asked.can('elicit')) return 'asked';
     return asked.elicit(NAME).catch((error: { code: string }) => error.code);
@@ -275,7 +275,7 @@ test('modern: a handler that asks nothing when the client cannot answer complete
   assert.equal(textOf(await round(client, ASK, { capabilities: {} })), 'client_capability');
 });
 
-test('modern: prompts and resources ask, too', async (t) => {
+test('MCP question to the client, modern version: handlers of prompts and resources can ask questions', async (t) => {
   const { client } = site(t, () => 'unused');
   const answers = { inputResponses: { name: { action: 'decline' } } };
   for (const [method, params] of [
@@ -290,7 +290,7 @@ test('modern: prompts and resources ask, too', async (t) => {
   }
 });
 
-test('modern: a question ends the run of the handler, so that dependencies can undo their work', async (t) => {
+test('MCP question to the client, modern version: a question ends the run of the handler, so that dependencies can undo their work', async (t) => {
   const ended: unknown[] = [];
   const work = provide({ client: Depends(toolClient) }, async function* ({ client }) {
     try {
@@ -335,50 +335,54 @@ function channel(
 const replyOf = (message: Json): string =>
   (message['result'] as { content: { text: string }[] }).content[0]!.text;
 
-test('legacy: a question is a request to the client, and its response resolves it', LIMITED, async (t) => {
-  const { app } = site(t, async (client) => {
-    const user = await client.elicit(NAME);
-    const page = await client.elicit({ message: 'Pay', url: 'https://pay.example/1' });
-    const question: SampleQuestion = {
-      messages: 'Greet',
+test(
+  'MCP question to the client, legacy version: a question is a request to the client, and its response resolves it',
+  LIMITED,
+  async (t) => {
+    const { app } = site(t, async (client) => {
+      const user = await client.elicit(NAME);
+      const page = await client.elicit({ message: 'Pay', url: 'https://pay.example/1' });
+      const question: SampleQuestion = {
+        messages: 'Greet',
+        maxTokens: 5,
+        tools: [{ name: 'x' }],
+        temperature: 0,
+      };
+      return { user, page, sampled: await client.sample(question), roots: await client.roots() };
+    });
+    const { say, call, nth } = channel(t, app);
+    call();
+    const form = await nth(1);
+    assert.equal(form['method'], 'elicitation/create');
+    say({ id: form['id'], result: accepted({ name: 'Ada' }) });
+    const page = await nth(2);
+    const { elicitationId, ...params } = page['params'] as Json;
+    assert.equal(typeof elicitationId, 'string');
+    assert.deepEqual(params, { mode: 'url', message: 'Pay', url: 'https://pay.example/1' });
+    say({ id: page['id'], result: { action: 'accept' } });
+    const sample = await nth(3);
+    assert.deepEqual(sample['params'], {
+      messages: [{ role: 'user', content: { type: 'text', text: 'Greet' } }],
       maxTokens: 5,
-      tools: [{ name: 'x' }],
       temperature: 0,
-    };
-    return { user, page, sampled: await client.sample(question), roots: await client.roots() };
-  });
-  const { say, call, nth } = channel(t, app);
-  call();
-  const form = await nth(1);
-  assert.equal(form['method'], 'elicitation/create');
-  say({ id: form['id'], result: accepted({ name: 'Ada' }) });
-  const page = await nth(2);
-  const { elicitationId, ...params } = page['params'] as Json;
-  assert.equal(typeof elicitationId, 'string');
-  assert.deepEqual(params, { mode: 'url', message: 'Pay', url: 'https://pay.example/1' });
-  say({ id: page['id'], result: { action: 'accept' } });
-  const sample = await nth(3);
-  assert.deepEqual(sample['params'], {
-    messages: [{ role: 'user', content: { type: 'text', text: 'Greet' } }],
-    maxTokens: 5,
-    temperature: 0,
-    tools: [{ name: 'x' }],
-  });
-  const sampled = { role: 'assistant', content: { type: 'text', text: 'Hi' }, model: 'm' };
-  say({ id: sample['id'], result: sampled });
-  const roots = await nth(4);
-  assert.equal(roots['method'], 'roots/list');
-  say({ id: roots['id'], result: { roots: [{ uri: 'file:///a' }] } });
-  assert.deepEqual(JSON.parse(replyOf(await nth(5))), {
-    user: accepted({ name: 'Ada' }),
-    page: { action: 'accept' },
-    sampled,
-    roots: [{ uri: 'file:///a' }],
-  });
-});
+      tools: [{ name: 'x' }],
+    });
+    const sampled = { role: 'assistant', content: { type: 'text', text: 'Hi' }, model: 'm' };
+    say({ id: sample['id'], result: sampled });
+    const roots = await nth(4);
+    assert.equal(roots['method'], 'roots/list');
+    say({ id: roots['id'], result: { roots: [{ uri: 'file:///a' }] } });
+    assert.deepEqual(JSON.parse(replyOf(await nth(5))), {
+      user: accepted({ name: 'Ada' }),
+      page: { action: 'accept' },
+      sampled,
+      roots: [{ uri: 'file:///a' }],
+    });
+  },
+);
 
 test(
-  'legacy: an error of the client, a malformed result and a late answer are error results',
+  'MCP question to the client, legacy version: an error of the client, a malformed result and a late answer are error results',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -398,7 +402,7 @@ test(
     );
     call();
     say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
-    assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" does not have the form/);
+    assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
     call();
     const question = await nth(5);
     clock.advance(50);
@@ -415,24 +419,28 @@ test(
   },
 );
 
-test('legacy: cancelling the call cancels its question', LIMITED, async (t) => {
-  const gate = gateOf(t);
-  const { app } = site(t, async (client) =>
-    client.elicit(NAME).catch((error: unknown) => {
-      gate.resolve();
-      throw error;
-    }),
-  );
-  const { say, call, nth } = channel(t, app);
-  call();
-  const question = await nth(1);
-  say({ method: 'notifications/cancelled', params: { requestId: 1 } });
-  await soon(gate.promise, 'the end of the question');
-  assert.equal(((await nth(2))['params'] as Json)['requestId'], question['id']);
-});
+test(
+  'MCP question to the client, legacy version: cancelling the call cancels its question',
+  LIMITED,
+  async (t) => {
+    const gate = gateOf(t);
+    const { app } = site(t, async (client) =>
+      client.elicit(NAME).catch((error: unknown) => {
+        gate.resolve();
+        throw error;
+      }),
+    );
+    const { say, call, nth } = channel(t, app);
+    call();
+    const question = await nth(1);
+    say({ method: 'notifications/cancelled', params: { requestId: 1 } });
+    await soon(gate.promise, 'the end of the question');
+    assert.equal(((await nth(2))['params'] as Json)['requestId'], question['id']);
+  },
+);
 
 test(
-  'legacy: a client without the capability is not asked; the refusal is an error result',
+  'MCP question to the client, legacy version: a client without the capability is not asked; the refusal is an error result',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => client.elicit(NAME));
@@ -445,7 +453,7 @@ test(
 );
 
 test(
-  'legacy: over HTTP a question precedes the answer on its stream, and only its own session answers it',
+  'MCP question to the client, legacy version: over HTTP a question precedes the answer on its stream, and only its own session answers it',
   LIMITED,
   async (t) => {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);

@@ -330,6 +330,15 @@ export const LIBRARY: object = {
         description: 'A token from the desk.',
       },
       apiKey: { type: 'apiKey', in: 'header', name: 'X-Desk-Key' },
+      login: {
+        type: 'oauth2',
+        flows: {
+          clientCredentials: {
+            tokenUrl: 'https://desk.example/token',
+            scopes: { 'loans:write': 'Lend books' },
+          },
+        },
+      },
       session: { type: 'apiKey', in: 'cookie', name: 'svc_session' },
       csrf: {
         type: 'apiKey',

@@ -128,8 +128,11 @@ function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
     if (node.type === 'try' && node.handler !== undefined)
       return [node.handler, node.finalizer].forEach((part) => part !== undefined && visit(part));
     if (node.type === 'leave' && node.how === 'throw') fails = true;
-    if (node.type === 'await' || (node.type === 'leave' && node.value?.type === 'call'))
-      if (isUncaught(node.value!, module, sources, depth)) fails = true;
+    const value = node.type === 'await' ? node.value : undefined;
+    const returned = node.type === 'leave' && node.value?.type === 'call' ? node.value : undefined;
+    const isPromise = returned !== undefined && promiseOf(returned, module, sources) !== undefined;
+    const awaited = value ?? (isPromise ? returned : undefined);
+    if (awaited !== undefined && isUncaught(awaited, module, sources, depth)) fails = true;
     childrenOf(node).forEach(visit);
   };
   if (fn.isExpression && fn.body[0]!.type === 'call') return isUncaught(fn.body[0]!, module, sources, depth);
@@ -309,7 +312,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
-    else if (has(fn, 'await'))
+    else if (call.parent?.type !== 'await' && has(fn, 'await'))
       report(
         'SVC612',
         module,
@@ -341,6 +344,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
+    if (call.parent?.type === 'call') continue; // `await finished(source.pipe(target))`
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
     if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;

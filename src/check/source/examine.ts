@@ -44,7 +44,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   const report: ReportNode = (rule, module, node, message, more = {}) => {
     const { severity, remedy } = texts.get(rule)!; // the catalogue has every rule
     const key = `${rule} ${module.file} ${node.start}`;
-    if (findings.has(key)) return;
+    if (findings.has(key) || sources.isOfBrowser(module)) return;
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };

@@ -79,7 +79,7 @@ export abstract class ExpressionReader {
   }
 
   protected expect(text: string): Token {
-    if (!this.is(text)) this.refuse(`"${text}" was expected`);
+    if (!this.is(text)) this.refuse(`the source lacks "${text}" here`);
     return this.take();
   }
 
@@ -360,7 +360,7 @@ export abstract class ExpressionReader {
         return { type: 'spread', value: this.primary(), start, end: this.lastEnd };
       }
       default:
-        return this.refuse(`"${text}" was not expected`);
+        return this.refuse(`the source must not have "${text}" here`);
     }
   }
 

@@ -24,6 +24,8 @@ import {
   endsFunction,
   isDenial,
   first,
+  givenBy,
+  isBehindSchema,
   isOneCharacter,
   isPresence,
   isUsed,
@@ -90,18 +92,8 @@ export class Flow {
     const returned = this.#returned;
     fn.params.forEach((param, index) => {
       const role = roles[index];
-      const value =
-        given[index] ??
-        (role === undefined
-          ? this.#byName(param)
-          : {
-              kind: role.kind,
-              what: role.kind === 'request' ? 'request' : 'the message',
-              route: role.route,
-              lead: '',
-              text: '',
-            });
-      this.#bind(param, value, names);
+      const own = role === undefined ? this.#byName(param) : givenBy(role);
+      this.#bind(param, given[index] ?? (isBehindSchema(fn) ? undefined : own), names);
     });
     this.#body(fn, names);
     this.#returned = returned;

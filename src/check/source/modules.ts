@@ -207,7 +207,7 @@ interface Readable {
  * @throws Error for text that is neither JavaScript nor TypeScript
  */
 function sourceOf(file: string): Readable {
-  if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes`);
+  if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`the file has more than ${MAX_FILE_BYTES} bytes`);
   const read = readFileSync(file, 'utf8');
   const text = mayHoldJsx(file) ? withoutJsx(read) : read;
   if (!/\.(?:[mc]?ts|tsx)$/.test(file)) return { source: text };

@@ -146,7 +146,7 @@ function isNamedConstant(side: Node): boolean {
  * whose first bytes no client can choose, or a member name of `for (const name in body)`.
  */
 function isNoSecret(side: Node, module: SourceModule): boolean {
-  if (side.type === 'call' && side.args.some((arg) => PASSWORD.test(wordOf(arg)))) return true;
+  if (side.type === 'call' && mentions(side, (word) => PASSWORD.test(word))) return true;
   const binding = side.type === 'name' ? module.lookup(side.name, side) : undefined;
   return binding?.kind === 'parameter' && binding.owner.type === 'loop' && binding.owner.kind === 'in';
 }
@@ -392,8 +392,7 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const code = module.source.slice(around?.start ?? 0, around?.end);
     if (/verif(?!ied)|timingSafeEqual/i.test(code) || isClearlyOwn(code) || call.args.some(isOfAccount))
       continue;
-    // a client of an OAuth provider receives its tokens from the provider itself
-    if (isProviderCallback(around) || /\bgrant_type\b/.test(module.source)) continue;
+    if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
     if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
       continue;
     report(
@@ -405,16 +404,25 @@ function findUnverified(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a token is stored with an account, such as `user.ssoToken`, so that no client sends it now. */
+/**
+ * Whether a token is stored with an account or object, such as `user.ssoToken`, so that no client sends it
+ * now.
+ */
 function isOfAccount(node: Node): boolean {
-  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$/.test(pathOf(node) ?? '');
+  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
+    pathOf(node) ?? '',
+  );
 }
 
+/** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
+const IS_CLIENT = /\bgrant_type\b/;
+
 /**
- * Whether a function is the callback of an OAuth provider: `(accessToken, refreshToken, profile, done) => …`.
- * The provider has just sent the tokens over TLS.
+ * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:
+ * `(accessToken, refreshToken, profile, done) => …`. Or whether it finds the key that verifies the token.
  */
 function isProviderCallback(fn: Fn | undefined): boolean {
+  if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
   const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
   return (
     names.filter((name) => /^_?(?:access_?token|refresh_?token|id_?token|profile)$/i.test(name)).length > 1

@@ -23,12 +23,15 @@ interface Located<T extends Node['type']> {
   readonly node: Extract<Node, { type: T }>;
 }
 
+const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
+
 /** A parsed project, indexed for rules. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;
   readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
   #reached: Map<Fn, Fn> | undefined;
+  #ofBrowsers: Set<SourceModule> | undefined;
 
   constructor(project: Project) {
     this.project = project;
@@ -55,6 +58,20 @@ export class Sources {
   all<T extends Node['type']>(type: T): readonly Located<T>[] {
     // each list holds only nodes of its type
     return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
+  }
+
+  /** Whether a module runs in a browser, where mistakes of a server do not matter. */
+  isOfBrowser(module: SourceModule): boolean {
+    this.#ofBrowsers ??= new Set(
+      this.all('member').flatMap(({ module, node: { object } }) =>
+        object.type === 'name' &&
+        OF_BROWSERS.test(object.name) &&
+        module.lookup(object.name, object) === undefined
+          ? [module]
+          : [],
+      ),
+    );
+    return this.#ofBrowsers.has(module);
   }
 
   /** Returns the handler from which requests reach a function, or undefined if none does. */

@@ -5,7 +5,7 @@
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
-import type { RouteCall } from './routes.ts';
+import type { Role, RouteCall } from './routes.ts';
 
 /** A value of a request, the request itself, or an object with such members. */
 export interface Given {
@@ -217,4 +217,19 @@ export function conditionOf(name: Extract<Node, { type: 'name' }>, module: Sourc
     (value?.type === 'call' && !value.isNew) ||
     (value?.type === 'binary' && /^(?:&&|\|\||[!=]==?|in)$/.test(value.operator));
   return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
+}
+
+/** Returns what a parameter of a handler holds. */
+export function givenBy({ kind, route }: Role): Given {
+  return { kind, what: kind === 'request' ? 'request' : 'the message', route, lead: '', text: '' };
+}
+
+/** `router.post('/notes', validate(schema), handler)`: a schema that rules cannot read has judged the request before. */
+export function isBehindSchema(fn: Fn): boolean {
+  const around =
+    fn.parent?.type === 'call' ? fn.parent.args : fn.parent?.type === 'list' ? fn.parent.items : [];
+  return around.slice(0, around.indexOf(fn)).some((each) => {
+    const named = each.type === 'call' ? each.callee : each;
+    return /validat(?:e(?!d)|or|ion)|schema|celebrate|sanitiz/i.test(pathOf(named) ?? '');
+  });
 }

@@ -471,7 +471,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
   throw new SvcError('E_MIGRATION_FAILED', [
     origin,
-    'at its end',
+    'at the end of the migration',
     `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to missing rows`,
     outcome,
   ]);
@@ -488,7 +488,9 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
     error instanceof CommitOutcomeUnknown
   )
     return error;
-  return new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', error.message, outcome], { cause: error });
+  return new SvcError('E_MIGRATION_FAILED', [origin, 'at the end of the migration', error.message, outcome], {
+    cause: error,
+  });
 }
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */

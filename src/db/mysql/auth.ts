@@ -111,7 +111,9 @@ export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; r
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
   if (kind !== 0x50 || data.length < 2 + 8) throw new ProtocolViolation('an invalid parsec salt');
   if (factor > MAX_PARSEC_FACTOR)
-    throw new ProtocolViolation(`a parsec factor of ${factor}; the limit is ${MAX_PARSEC_FACTOR}`);
+    throw new ProtocolViolation(
+      `a parsec factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
+    );
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }
 

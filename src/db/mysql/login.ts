@@ -126,7 +126,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('data beyond the greeting before any request');
+        throw new ProtocolViolation('data after the greeting that no request expects');
       const packet = this.inbox.shift()!; // the loop above ends when the inbox has a packet
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
@@ -445,7 +445,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #serverError(packet: Buffer): DatabaseError {
     const { user, database } = this.#options;
     const error = mysqlError(readError(packet, 0, packet.length), undefined);
-    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
+    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to the database "${database}"`}: ${error.message}`;
     return error;
   }
 

@@ -148,11 +148,15 @@ export function instantText(date: Date): string {
 function timestampText(days: number, inDay: number, zone: string, hasAllDigits: boolean = false): string {
   const seconds = Math.floor(inDay / SECOND_MICROS);
   const micros = inDay - seconds * SECOND_MICROS;
-  const digits = String(micros).padStart(6, '0');
-  const fraction = hasAllDigits ? `.${digits}` : micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
+  const fraction = micros === 0 && !hasAllDigits ? '' : `.${fractionText(micros, hasAllDigits)}`;
   const time = `${TWO[Math.floor(seconds / 3_600)]!}:${TWO[Math.floor(seconds / 60) % 60]!}:${TWO[seconds % 60]!}${fraction}${zone}`;
   const date = dateText(days);
   return date.endsWith(' BC') ? `${date.slice(0, -3)}T${time} BC` : `${date}T${time}`;
+}
+
+function fractionText(micros: number, hasAllDigits: boolean): string {
+  const digits = String(micros).padStart(6, '0');
+  return hasAllDigits ? digits : digits.replace(/0+$/, '');
 }
 
 function infinity(high: number, low: number): string | undefined {

@@ -163,7 +163,8 @@ export class PostgresLogin extends ServerLogin<Message> {
     // throws unless the server has proved that it knows the password
     final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
-    if (asked.kind !== 'ok') throw new ProtocolViolation('another message of a finished authentication');
+    if (asked.kind !== 'ok')
+      throw new ProtocolViolation('a message of an authentication that has already finished');
   }
 
   /**

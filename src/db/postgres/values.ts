@@ -77,21 +77,22 @@ export function textOf(
   row: number,
 ): string | null {
   const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
-  const isStructure =
-    typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json);
-  const own = isStructure ? ownText(value, base, types) : undefined;
   const text =
-    own !== undefined
-      ? own.text
-      : isStructure && bytesOf(value) === undefined
-        ? structureText(value, base, types)
-        : elementText(value, base);
+    typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json)
+      ? objectText(value, base, types)
+      : elementText(value, base);
   if (text !== undefined && (text === null || !text.includes('\0'))) return text;
   return refuseParameter(
     index + 1,
     parameterIssue(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`,
     row,
   );
+}
+
+function objectText(value: object, oid: number, types: PostgresTypes): string | null | undefined {
+  const own = ownText(value, oid, types);
+  if (own !== undefined) return own.text;
+  return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
 }
 
 /** @throws SvcError `E_DB_PARAMETER_COUNT` */
@@ -307,18 +308,28 @@ function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
 
 /** Returns null for NULL, and undefined for a value that cannot be encoded. */
 function elementText(value: unknown, oid: number): string | null | undefined {
-  if (value === null) return null;
-  if (typeof value === 'object') {
-    if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
-    if (value instanceof Json) return value.text;
-    const bytes = bytesOf(value);
-    if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
-    return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
+  switch (typeof value) {
+    case 'string':
+      return value.isWellFormed() && !value.includes('\0') ? value : undefined;
+    case 'number':
+      return Number.isFinite(value) || oid === OID.float8 || oid === OID.float4 || oid === OID.numeric
+        ? numberText(value)
+        : undefined;
+    case 'bigint':
+      return oid === OID.numeric || parameterIssue(value) === undefined ? String(value) : undefined;
+    case 'boolean':
+      return String(value);
+    case 'object':
+      return value === null ? null : objectElementText(value, oid);
+    default:
+      return undefined;
   }
-  if (typeof value === 'number' && !Number.isFinite(value))
-    return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
-  if (typeof value === 'string' && value.includes('\0')) return undefined;
-  if (!(typeof value === 'bigint' && oid === OID.numeric) && parameterIssue(value) !== undefined)
-    return undefined;
-  return typeof value === 'number' ? numberText(value) : String(value);
+}
+
+function objectElementText(value: object, oid: number): string | undefined {
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
+  if (value instanceof Json) return value.text;
+  const bytes = bytesOf(value);
+  if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
+  return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
 }

@@ -110,7 +110,7 @@ export class ServerExchange<Plan extends RowReader> {
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
-    if (plan === undefined) throw new ProtocolViolation('a row that was not described');
+    if (plan === undefined) throw new ProtocolViolation('a row without a description of its columns');
     if (rows.length > 0 && (wanted === 'first' || wanted === 'firstList')) return;
     try {
       rows.push(

@@ -52,7 +52,7 @@ export async function askServer(
 ): Promise<string | undefined> {
   const asked = QUESTIONS.map(async (question) => {
     const kind = await ask(endpoint, question, ours, clock);
-    if (kind === undefined) throw new Error('no reply identifies it');
+    if (kind === undefined) throw new Error('the server sent no reply that identifies it');
     return kind;
   });
   try {

@@ -254,7 +254,7 @@ function integer(
   const value = Number(text);
   return /^\d{1,5}$/.test(text) && value >= least && value <= greatest
     ? value
-    : refuse(`"${key}" must be an integer ${least} … ${greatest}`);
+    : refuse(`"${key}" must be an integer from ${least} to ${greatest}`);
 }
 
 function decoded(part: string, refuse: Refuse): string {

@@ -183,7 +183,6 @@ class BlockWriter {
  * The field `Range` (RFC 9110 §14), and multipart/byteranges for several ranges.
  *
  * Example of the field:
- *
  *   Range: bytes=0-499, 1000-, -500          first and last, inclusive; from an offset to the end; the last 500 bytes
  */
 
@@ -233,7 +232,7 @@ function readRange(spec: string, size: number): Slice | undefined {
   return { start: Math.min(start, size), end: Math.min(Number(last) + 1, size) };
 }
 
-/** Whether the number `left` is greater. Compares digits, so numbers may have any length. */
+/** Whether the number `left` is greater than `right`. Compares digits, so numbers may have any length. */
 function isGreater(left: string, right: string): boolean {
   const [a, b] = [left, right].map((digits) => digits.replace(/^0+/, '')) as [string, string];
   return a.length === b.length ? a > b : a.length > b.length;

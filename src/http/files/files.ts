@@ -3,7 +3,6 @@
  * middleware, and read while it is sent.
  *
  * Order of the steps:
- *
  *   open -> validators -> preconditions (304, 412) -> ranges (206, 416) -> bytes at once, or a body that reads as it is sent
  */
 import { fileURLToPath } from 'node:url';
@@ -35,7 +34,7 @@ export interface Content extends Validators {
   readonly size: number;
   /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether every change of the file changes these validators. */
+  /** Whether the validators are strong: each change of the file changes them. */
   readonly isStrong: boolean;
 }
 
@@ -45,9 +44,9 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 }
 
 /**
- * Validators of a file: an entity tag made of size and modification time, weak while the file is new, and
- * that time, never in the future. A compressed form (`coding`) has its own tag, because its bytes differ
- * (§8.8.3.3).
+ * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
+ * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a tag of its own,
+ * because its bytes differ (§8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -203,7 +202,7 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** The 200 response that a 304 replaces. */
+/** Fields and size of the 200 response in whose place a 304 is sent. */
 interface Selected {
   readonly flat: readonly string[];
   /** The size of its body in bytes, or -1 if unknown. */

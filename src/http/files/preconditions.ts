@@ -3,7 +3,6 @@
  * resource.
  *
  * Which field decides what:
- *
  *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
  */
 import { systemClock } from '../../base/clock.ts';
@@ -41,6 +40,7 @@ export interface PreconditionOptions {
  * that clients do not overwrite unseen changes. `current`: the state of the resource, undefined if it does
  * not exist. With `If-None-Match: *` a client creates a resource only if it does not exist.
  *
+ * Example:
  *   const note = await notes.find(params.id);
  *   checkPreconditions(req, { etag: `"${note.version}"` }, { isRequired: true });
  *
@@ -106,7 +106,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by `If-Modified-Since`.
+ * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by
+ * `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;

@@ -2,7 +2,6 @@
  * A served folder: resolves paths safely, and checks the file of a path at most once a second.
  *
  * Steps of a look-up:
- *
  *   path -> real path: within the folder, spelled as requested -> state, forms (.br .zst .gz) -> entry with prepared fields
  *
  * The bytes of a small file stay cached while its state is unchanged. Exception: a file that was so new that
@@ -20,7 +19,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
 
-/** How the files of a folder are served. */
+/** Settings for the files of a folder. */
 interface FolderOptions {
   readonly index: readonly string[];
   readonly allowsDotfiles: boolean;
@@ -412,7 +411,7 @@ class StaticCache {
     return entry;
   }
 
-  /** The entry of a path, whenever it was looked up. */
+  /** Returns the entry of a path, however old it is. */
   known(key: string): StaticEntry | undefined {
     return this.#entries[this.#index.find(key)];
   }
@@ -464,7 +463,7 @@ type StaticPath =
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
-/** No file system accepts longer paths, in characters. */
+/** Maximum length of a path in characters: no file system accepts longer ones. */
 const MAX_LENGTH = 4_096;
 
 /** Whether a still encoded path has an escape that no file name can contain: slash, backslash, or NUL. */

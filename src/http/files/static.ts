@@ -2,7 +2,6 @@
  * Static files: responds to requests below the path of a mount.
  *
  * Steps of a request:
- *
  *   path -> names that may be looked up -> entry -> form by Accept-Encoding -> 304, 412, 206, 416, 200; else 301, 403, 404
  */
 import { systemClock } from '../../base/clock.ts';

@@ -2,7 +2,6 @@
  * The access log: one line for each request, after its response was sent or its client has left.
  *
  * An example line:
- *
  *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *

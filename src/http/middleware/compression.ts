@@ -2,7 +2,6 @@
  * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip.
  *
  * Steps for each response:
- *
  *   response - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, chunks as they come
  *
  * Not worth it: less than `thresholdBytes`, types that are already compressed, 204, 206 and 304, responses
@@ -186,7 +185,7 @@ export class CompressionMiddleware implements Middleware {
     return new Promise((resolve) => {
       coder.later(bytes, (error, content) => {
         this.#underWay--;
-        // after an error the response is sent uncompressed
+        // if compression fails, the response is sent uncompressed
         resolve(error === null ? withContent(response, bytes, content, coding) : response);
       });
     });
@@ -230,7 +229,7 @@ export class CompressionMiddleware implements Middleware {
   }
 }
 
-/** Findings about middleware outside of compression that belongs inside, or is compression as well. */
+/** Finding about outer middleware: a second compression, or middleware that belongs inside of compression. */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'

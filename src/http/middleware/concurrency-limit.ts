@@ -3,7 +3,6 @@
  * in time.
  *
  * How a request is handled:
- *
  *   event loop late by more than maxEventLoopDelayMs      503: each further request would delay all of them
  *   fewer than `max` run                                  runs
  *   fewer than `queue` wait                               waits for its turn, at most maxQueueMs; removed if its client leaves

@@ -3,7 +3,6 @@
  * and read its responses.
  *
  * How a request is handled:
- *
  *   OPTIONS + Origin + Access-Control-Request-Method      a preflight: answered here, no handler runs
  *   anything else                                         passes on; its response gets the fields of its origin
  *

@@ -1,9 +1,8 @@
 /**
- * Requests that path templates Examples:
+ * Requests that path templates exempt from a check. A template exempts the routes that it names, but not more
+ * specific routes.
  *
- *   exempt  from a check. A template exempts the routes that it names, but not more specific routes.
- *
- *   exempt                  exempts a request for
+ * Examples of templates, and the routes that they exempt:
  *   /{tenant}/webhook       the route /{any}/webhook, and not /account/webhook, which its author may have written later
  *   /hooks/{rest:path}      every route below /hooks/
  *   /hooks/github           that path, also if the route /hooks/{name} handles it
@@ -15,7 +14,7 @@ import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** Method under which the table has its templates: they match every method. */
+/** Placeholder for the method of all templates in the routing table: they match every method. */
 const ANY = '*';
 
 /** Path templates of exemptions, resolved against the routes of an application. */

@@ -4,7 +4,6 @@
  * share the store.
  *
  * How a request is handled with a key:
- *
  *   new key                            add() claims it: executed, and its response stored for ttlSeconds
  *   repeated during execution          409 with Retry-After
  *   repeated afterwards                the same response, Idempotency-Replayed: true; the handler does not run
@@ -394,10 +393,7 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * Record that a store keeps of a request, and the Contents:
- *
- *   key  of the record. No I/O.
- *
+ * The record that a store keeps of a request, and the key of the record. No I/O. Contents:
  *   key        SHA-256 of [method, route, client, the client's key]       two clients never share a key
  *   record     claimed    a process executes the request; `owner` names it
  *              answered   the response, for repeats
@@ -426,8 +422,9 @@ const QUOTED =
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
- * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string of 1 ... 255
- * characters. The bare form without quotation marks is the same key. Undefined for anything else, including two fields.
+ * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string
+ * of 1 ... 255 characters. The bare form without quotation marks is the same key. Undefined for anything
+ * else, including two fields.
  */
 export function readIdempotencyKey(field: string): string | undefined {
   if (field.length > MAX_FIELD) return undefined;

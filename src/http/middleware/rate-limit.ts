@@ -3,7 +3,6 @@
  * response reports its limit.
  *
  * Which limit applies:
- *
  *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
  */
 import { SvcError } from '../../base/errors.ts';
@@ -119,8 +118,8 @@ export class RateLimitMiddleware implements Middleware {
     this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // without a name in its buckets, each request saves a string: only other buckets contain a space,
-    // addresses never
+    // the default limit has an empty prefix, which saves making a string for each request; its keys are
+    // addresses, and cannot equal keys of other limits, which contain a space
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -301,7 +300,7 @@ export class RateLimitMiddleware implements Middleware {
       names.add(limit.name);
       for (const method of methods ?? [])
         if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'one rule for each path and method');
+          refuse('path', 'a path and methods that no other rule has');
     }
     for (const { template, methods, limit } of this.#rules) {
       if (methods !== undefined) continue;
@@ -311,7 +310,7 @@ export class RateLimitMiddleware implements Middleware {
         throw new SvcError('E_OPTION_RANGE', [
           'RateLimitMiddleware rules',
           'path',
-          'one rule for each path and method',
+          'a path and methods that no other rule has',
           limit.name,
         ]);
     }

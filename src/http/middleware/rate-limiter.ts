@@ -2,7 +2,6 @@
  * Rate limits: how often a client may do something. RateLimitMiddleware and handlers use this module.
  *
  * Use in a handler:
- *
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
  *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
  *
@@ -57,7 +56,8 @@ export interface RateLimiterOptions extends RateLimitStoreOptions {
 
 const MINUTE_MS = 60_000;
 /**
- * Longer keys, in characters, are replaced by their digest, so that the number of buckets bounds the memory.
+ * Maximum length of a key in characters. Longer keys are replaced by their digest, so that the number of
+ * buckets bounds the memory.
  */
 const MAX_KEY_LENGTH = 128;
 
@@ -102,8 +102,9 @@ export class RateLimiter {
   }
 
   /**
-   * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the remaining quota, undefined
-   * while the store fails. A refused call costs nothing, so a client is not locked out for longer than the limit.
+   * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the
+   * remaining quota, undefined while the store fails. A refused call costs nothing, so a client is not locked
+   * out for longer than the limit.
    *
    * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
    */
@@ -229,7 +230,7 @@ export class Limit {
   }
 }
 
-/** Seconds, rounded up. */
+/** Converts milliseconds to seconds, rounded up. */
 function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
@@ -285,6 +286,7 @@ export class Gate {
 
   /**
    * Counts a request. Undefined when the store has failed and `onStoreError` is `allow`.
+   * @throws HTTPException 503 when the store has failed and `onStoreError` is `refuse`
    * @throws HTTPException 503 when it is `refuse`
    */
   take(

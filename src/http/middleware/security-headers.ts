@@ -96,8 +96,9 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
- * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds it to `script-src` and
- * `style-src` of the response, so that scripts and styles with it run: `<script nonce="...">`.
+ * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds
+ * it to `script-src` and `style-src` of the response, so that scripts and styles with it run: `<script
+ * nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);
@@ -322,7 +323,6 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
  * checks it when the middleware is constructed.
  *
  * Example:
- *
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
  * Browsers ignore unknown directives and keywords, so a misspelt one would leave a gap: here it is an error.

@@ -2,7 +2,6 @@
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
  * How a request is handled:
- *
  *   handler returns in time      its response
  *   time is over                 503 with Retry-After; req.signal aborts with RequestTimeout; the handler's later response is
  *                                discarded, RequestTimeout is thrown into its generators, its background tasks are dropped
@@ -41,7 +40,7 @@ export interface TimeoutOptions {
 
 const DEFAULT_SECONDS = 30;
 const MAX_SECONDS = 86_400;
-/** Layers whose waiting time the limit must include. */
+/** Maximum of the response's `Retry-After` field, in seconds. */
 const MAX_RETRY_SECONDS = 60;
 
 /** A time limit of one length, for requests of one application. @internal */

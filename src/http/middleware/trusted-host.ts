@@ -3,7 +3,6 @@
  * links from `req.host` (mails, redirects, caches).
  *
  * How a request is handled:
- *
  *   Host: example.com:8443      one of `hosts`           passes; the port is ignored
  *   Host: evil.example          well-formed, not ours    421 (RFC 9110 §15.5.20)
  *   Host: exa mple, none        no host                  400 (RFC 9112 §3.2)
@@ -114,8 +113,8 @@ export class TrustedHostMiddleware implements Middleware {
 }
 
 /**
- * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with brackets. Undefined for
- * anything else: user names, percent escapes, empty labels, letters beyond ASCII.
+ * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with
+ * brackets. Undefined for anything else: user names, percent escapes, empty labels, letters beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;

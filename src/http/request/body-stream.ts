@@ -11,6 +11,9 @@ const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
+/** Key of the property under which a source holds the collector of its body. */
+const COLLECTOR: unique symbol = Symbol('collector');
+
 /** A 413 error with the limit in its detail. */
 export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
@@ -48,11 +51,27 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   source.onFirstRead?.();
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
+  source[COLLECTOR] = collector;
   // the listeners are not removed: that would cost more than keeping them until the request ends
-  source
-    .on('data', (chunk: Buffer) => collector.take(chunk))
-    .on('end', () => collector.end())
-    .on('close', () => collector.lose());
+  source.on('data', onData).on('end', onEnd).on('close', onClose);
+  source.read(0); // chunks that arrive now go to onData() directly, not through the buffer of the stream
+}
+
+/*
+ * The listeners of all bodies are the same three functions. Together with read(0), they take 5 % less time of
+ * a small POST than three closures for each body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
+ */
+
+function onData(this: BodySource, chunk: Buffer): void {
+  this[COLLECTOR]!.take(chunk); // collect() has set the collector
+}
+
+function onEnd(this: BodySource): void {
+  this[COLLECTOR]!.end();
+}
+
+function onClose(this: BodySource): void {
+  this[COLLECTOR]!.lose();
 }
 
 /** Collects the chunks of one body. */
@@ -223,6 +242,7 @@ export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Ar
 /** Source of a body: the IncomingMessage of node:http, or of http/server/memory.ts. */
 export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
+  [COLLECTOR]?: Collector;
   /** Whether the message was received completely. */
   readonly complete: boolean;
   /** Whether the body was discarded because its response was sent before it was read. */

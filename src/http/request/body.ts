@@ -54,12 +54,12 @@ export interface JsonTaker {
 }
 
 /**
- * Maximum nesting of a JSON body without a schema. Real data is far below; JSON.stringify and other recursive
- * functions overflow the stack far above.
+ * Maximum nesting of a JSON body without a schema: much more than real data has, and much less than makes
+ * JSON.stringify and other recursive functions overflow the stack.
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
-/** Default limit of a form. */
+/** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
 /** Replacement character of decoders for invalid UTF-8. */
 const REPLACEMENT = '\ufffd';
@@ -306,7 +306,7 @@ export class RequestBody implements BodyReader {
 interface BodyHead {
   readonly type: string | undefined;
   readonly coding: string | undefined;
-  /** Content-Length, or -1. */
+  /** The value of Content-Length; -1 if the field is absent. */
   readonly length: number;
 }
 

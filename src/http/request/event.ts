@@ -3,7 +3,6 @@
  * without subscribers.
  *
  * Channels, in the order of their messages:
- *
  *   tracing:svc:request:start        matched, before the middleware       -\ bindStore() values are visible in here,
  *   tracing:svc:dependency:...         each resolved dependency              | and after every promise of it
  *   tracing:svc:handler:...            its handler                           |

@@ -2,7 +2,6 @@
  * Forms: their options, the type of a body, and urlencoded bodies.
  *
  * Parsers by content type:
- *
  *   application/x-www-form-urlencoded   parseUrlencoded()       fields, read as the URL Standard defines
  *   multipart/form-data                 request/multipart-form.ts   fields and files; imported when the first such body arrives
  */

@@ -3,7 +3,6 @@
  * no streams, and stores no content.
  *
  * Grammar:
- *
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
@@ -14,13 +13,10 @@
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  *
- * The search for the delimiter in a chunk (class DelimiterSearch). In bytes of pictures and archives it is
- * faster than Buffer.indexOf().
- *
- *   tests one byte of every `length` bytes: if it is not in the delimiter, no delimiter can cover it (Horspool)
- *
- * Four such bytes are loaded at once, independently: 50 MiB take 6 ms, with indexOf() 19 (topic `multipart`
- * of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its
+ * The search for the delimiter (class DelimiterSearch) tests one byte of every `length` bytes of a chunk: if
+ * that byte is not in the delimiter, no delimiter can cover it (Horspool). In bytes of pictures and archives
+ * this is faster than Buffer.indexOf(). Four such bytes are loaded at once, independently: 50 MiB take 6 ms,
+ * with indexOf() 19 (topic `multipart` of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its
  * first byte is faster, so a search without progress falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
@@ -315,7 +311,7 @@ export class MultipartParser {
   }
 }
 
-/** In fewer bytes, indexOf() is fast enough. */
+/** Minimum number of bytes for this search; for fewer bytes, indexOf() is fast enough. */
 const LEAST_BYTES = 1_024;
 /** The search falls back to indexOf() after this many steps that could not skip four delimiter lengths. */
 const PATIENCE = 64;
@@ -365,7 +361,8 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
         0
     ) {
       at += 4 * length;
-      if (patience < PATIENCE) patience++; // a skip succeeded, so the search may continue longer
+      // after a successful skip, the search may try longer before it falls back to indexOf()
+      if (patience < PATIENCE) patience++;
     }
     if (at >= end) return -1;
     const skip = skips[bytes[at]!]!;

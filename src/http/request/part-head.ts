@@ -3,7 +3,6 @@
  * name, media type.
  *
  * An example:
- *
  *   Content-Disposition: form-data; name="avatar"; filename="me.png"
  *   Content-Type: image/png
  *

@@ -3,7 +3,6 @@
  * proxies (setting `trustProxy`).
  *
  * How a chain is read:
- *
  *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2        peer 10.0.0.1
  *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
  *                                                                                  untrusted address

@@ -3,7 +3,6 @@
  * temporary file, of which each file is a range. So a form needs one file descriptor for any number of files.
  *
  * Calls for each part:
- *
  *   part -> begin() -> add() ... -> end()        when much is pending: flush(), and reading pauses until it is done
  */
 import { tmpdir } from 'node:os';

@@ -2,7 +2,6 @@
  * The connections of a server: the state of each, the limits of their number, and their time limits.
  *
  * Limits, by the number of connections, of requests, and by time:
- *
  *   connections   up to maxConnections        served
  *                 up to a tenth more          first request: 503 (a probe is served), then closed
  *                 beyond                      closed without a response
@@ -232,7 +231,8 @@ export class Connections {
     // node:http closes further connections at the lowest cost; it does not count connections that another
     // process has accepted
     server.maxConnections = this.#most;
-    server.on('drop', () => this.#report('maxConnections')); // the meter counts these connections itself
+    // only reported here: the meter listens to "drop" itself
+    server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
       // the socket was closed by another listener, or while another process passed it on: no "close" event
       // will follow
@@ -506,6 +506,7 @@ function takenOf({ bytesWritten, writableLength }: Socket): number {
 /*
  * Metrics of connections: how many are open, how many requests each had, and which the server refused.
  *
+ * Names:
  *   svc_connections                         open connections, including idle ones
  *   svc_connection_requests                 histogram, counted when a connection closes; a value of 1
  *                                           means a client that does not reuse connections

@@ -64,7 +64,7 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
-  // as the first listener, before that of node:http starts the next response
+  // must be the first listener: node:http's own listener starts the next response
   if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon());
 }
 
@@ -86,7 +86,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // other reasons concern bytes after the version
+  // with any other reason the version itself is valid, and the byte after it is wrong
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
@@ -106,7 +106,6 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
  * A client that closes its side of the connection may have left, or may still read: the server cannot tell.
  *
  * Reaction:
- *
  *   a response in chunks has begun     the connection is cut: the next chunk may never come
  *   there is no response yet           the signal of the request aborts; the handler's response is still
  *                                      sent, because the client may have closed only its side
@@ -121,7 +120,7 @@ export function watchEnd(socket: Socket, connection: Connection, request: Answer
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // after the listener of node:http
+  socket.on('end', onEnd); // runs after the listener of node:http, which was added before
 }
 
 function onEnd(this: Socket): void {
@@ -136,6 +135,7 @@ function onEnd(this: Socket): void {
  * discarded. Then the connection is closed. To close it at once, with unread bytes, would reset it, and the
  * reset may destroy the response before the client reads it (RFC 9112 §9.6).
  *
+ * Order of events:
  *   response sent -> rest of the body -> next request, or close if the response was the last of its connection
  */
 
@@ -179,8 +179,9 @@ export class Lingering {
     outgoing.end = (chunk?: unknown, encoding?: unknown) => {
       const content = typeof chunk === 'string' || chunk instanceof Uint8Array ? chunk : '';
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
-      outgoing.flushHeaders(); // write() does not send the head if the content is empty
-      // otherwise refused bytes that follow could close the connection before the response is sent
+      // write() does not send the head if the content is empty
+      outgoing.flushHeaders();
+      // sends at once: refused bytes that follow could close the connection before the response is sent
       socket.uncork();
       return outgoing;
     };

@@ -3,7 +3,6 @@
  * another framework.
  *
  * Events of the other server:
- *
  *   request   (incoming, outgoing) -> handle(req) -> send -> finish(req, outcome)
  *   upgrade   (incoming, socket, head) -> a WebSocket, or a response that refuses it
  *
@@ -103,7 +102,7 @@ export class EmbeddedListener {
         this.#onFailure(req, error),
       );
     } catch (error) {
-      // a field or body that node:http refuses
+      // node:http refuses a header field or the body
       this.#onFailure(req, error, 'response_refused');
       outgoing.destroy();
     }

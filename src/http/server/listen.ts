@@ -2,7 +2,6 @@
  * Where a server listens: on a host and port, or on a Unix socket.
  *
  * Steps for a Unix socket:
- *
  *   path   a socket file that no process listens on is removed, any other file is refused -> bind -> mode -> listening
  *
  * Node removes the file when the server stops listening.
@@ -162,6 +161,6 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 
 const SOCKET_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another process listens there',
-  // Node reports the same code for both causes
+  // for a socket, Node reports this one code for both causes
   EACCES: 'its folder does not exist, or this user may not write in it',
 };

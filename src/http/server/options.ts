@@ -3,7 +3,6 @@
  * applications leave TLS to a proxy.
  *
  * Which phase each time limit covers:
- *
  *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
  *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
  *              \------ requestTimeoutMs ---/
@@ -86,13 +85,13 @@ export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
 ); // the object has every name
 
-/** Option kinds of the limits, for reading the options of an application. @internal */
+/** Definitions of the limits as options of an application: default and range, by name. @internal @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
   ) as Record<keyof Limits, OptionKind<number | undefined>>; // the object has every name
 
-/** Option kind of `requestTimeoutMs` of a route. @internal */
+/** Definition of the option `requestTimeoutMs` of a route: its range. @internal @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
 /** Reads the limits from the configuration. @throws SvcError `E_CONFIG_CAST` */
@@ -167,7 +166,7 @@ export function readTlsOptions(
 
 const TEXT = { cast: String };
 
-/** Option kind of `tls` of run(). @internal */
+/** Definition of the option `tls` of run(). @internal @internal */
 export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
   '{ cert, key }',
   (value) => typeof value === 'object' && value !== null,

@@ -2,7 +2,6 @@
  * Checks of a request head that node:http's parser does not make. One pass; a valid head allocates nothing.
  *
  * Which checks are made where:
- *
  *   parser (400, 431)   bare LF, obs-fold, "X :", two lengths, a length beside Transfer-Encoding, control characters
  *   here                versions, targets, Host, Transfer-Encoding, Expect, unrepeatable fields, the number of fields
  *
@@ -187,7 +186,7 @@ function isHost(text: string): boolean {
   return index > 0 && text.charCodeAt(index) === COLON && isPort(text, index + 1);
 }
 
-/** Whether the rest is a port number. It may be empty. */
+/** Whether the text from `start` on is a port number. It may be empty. */
 function isPort(text: string, start: number): boolean {
   let port = 0;
   for (let index = start; index < text.length; index++) {

@@ -3,7 +3,6 @@
  * sends the response, and drains.
  *
  * Methods in the order of a request:
- *
  *   #onRequest    a request has arrived: judges its head and the load
  *   #start        its turn on the connection has come: handle(req)
  *   #answer       the response is there: count(), then send()
@@ -134,7 +133,8 @@ export class HttpServer {
       onLost: (outgoing) => {
         const { request } = outgoing;
         if (request === undefined) return;
-        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing); // #onRequest() has set it
+        // #onRequest() has set the connection
+        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing);
         // otherwise the handler still runs, and #answer() will find the response closed
         if (isDeferred || request.isAnswered) this.#finish(outgoing);
       },
@@ -311,7 +311,7 @@ export class HttpServer {
     await new Promise((resolve) => {
       NetServer.prototype.close.call(this.#server, resolve);
     });
-    this.#server.close(); // now the time limits may end
+    this.#server.close(); // ends the time limits of node:http: its connections have all closed
   }
 
   /**
@@ -346,7 +346,8 @@ export class HttpServer {
    * dropped them: then the connection is closed.
    */
   #onConnect(socket: Socket, stream: Duplex): void {
-    socket.on('error', ignore); // "close" follows; node:http has removed its own listener
+    // an error is followed by "close"; node:http has removed its own listener
+    socket.on('error', ignore);
     // if the request has a body, Node 26 passes a stream of its own
     if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
@@ -437,7 +438,7 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
-      // usually a header or body that node:http refuses
+      // usually node:http refuses a header field or the body
       this.#onRefused(req, error);
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
@@ -489,11 +490,12 @@ export class HttpServer {
    * connection.
    */
   #finish(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
+    // #onRequest() has set the request
+    const req = outgoing.request as TransportRequest | undefined;
     // already finished: the rest of the body has arrived after the last response
     if (req === undefined) return;
     outgoing.request = undefined;
-    const connection = req.connection!; // #onRequest() has set it, too
+    const connection = req.connection!; // #onRequest() has set the connection as well
     connection.leave(outgoing);
     const incoming = outgoing.req as ReceivedMessage; // MESSAGES defines the class of all requests
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
@@ -555,7 +557,7 @@ export class HttpServer {
 
   /** Sends an ordinary response, which is the last of its connection. */
   #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
-    const connection = req.connection!; // #beginUpgrade() has set it
+    const connection = req.connection!; // #beginUpgrade() has set the connection
     connection.hasSaidClose = true;
     connection.waiting++;
     return sendLast(socket, response, req, this.#sending).catch((error: unknown) =>

@@ -2,7 +2,6 @@
  * TLS: a node:https server whose certificate can be renewed while it runs. Loaded only if TLS is used.
  *
  * How a certificate gets into use:
- *
  *   files or PEM -> checked: readable, matching -> server          SIGHUP -> checked -> used from now on
  *                                                                            \ refused: logged, and the old ones stay
  *

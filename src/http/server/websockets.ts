@@ -3,7 +3,6 @@
  * and an open socket, or with an ordinary response.
  *
  * Order of the calls:
- *
  *   upgrade -> begin(req) -> app.upgrade(req) -> 101 -> WebSocketConnection -> closed -> finish(req)
  *                                          \-> any other response, with "Connection: close"
  *

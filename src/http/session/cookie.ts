@@ -3,10 +3,10 @@
  * (sealed).
  *
  * The cookie by environment:
- *
  *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
  *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
  *
+ * Forms of a value:
  *   signed   s1.kid.issued.expires.payload.mac   HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
  *   sealed   e1.kid.issued.expires.box           AES-256-GCM, box = IV:12 ciphertext tag:16; AAD = length:name.e1.kid.issued.expires
  *

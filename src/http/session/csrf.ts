@@ -2,7 +2,6 @@
  * CSRF middleware: a state-changing request must prove that a page of this application sent it.
  *
  * How a request is decided:
- *
  *   safe method, exempt path -----------------------------------------------------------> passes
  *   Sec-Fetch-Site: same-origin, none -\
  *   none, but Origin: our own          +-> token of this session, or of this visitor? --> passes
@@ -10,7 +9,6 @@
  *   trusted Origin, whatever the site -/        everything else: 403, and one line of the logger svc_security
  *
  * The token:
- *
  *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
  *
  * The id is that of the session. A visitor without a session gets a random id in a cookie when a token is
@@ -273,7 +271,7 @@ export function csrfField(req: HttpRequest): string {
   return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
 }
 
-/** Dependencies of the tokens of an application. */
+/** Dependencies of the CSRF protection of an application. */
 interface ProtectionDeps {
   readonly ring: Keyring;
   readonly cookie: KeptCookie;

@@ -3,7 +3,6 @@
  * cookie.
  *
  * Where the parts are:
- *
  *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
  *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
  *

@@ -2,7 +2,6 @@
  * Session middleware: `req.session`, kept in a signed cookie or in a store.
  *
  * Steps of a request:
- *
  *   req - open - handler: get, set, flash ... - response or error - keep - Set-Cookie, if anything has changed
  *
  * keepers.ts stores sessions; values.ts is what handlers use. A session is saved with every kind of response,

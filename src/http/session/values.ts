@@ -54,7 +54,7 @@ export function sessionKey<T>(name: string): SessionKey<T> {
 const MAX_FLASHES = 50;
 /** Maximum length of a message in characters, because messages often contain input of the client. */
 const MAX_FLASH_CHARACTERS = 500;
-/** Maximum nesting of values: real data is far below, the limit of the stack far above. */
+/** Maximum nesting of values: much more than real data has, and much less than overflows the stack. */
 const MAX_DEPTH = 100;
 
 /** The session of one request. */

@@ -3,7 +3,6 @@
  * connection.
  *
  * Path of an event:
- *
  *   send(event) -> text -> chunk -┬-> connection     a client with more than maxBufferedBytes unread is cut, and reconnects
  *                               +-> connection
  *                               \-> queue          if another layer needs chunks: compression, or no socket

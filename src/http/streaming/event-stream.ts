@@ -3,7 +3,6 @@
  * keep the connection alive.
  *
  * Path of the events:
- *
  *   source - next() - encodeEvent() -\
  *                       heartbeat ---┴-> chunk -> the client               a stopping server ends the stream between two events
  */
@@ -238,7 +237,6 @@ class EventChunks extends EndlessChunks implements Beating {
  * Format of server-sent events (WHATWG HTML §9.2.5): encodes event objects as lines of `text/event-stream`.
  *
  * Example:
- *
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
  * Data with several lines becomes several `data:` fields, which browsers join. Event types and ids with a

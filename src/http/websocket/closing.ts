@@ -2,7 +2,6 @@
  * End of one WebSocket: its outcome, the steps that have been completed, and the close code for an error.
  *
  * Steps until the end:
- *
  *   close frames are exchanged, or the connection is lost  ->  onClose has settled  \
  *                                                              stream has closed    /-> over
  */

@@ -1,5 +1,6 @@
 /**
- * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the handshake.
+ * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the
+ * handshake.
  *
  * Context takeover: messages may refer to earlier ones. A zlib stream for each connection would take 300 KB.
  * Instead, the last bytes that a side has sent, at most a window, are the dictionary for its next message.
@@ -21,8 +22,8 @@ import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.t
 /** End of a compressed message, an empty block: the sender removes it, the receiver adds it (§7.2.1). */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /**
- * That end, and an empty last block: so a message that is cut within a block has no end, and is not mistaken
- * for a shorter message.
+ * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib could not
+ * tell a message that is cut within a block from a shorter, complete one.
  */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -166,7 +167,7 @@ export class SharedFrames {
   readonly #opcode: number;
   readonly #payload: Buffer;
   #plain: Buffer | undefined;
-  /** By window and level; undefined where deflating does not make the frame smaller. */
+  /** Deflated frames by window size and level; undefined if deflating does not make the frame smaller. */
   #deflated: Map<number, Buffer | undefined> | undefined;
   #deflatedLong: Map<number, Promise<Buffer>> | undefined;
 
@@ -263,7 +264,10 @@ export class MessageInflater {
     return new Promise((resolve) => whenBudget(() => resolve(this.#inflateShort(bytes, maxBytes))));
   }
 
-  /** Inflates in the event loop, up to the size of a short message: few bytes may inflate to many. */
+  /**
+   * Inflates in the event loop, but stops when the result exceeds the size of a short message, because few
+   * bytes may inflate to many. Then a thread inflates the message.
+   */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);
     const inflated = this.inflate(bytes, most);

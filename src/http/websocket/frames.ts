@@ -2,7 +2,6 @@
  * Parser of WebSocket frames (RFC 6455 §5). It uses no socket and no timer; websocket.ts has both.
  *
  * Grammar:
- *
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
  *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
  *

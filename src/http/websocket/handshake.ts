@@ -2,12 +2,10 @@
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
  * A request has these parts:
- *
  *   GET /chat HTTP/1.1 · Host · Upgrade: websocket · Connection: Upgrade · Sec-WebSocket-Key · Sec-WebSocket-Version: 13
  *   [Origin] [Sec-WebSocket-Protocol] [Sec-WebSocket-Extensions]
  *
  * Refusals:
- *
  *   400   malformed: key, version or a list
  *   426   not a handshake, or another version; the response names the supported one (§4.4)
  *
@@ -208,7 +206,6 @@ export class OriginGuard {
 
 /*
  * Compression of messages, permessage-deflate (RFC 7692):
- *
  *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
  *
  * Offers are tried in order. An offer with an unknown, repeated or out-of-range parameter is skipped (§7).

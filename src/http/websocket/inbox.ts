@@ -108,7 +108,7 @@ export class Inbox {
   }
 
   #next(onWait: () => void): Promise<IteratorResult<unknown, undefined>> {
-    // another call is waiting already
+    // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
     this.#isIterated = true; // iteration continues after a message that could not be decoded

@@ -1,6 +1,7 @@
 /**
  * Metrics of the WebSockets of an application.
  *
+ * Names:
  *   svc_websockets                              open now
  *   svc_websocket_messages_total{direction}     in, out; a message to a room counts for each member
  *   svc_websocket_bytes_total{direction}        bytes on the wire, with frames

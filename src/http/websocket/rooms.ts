@@ -3,7 +3,6 @@
  * processes.
  *
  * Operations:
- *
  *   join, leave -> members by room           broadcast -> one frame for all members here, and one message on the bus
  *
  * On the bus, 12 bytes in front of each message identify the process that sent it, so that this process does

@@ -3,7 +3,6 @@
  * reads.
  *
  * Frames pass through three buffers:
- *
  *   batch   messages of one turn leave in one write
  *   stream  up to 64 KiB that the kernel has not taken
  *   queue   whole frames after that, up to maxBufferedBytes; then the policy for slow consumers applies
@@ -12,7 +11,6 @@
  * messages wait after it.
  *
  * Policies for clients that read too slowly:
- *
  *   disconnect    1008, and the connection ends: the client may reconnect
  *   drop-oldest   the oldest message is dropped: for clients that need only the latest state
  *   wait          no accepted message is lost, further ones are refused: senders await drain()
@@ -346,7 +344,7 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // it may be dropped from the queue, or refused
+    // the message may be dropped from the queue, or refused
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // the caller has checked that there is a deflater
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);

@@ -23,7 +23,7 @@ interface OwnedStream extends Duplex {
 export function listen(stream: Duplex, owner: StreamOwner): void {
   (stream as OwnedStream)[OWNER] = owner;
   stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);
-  // a second listener for an event would cost an array
+  // a second listener for "error" would make Node allocate an array for each socket
   if (stream.listenerCount('error') === 0) stream.on('error', onError);
   stream.on('data', onData);
 }

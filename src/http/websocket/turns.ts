@@ -3,7 +3,6 @@
  * else in a later turn. Long work runs in threads.
  *
  * Limits:
- *
  *   budget   bytes that all sockets of the process may inflate and deflate within one turn; behind it work waits, in order
  *   threads  two jobs at a time, so that the file system, DNS and cryptography have the other threads of the pool
  *

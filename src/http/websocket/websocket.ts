@@ -2,7 +2,6 @@
  * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
  *
  * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a socket:
- *
  *   open -> closing (our close frame is sent) -> closed
  *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
  *
@@ -58,7 +57,7 @@ export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
 export interface SocketDeps {
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
-  /** Passed to the handlers with the socket. */
+  /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
   /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
   readonly enter: <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
@@ -91,7 +90,7 @@ type State = 'open' | 'answering' | 'closing' | 'closed';
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
-  /** Passed to the handlers with the socket. @internal */
+  /** Context of the route, passed to the handlers with the socket. @internal */
   readonly context: unknown;
   /** The request of the handshake. @internal */
   readonly req: TransportRequest;
@@ -346,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // after the message
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // the end is handled after the inflated message
   }
 
   /** @internal */
@@ -511,7 +510,7 @@ export class WebSocketConnection
     this.#state = 'closing';
     if (isAnswer) {
       inbox?.clear();
-      return queueMicrotask(() => this.#answerClose()); // later, because a handler may be running
+      return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
     }
     this.#ending.close = { code, reason, wasClean: false }; // not clean until the peer has sent its close frame
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());

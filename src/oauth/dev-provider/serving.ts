@@ -21,7 +21,7 @@ const SPEC = {
   mcp: false,
   rateLimit: false,
   meta: { csrf: false, docs: false, idempotency: false },
-  summary: 'The identity provider of development',
+  summary: 'Identity provider for development',
 } as const;
 
 /** Answers a node:http request. */

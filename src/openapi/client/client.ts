@@ -3,7 +3,6 @@
  * function for each operation, and runtime.ts.
  *
  * Use of a generated client:
- *
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
  *   const result = await api.readItem({ params: { id: 5 } });
  *   if (result.ok) show(result.data); else if (result.status === 410) ...
@@ -72,7 +71,7 @@ class ClientWriter {
   readonly #runtime: string;
   readonly #types: TypeWriter;
   readonly #webhooks: readonly Sent[];
-  /** Callbacks by the id of their operation. */
+  /** Callbacks by the id of the operation that declares them. */
   readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
 
   constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
@@ -394,7 +393,9 @@ function readSent(root: JsonObject, items: unknown): Sent[] {
   });
 }
 
-/** Returns the callbacks of an operation. A name with several addresses is followed by each address. */
+/**
+ * Returns the callbacks of an operation. If a name has several addresses, each address is added to the name.
+ */
 function callbacksOf(root: JsonObject, operation: JsonObject): Sent[] {
   return Object.entries(record(operation['callbacks'])).flatMap(([name, given]) => {
     const byUrl = Object.entries(resolve(root, given));

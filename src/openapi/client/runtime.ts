@@ -1,5 +1,6 @@
 /**
- * Runtime of a generated client: builds requests, sends them with `fetch`, and reads responses by status and media type.
+ * Runtime of a generated client: builds requests, sends them with `fetch`, and reads responses by status and
+ * media type.
  *
  * `svc openapi --client` copies this file into the client, so it imports nothing and runs in browsers, Node,
  * Deno and Bun. Values from a caller never change the path or origin of a request. Redirects are returned,

@@ -44,7 +44,7 @@ export interface RequestBody {
 
 /** A response of an operation. */
 export interface DocumentedResponse {
-  /** `200`, `4XX` or `default`. */
+  /** Status code, range or key: `200`, `4XX` or `default`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];
@@ -64,7 +64,7 @@ export interface Callback {
 export interface Operation {
   /** Id that links use; unique in the page. */
   readonly id: string;
-  /** In lower case. */
+  /** HTTP method in lower case. */
   readonly method: string;
   readonly path: string;
   readonly summary: string | undefined;
@@ -103,7 +103,7 @@ export interface ReadDocument {
   readonly version: string;
   readonly summary: string | undefined;
   readonly description: string | undefined;
-  readonly servers: readonly string[];
+  readonly servers: readonly { readonly url: string; readonly description: string | undefined }[];
   /** Links from the document: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
   readonly sections: readonly Section[];
@@ -140,7 +140,9 @@ export function readDocument(document: object): ReadDocument {
     version: text(info['version']) ?? '',
     summary: text(info['summary']),
     description: text(info['description']),
-    servers: list(root['servers']).flatMap((server) => text(record(server)['url']) ?? []),
+    servers: list(root['servers'])
+      .map(record)
+      .map(({ url, description }) => ({ url: text(url) ?? '/', description: text(description) })),
     links: linksOf(root, info),
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
     operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),

@@ -3,7 +3,6 @@
  * and links. The dialect is CommonMark with GitHub's tables, without HTML. All other text stays text.
  *
  * Steps:
- *
  *   lines -> blocks, nested to a depth of 6 -> inline text, where each search ends after 2,000 characters
  *
  * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links. Images become links to

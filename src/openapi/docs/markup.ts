@@ -2,7 +2,6 @@
  * HTML templates: every value in a template is escaped, unless it is the result of a template.
  *
  * Example:
- *
  *   html`<p title="${title}">${text}</p>`      accepts text, numbers, lists and markup; undefined and false give nothing
  *
  * Attribute values must be in double quotes: then escaping five characters is sufficient for texts and
@@ -12,7 +11,7 @@
 /** Values that a template accepts. */
 export type Content = string | number | Markup | false | undefined | readonly Content[];
 
-/** HTML that is already safe. */
+/** HTML in which all values are escaped already. */
 export class Markup {
   readonly text: string;
 

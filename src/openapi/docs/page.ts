@@ -3,7 +3,6 @@
  * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
  * Steps:
- *
  *   document -> readDocument() -> Markup -> text with two places for the nonce -> content codings, made once
  *
  * No text of the document is trusted: it is escaped, and the policy allows only elements with the response's
@@ -150,8 +149,11 @@ function introMarkup(
     html`<span>${operationCount} ${operationCount === 1 ? 'operation' : 'operations'}</span>`,
     html`<a href="${documentUrl}">OpenAPI document</a>`,
     ...servers
-      .filter((server) => server !== '/')
-      .map((server) => html`<span>at <code>${server}</code></span>`),
+      .filter(({ url }) => url !== '/')
+      .map(
+        ({ url, description }) =>
+          html`<span>at <code>${url}</code>${description !== undefined && html` ${description}`}</span>`,
+      ),
     ...links.map(([text, url]) => html`<a href="${url}" rel="noopener noreferrer">${text}</a>`),
   ];
   return html`<h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div>`;

@@ -3,7 +3,6 @@
  * members in a list.
  *
  * An example of the result:
- *
  *   Note | null      1-500 characters · pattern \S · example "Buy milk"
  *
  * A named schema is written once, in its own section; other places link to it. No reference is followed

@@ -4,7 +4,6 @@
  *
  * Each row has the undocumented part, the documented way that is used on other versions of Node than 24 and 26
  * (and with SVC_NODE_INTERNALS=off), and the gain with the benchmark that shows it:
- *
  *   request `headers`, an accessor      node:http builds an object of all fields   6 % (http-inject --headers=browser)
  *   request `push`, `_read`, `_destroy` events `data`, `end` and `close`           10 % (http-inject --steps=post)
  *   response `finished`, `_finish`      `writeHead(status, fields)`, `end(text)`   15 % (http-inject --steps=json)
@@ -435,13 +434,17 @@ export function allowHalfOpen(server: Server): void {
 /*
  * The head of a response as one text, formatted as node:http would, for writeText().
  *
+ * Order of the parts:
  *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
  *
  * node:http formats the head itself if it contains a field that node:http inspects, or writes in a special
  * way.
  */
 
-/** Names of such fields by their length, which few other names share. */
+/**
+ * Names of fields that node:http inspects or writes in a special way, grouped by length: few other names have
+ * such a length, so most need no comparison.
+ */
 const LEFT_TO_NODE = new Map<number, string[]>();
 for (const name of [
   'connection',
@@ -497,8 +500,8 @@ export class HeadTexts {
 }
 
 /**
- * The status line and the fields. Each field is checked as in node:http; empty if one is invalid, so that
- * node:http reports it.
+ * Returns the status line and the fields as text. Checks each field as node:http does; returns an empty text
+ * if one is invalid, so that node:http reports the error.
  */
 function startOf(status: number, fields: readonly string[], idName: string): string {
   let text = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\n`;
@@ -521,7 +524,7 @@ function startOf(status: number, fields: readonly string[], idName: string): str
  */
 const passed = new Map<string, string>();
 const MOST_PASSED = 100;
-/** Longer values, in characters, are not remembered. */
+/** Maximum length of a value that is remembered, in characters. */
 const LONGEST_PASSED = 1_000;
 
 /** Whether a field is valid, and can be written as it is. */

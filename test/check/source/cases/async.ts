@@ -52,6 +52,7 @@ app.post('/all', {}, async ({ body, db }) => {
   await Promise.all(body.items.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
   for (const item of body.items) await db.execute('insert into t values (?)', [item]);
   body.items.forEach((item) => seen.add(item));
+  await cursor.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); });
 });
 async function isKnown(item) { return await lookUp(item); }
 `,
@@ -71,6 +72,9 @@ export function packToo(file, fail) {
   const source = createReadStream(file);
   source.on('error', fail);
   source.pipe(createGzip());
+}
+export async function packAgain(file) {
+  await finished(createReadStream(file).pipe(createGzip()));
 }
 export const schema = z.string().pipe(z.coerce.number());
 `,
@@ -164,6 +168,7 @@ app.post('/a', async (req, res) => {
   notify(req.body);
   notifyAll(req.body);
   refresh(req.body);
+  show(req.body, console.log);
   notifyOrFail(req.body); // SVC611
   res.sendStatus(202);
 });
@@ -173,6 +178,9 @@ async function download(data) {
 async function notify(data) {
   if (data.isLarge) await download(data);
   try { await send(data); } catch (error) { console.log(error); }
+}
+async function show(data, next) {
+  try { await send(data); } catch (error) { return next(error); }
 }
 const notifyAll = async (data) => await Promise.allSettled(data.map(notify));
 const refresh = async (data) => { await load(data).catch((error) => console.log(error)); };

@@ -292,6 +292,17 @@ app.get('/g/:id', async (req, res) => {
   return await readFile('reports/' + req.params.id); // SVC606
 });
 `,
+  'handlers behind a schema of a middleware': `
+router.get('/a', validate(listSchema), (req, res) => pool.query('select * from a order by ' + req.query.sort));
+router.get('/b', compose([isAuthenticated(), inputSchemaRequired(schema), async (ctx) => {
+  ctx.body = await pool.query('select * from a order by ' + ctx.query.sort);
+}]));
+router.get('/c', isAuthenticated(), (req, res) => pool.query('select * from a order by ' + req.query.sort)); // SVC601
+`,
+  'headers in a page, and one of them': `
+app.get('/echo', (req, res) => res.send(\`<pre>\${JSON.stringify(req.headers)}</pre>\`));
+app.get('/agent', (req, res) => res.send(\`<pre>\${req.headers['user-agent']}</pre>\`)); // SVC608
+`,
   'redirects back to where the client comes from': `
 app.get('/back', (req, res) => res.redirect(req.headers.referer));
 app.get('/back-too', (req, res) => res.redirect(req.get('Referrer') || '/'));

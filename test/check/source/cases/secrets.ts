@@ -28,6 +28,7 @@ app.post('/right', {}, ({ req, form }) => {
   if (token.kind === previous.kind) return 4;
   if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
   if (user.password === user.digestOf(form.password)) return 10;
+  if (user.password === SHA512(form.password).toString()) return 12;
   for (const name in form) if (name === secret) return 11;
   return timingSafeEqual(a, b);
 });
@@ -241,6 +242,24 @@ export async function refresh(token) {
   const payload = JSON.parse(Buffer.from(token.split('.')[1], 'base64').toString());
   console.log('token of', payload.upn);
   return await post({ grant_type: 'refresh_token', client: apiKey });
+}
+`,
+  'tokens that name the key for their check': `
+import jwt from 'jsonwebtoken';
+export const options = {
+  secretOrKeyProvider: async (request, token, done) => done(null, await keyOf(jwt.decode(token).aud)),
+};
+`,
+  'tokens of the client itself': `
+import jwt from 'jsonwebtoken';
+export class Client {
+  headers() { return { 'x-csrf': jwt.decode(this.token).csrf }; }
+}
+`,
+  'tokens in a browser': `
+export function keep(token) {
+  const { exp } = JSON.parse(atob(token.split('.')[1]));
+  window.localStorage.setItem('expiry', exp);
 }
 `,
   'tokens that a provider has just sent': `

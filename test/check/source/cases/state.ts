@@ -67,6 +67,7 @@ const UNUSED = /^(\\w+\\s?)*$/;
 app.get('/a', {}, ({ query }) => WORDS.test(query.q));
 app.get('/b', {}, ({ query }) => /(a+)+$/.test(query.q)); // SVC636
 app.get('/c', {}, ({ query }) => /^[a-z]+(-[a-z]+)*$/.test(query.q));
+app.get('/d', {}, ({ query }) => query.q.replace(/^((\\*|-) (.*)(\\n|$))+/gm, listOf));
 `,
   'bodies in a new object, and under a key of their own': `
 app.post('/a', async (req, res) => {
