@@ -311,8 +311,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Rolls back after running statements have ended. The caller waits for that while the server responds.
-   * Returns the result of {@link undo}.
+   * Rolls back after running statements have ended. Waits for this rollback up to the time limit, after which
+   * it continues in the background. Returns the result of {@link undo}.
    */
   async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;

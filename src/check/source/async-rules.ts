@@ -344,7 +344,8 @@ function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
-    if (call.parent?.type === 'call') continue; // `await finished(source.pipe(target))`
+    // a function such as finished() handles the errors: `await finished(source.pipe(target))`
+    if (call.parent?.type === 'call') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
     if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;

@@ -266,7 +266,8 @@ function findHtml(
   const isShown = name === 'html' && call.callee.type === 'member';
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  if (value === undefined || value.part !== undefined || value.what === 'headers') return; // other sites cannot choose them
+  // another site can set single values by a link or form, but no headers
+  if (value === undefined || value.part !== undefined || value.what === 'headers') return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(
     'SVC608',

@@ -20,7 +20,7 @@ const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
  */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
 /**
- * Beginnings whose test does not check the rest of a value either: `next.startsWith('/')`,
+ * Fixed beginnings of values: a test for one does not check the rest of the value: `next.startsWith('/')`,
  * `/^https?:/.test(url)`.
  */
 const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;

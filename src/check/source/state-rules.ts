@@ -371,7 +371,8 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
 
 function isExponential(source: string, flags: string): boolean {
   try {
-    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false; // the end of a line in the middle may leave one way to match
+    // a `$` in the middle may leave only one way to match, which analysePattern() does not consider
+    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
     return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
   } catch {
     return false; // the flags or syntax need another version of JavaScript

@@ -219,12 +219,15 @@ export function conditionOf(name: Extract<Node, { type: 'name' }>, module: Sourc
   return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
 }
 
-/** Returns what a parameter of a handler holds. */
+/** Returns the value of a handler's parameter at the start of the analysis: the request or a message. */
 export function givenBy({ kind, route }: Role): Given {
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, lead: '', text: '' };
 }
 
-/** `router.post('/notes', validate(schema), handler)`: a schema that rules cannot read has judged the request before. */
+/**
+ * Whether a route validates the request before this handler: `router.post('/notes', validate(schema),
+ * handler)`. Its values then count as validated.
+ */
 export function isBehindSchema(fn: Fn): boolean {
   const around =
     fn.parent?.type === 'call' ? fn.parent.args : fn.parent?.type === 'list' ? fn.parent.items : [];
