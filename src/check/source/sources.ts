@@ -60,7 +60,7 @@ export class Sources {
     return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
   }
 
-  /** Whether a module runs in a browser, where mistakes of a server do not matter. */
+  /** Whether a module runs in a browser: it uses globals such as `document`. No finding in it counts. */
   isOfBrowser(module: SourceModule): boolean {
     this.#ofBrowsers ??= new Set(
       this.all('member').flatMap(({ module, node: { object } }) =>
