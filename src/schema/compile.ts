@@ -24,8 +24,10 @@ import {
   Run,
   stringCheck,
   tooDeep,
+  areUnique,
+  choiceCheck,
+  tupleCheck,
 } from './validation-run.ts';
-import { areUnique, choiceCheck, tupleCheck } from './alternatives.ts';
 import { FORMATS } from './formats.ts';
 import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
