@@ -411,7 +411,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   #throwKept(key: string): void {
-    // only errors in this form are stored
+    // the cast is safe: only errors in this form are stored
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;

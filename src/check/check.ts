@@ -268,7 +268,7 @@ function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// -- allowances --
+// -- comments that allow findings --
 
 /**
  * Applies the allowances of routes: returns undefined for an allowed finding, an error if the allowance has

@@ -141,7 +141,7 @@ export function findTwins(view: ApplicationView, report: ReportFinding): void {
       shapeOf(twin) !== shapeOf(detail) &&
       (declared.mount === undefined || declared.mount !== twin.declared.mount)
     ) {
-      // a static mount has both routes on purpose
+      // one static mount declares both routes on purpose
       const what =
         shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
       report(

@@ -36,7 +36,7 @@ const CLOSE_MS = 10_000;
 export interface PoolOptions {
   /** Maximum number of connections, 1 ... 10_000. Default 10. */
   readonly max?: number | undefined;
-  /** Number of connections that always stay open, made in the background, 0 ... 10_000. Default 0. */
+  /** Number of connections that the pool opens in advance and keeps open, 0 ... 10_000. Default 0. */
   readonly min?: number | undefined;
   /** Idle time in seconds after which a connection beyond `min` closes, 1 ... 86_400. Default 60. */
   readonly idleSeconds?: number | undefined;

@@ -40,9 +40,9 @@ const sources = new Map<string, TransactionSource>();
 
 /**
  * The transaction of a request: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. The
- * handler and all dependencies of a request that use equal options share one transaction. It begins when the
- * dependencies that do without it are resolved. In the handler and in functions that need the transaction,
- * statements on the database itself are refused with `E_DB_NESTED`.
+ * handler and all dependencies of a request that use equal options share one transaction. The transaction
+ * begins after all dependencies that do not use it. In the handler and in functions that need the
+ * transaction, statements on the database itself are refused with `E_DB_NESTED`.
  *
  * Its scope is `handler`, so a dependency that uses it also ends before the response is sent. A streamed body
  * cannot use it.
@@ -83,7 +83,8 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
 
 /** Calls a handler or dependency, where statements on the database itself are then refused. */
 function inside(tx: unknown, work: () => unknown): unknown {
-  return (tx as Transaction).surround(work); // the value of a source of this file
+  // only sources of this file use inside(), and their value is a transaction
+  return (tx as Transaction).surround(work);
 }
 
 async function* transactionOf(

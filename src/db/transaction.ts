@@ -163,7 +163,7 @@ export class Transaction extends Session {
     }
   }
 
-  /** Runs `work` inside the transaction: it may not use the database itself. @internal */
+  /** Runs `work` inside the transaction, where the database itself refuses statements. @internal */
   surround<T>(work: () => T): T {
     return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
   }
@@ -311,8 +311,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Rolls back after running statements have ended. The caller waits for that while the server responds.
-   * Returns the result of {@link undo}.
+   * Rolls back after running statements have ended. Waits for this rollback up to the time limit, after which
+   * it continues in the background. Returns the result of {@link undo}.
    */
   async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;

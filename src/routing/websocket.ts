@@ -487,7 +487,7 @@ class HandshakeGuard implements Middleware {
 
   /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has set it
+    const agreement = this.#agreements.get(req)!; // handle() has stored the agreement
     this.#agreements.delete(req); // deleted, because an open socket keeps its request in memory
     return agreement;
   }

@@ -286,7 +286,7 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    // own members: its fields, and unknown members that were kept
+    // own members of an instance are its fields, and unknown members that were kept
     const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);

@@ -23,12 +23,14 @@ import {
   reply,
   stateKey,
   str,
+  toolClient,
   union,
 } from 'svc';
 import { TestClient } from 'svc/testing';
 import type {
   Context,
   Dependency,
+  Elicited,
   FormPart,
   HttpRequest,
   Infer,
@@ -116,6 +118,23 @@ app.post(
     return { city: body.home.city };
   },
 );
+
+// questions to the client of a tool
+app.tool('ask', { client: Depends(toolClient) }, async ({ client }) => {
+  const answer = await client.elicit({ message: 'm', schema: { age: Field(int) } });
+  is<Equal<typeof answer, Elicited<{ readonly age: number }>>>();
+  if (answer.action === 'accept') is<Equal<typeof answer.content.age, number>>();
+  // @ts-expect-error a declined form has no content
+  void answer.content.age;
+  const user = await client.elicit({ message: 'm', schema: User });
+  is<Equal<typeof user, Elicited<User>>>();
+  const page = await client.elicit({ message: 'm', url: 'https://a.example' });
+  is<Equal<typeof page, Elicited<undefined>>>();
+  // @ts-expect-error no such ability
+  client.can('everything');
+  // @ts-expect-error a sample needs its limit of tokens
+  return client.sample({ messages: 'x' });
+});
 
 // replies
 app.get('/a', { response: Address }, () => ({ city: 'x' }));

@@ -71,7 +71,10 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     : undefined;
 }
 
-/** A transaction that gives no promise: of IndexedDB, and of databases whose functions are synchronous. */
+/**
+ * Whether a call to transaction() returns no promise: a transaction of IndexedDB, or of a database with
+ * synchronous functions.
+ */
 function isOtherTransaction({ args: [work], parent }: Call): boolean {
   if (parent?.type === 'member' && parent.property === 'objectStore') return true;
   return work?.type === 'function'
@@ -79,7 +82,10 @@ function isOtherTransaction({ args: [work], parent }: Call): boolean {
     : work?.type === 'list' || work?.type === 'text';
 }
 
-/** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
+/**
+ * Whether `fn` is certainly the method that the call runs: the object is `this` in the class of the method, a
+ * module, an object literal of the project, or `new` of the class that has the method.
+ */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
   if (fn === undefined || object.type !== 'name') return false;
@@ -110,7 +116,10 @@ function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   );
 }
 
-/** Whether a function that is not waited for fails unseen: something that it waits for, or throws, is outside of `try`. */
+/**
+ * Whether errors of a function can escape: the function throws, or awaits a promise that may reject, outside
+ * of `try`.
+ */
 function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
   const module = sources.handlers.homeOf(fn);
   let fails = false;
@@ -131,7 +140,10 @@ function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
   return fails;
 }
 
-/** Whether a promise may fail: one of `load().catch(…)` does not, nor one of a function that catches what fails. */
+/**
+ * Whether nothing catches the rejection of a promise. `load().catch(…)` catches it, and so does a function
+ * that awaits only in `try`.
+ */
 function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
   if (value.type !== 'call') return true;
   if (calledName(value) === 'catch' || pathOf(value.callee) === 'Promise.allSettled') return false;
@@ -332,13 +344,20 @@ function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
-    if (call.parent?.type === 'call') continue; // `await finished(source.pipe(target))`
+    // a function such as finished() handles the errors: `await finished(source.pipe(target))`
+    if (call.parent?.type === 'call') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
     if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;
     const name = pathOf(object);
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
+    const target = pathOf(call.args[0]!);
+    if (
+      around !== undefined &&
+      returnsOf(around).some((value) => pathOf(value) !== undefined && [name, target].includes(pathOf(value)))
+    )
+      continue;
     const handles =
       /\.(?:on|once)\(\s*['"]error['"]/.test(code) || (name !== undefined && /\bfinished\(/.test(code));
     if (!handles)
@@ -399,7 +418,7 @@ function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind !== 'of') continue;
-    const over = loop.head[1]!; // a for-of loop has two parts
+    const over = loop.head[1]!; // the declaration of a for-of loop has two parts
     const call = over.type === 'call' ? over : undefined;
     const path = pathOf(call?.callee ?? over) ?? '';
     if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
@@ -415,7 +434,10 @@ function findCollected(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `https.get(url, (request) => { request.on('data', …); })`: it is the answer of another server. */
+/**
+ * Whether the variable `request` holds a response of another server:
+ * `https.get(url, (request) => { request.on('data', …); })`.
+ */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
   return around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module));

@@ -56,7 +56,7 @@ export abstract class ExpressionReader {
     this.textEnd = { ...END, start: length, end: length };
   }
 
-  // -- tokens --
+  // -- reading of tokens --
 
   protected peek(ahead = 0): Token {
     return this.tokens[this.at + ahead] ?? this.textEnd;
@@ -94,7 +94,7 @@ export abstract class ExpressionReader {
   /** Parses the statements between braces. */
   protected abstract block(): Block;
 
-  // -- expressions --
+  // -- parsing of expressions --
 
   protected decorators(): void {
     while (this.skip('@')) this.suffixes(this.primary());

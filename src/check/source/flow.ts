@@ -1,7 +1,7 @@
 /**
- * Follows values of requests to the calls that receive them: within a function, its inner functions, and the functions it calls.
- * A value counts as checked once code compares it or passes it to a test. The result of an unknown function counts as safe. So the
- * analysis misses some mistakes, but reports few false ones.
+ * Follows values of requests to the calls that receive them: within a function, its inner functions, and the
+ * functions it calls. A value counts as checked once code compares it or passes it to a test. The result of
+ * an unknown function counts as safe. So the analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -79,7 +79,7 @@ export class Flow {
     }
   }
 
-  // -- functions --
+  // -- analysis of functions --
 
   /** Analyses a function where it is written. Its parameters have the values `given`, or their roles. */
   #enter(
@@ -147,7 +147,7 @@ export class Flow {
     }
   }
 
-  // -- statements --
+  // -- analysis of statements --
 
   #statements(body: readonly Node[], names: Names): void {
     for (const statement of body) this.#statement(statement, names);
@@ -228,7 +228,7 @@ export class Flow {
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
-  /** `const user = await find(params.id);`: once code tests the result, `params.id` is known. */
+  /** `const user = await find(params.id);`: a later test of `user` counts as a check of `params.id`, too. */
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
@@ -238,7 +238,7 @@ export class Flow {
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
 
-  /** `query.equalTo('id', params.id);`: the query looks up what it is given. */
+  /** `query.equalTo('id', params.id);`: a later test of `query` counts as a check of `params.id`, too. */
   #narrowed(node: Node, names: Names): void {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
     const { name } = node.callee.object;
@@ -248,7 +248,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Paths of single values of a request within a node, and what its names were looked up by. */
+  /** Returns the paths of single request values in a node, and the Names.keysOf() of its variables. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -265,11 +265,11 @@ export class Flow {
     return [...found];
   }
 
-  // -- tests --
+  // -- tests: which values a condition checks --
 
   /**
-   * Returns the paths of values that count as checked where a condition is true (`yes`) and where it is false (`no`). A test for
-   * presence checks nothing. A comparison checks a value where both sides are equal; any other test checks it in both cases.
+   * Returns the paths that count as checked where a condition is true (`yes`) and false (`no`): of `===`
+   * where both sides are equal, of most tests in both cases. A test for presence checks only Names.keysOf().
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -344,7 +344,7 @@ export class Flow {
     );
   }
 
-  // -- expressions --
+  // -- analysis of expressions --
 
   /** Visits every call in an expression, in the order in which the calls run. */
   #scan(node: Node, names: Names): void {

@@ -132,7 +132,8 @@ function findRedirects(visit: Visit, meaning: string, name: string | undefined, 
   const { module } = visit;
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
-  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return; // back to where the client comes from
+  // a redirect to the Referer leads back to the previous page
+  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return;
   report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
 }
 
@@ -196,7 +197,8 @@ function findPaths(
     const value = given(path);
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
-    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue; // where a parser has put an upload
+    // the parser of a form chose the path of an upload
+    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue;
     report(
       'SVC606',
       module,
@@ -206,7 +208,7 @@ function findPaths(
   }
 }
 
-/** `res.download(path)`, `res.status(200).sendFile(path)` */
+/** Whether a method belongs to a reply: `res.download(path)`, `res.status(200).sendFile(path)`. */
 function isReply({ callee }: Call): boolean {
   if (callee.type !== 'member') return false;
   let at = callee.object;
@@ -261,10 +263,11 @@ function findHtml(
     options !== undefined &&
     /text\/html/.test(module.source.slice(options.start, options.end));
   const isSent = /^(?:send|end|write)$/.test(name ?? '') && call.callee.type === 'member';
-  const isShown = name === 'html' && call.callee.type === 'member';
+  const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  if (value === undefined || value.part !== undefined || value.what === 'headers') return; // other sites cannot choose them
+  // another site can set single values by a link or form, but no headers
+  if (value === undefined || value.part !== undefined || value.what === 'headers') return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(
     'SVC608',

@@ -217,7 +217,7 @@ function sourceOf(file: string): Readable {
     return { source: stripTypeScriptTypes(text), text };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
-    // enums and parameter properties must be rewritten
+    // enums and parameter properties become code, so removing types is not enough
     const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true });
     const map = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/.exec(source)?.[1];
     return {
@@ -322,7 +322,7 @@ function lineStarts(source: string): number[] {
   return starts;
 }
 
-// -- names --
+// -- imported and exported names --
 
 function importsOf(body: Block): Map<string, Imported> {
   const imports = new Map<string, Imported>();

@@ -20,7 +20,7 @@ const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
  */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
 /**
- * Beginnings whose test does not check the rest of a value either: `next.startsWith('/')`,
+ * Fixed beginnings of values: a test for one does not check the rest of the value: `next.startsWith('/')`,
  * `/^https?:/.test(url)`.
  */
 const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
@@ -34,12 +34,18 @@ export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
   /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
-/** Functions that throw where they find nothing: `findOneOrFail`. */
+/** Functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
-/** Functions whose promise fails for a key that they do not know; what follows in `then()` has a known one. */
+/**
+ * Functions whose promise rejects for an unknown key. Their arguments count as checked in a callback of
+ * `then()`.
+ */
 export const LOOKS_UP: RegExp = /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)/;
 
-/** Returns the member of a value that a request has given; undefined where that cannot carry anything. */
+/**
+ * Returns a member of a value that a request contains, or undefined if the member cannot contain harmful
+ * text.
+ */
 export function memberOf(object: Given, property: string): Given | undefined {
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({

@@ -34,7 +34,7 @@ function isLogger(path: string): boolean {
 
 function findLogged(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
-    if (!isLog(call)) continue;
+    if (!isLog(call) || isUnderCondition(call, module)) continue;
     const isConsole = pathOf(call.callee)!.startsWith('console.');
     if (isConsole && isCommand(module)) continue;
     for (const arg of call.args) {
@@ -51,7 +51,10 @@ function findLogged(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** A secret among what is logged. The logger of this package leaves out members that are called as secrets are. */
+/**
+ * Returns the name of a secret in an argument of a log call. The logger of this package hides members with
+ * names of secrets, so they do not count.
+ */
 function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
   switch (node.type) {
     case 'name':
@@ -80,7 +83,7 @@ function loggedName(node: Node, isConsole: boolean, module: SourceModule): strin
   }
 }
 
-/** Whether a module is a command: what it prints is its result. */
+/** Whether a module is a program for the command line, which may print secrets as its result. */
 function isCommand({ file, source }: SourceModule): boolean {
   if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
   return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
@@ -90,7 +93,10 @@ const TOKEN_MAKER =
   /createToken|\bsign\(|randomBytes|randomUUID|getRandomValues|nanoid|\bauthorization\b|\bcookies?\b|\bbearer\b|\bjwt\b/i;
 const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
 
-/** Whether `token` lets its owner in: the program has made it, or a client has sent it. Other tokens are words of a text, rooms or ids. */
+/**
+ * Whether a value named `token` is a credential: the program generated it, or a client sent it. Other tokens
+ * are words of a text, rooms or ids.
+ */
 function isCredential(node: Node, module: SourceModule): boolean {
   if (node.type === 'member') return REQUEST_PART.test(pathOf(node.object) ?? '');
   const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;

@@ -178,7 +178,7 @@ function rolesFor(
       : [request];
 }
 
-// -- declarations --
+// -- declarations of routes --
 
 /** Returns the spec of a route: its second argument, or the value of the constant that it names. */
 export function specOf({ call, module }: RouteCall): Node | undefined {

@@ -141,19 +141,25 @@ function isNamedConstant(side: Node): boolean {
   );
 }
 
-/** The digest of a password, of which no client chooses the beginning, and the name of a member: `for (const name in body)`. */
+/**
+ * Whether a side needs no constant-time comparison: the result of a call with a password, such as its hash,
+ * whose first bytes no client can choose, or a member name of `for (const name in body)`.
+ */
 function isNoSecret(side: Node, module: SourceModule): boolean {
   if (side.type === 'call' && mentions(side, (word) => PASSWORD.test(word))) return true;
   const binding = side.type === 'name' ? module.lookup(side.name, side) : undefined;
   return binding?.kind === 'parameter' && binding.owner.type === 'loop' && binding.owner.kind === 'in';
 }
 
-/** `secret === DEFAULT_SECRET`: a default is known to all. */
+/** Whether a value is a default, as in `secret === DEFAULT_SECRET`. Defaults are public. */
 function isDefault(side: Node): boolean {
   return /(?:^|\.)default|_default$/i.test(pathOf(side) ?? '');
 }
 
-/** Whether a value was read from a store: what is compared with it was not sent by a client. */
+/**
+ * Whether a value is a member of a stored record: `record.token` of `record = await store.get(id)`. Clients
+ * do not send such values.
+ */
 function isStored(side: Node, module: SourceModule): boolean {
   if (side.type !== 'member' || side.object.type !== 'name') return false;
   const maker = makerOf(side.object, module);
@@ -199,7 +205,10 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `task-${Date.now()}-${Math.random()}`: a kind in front of an id is for people who read it, not for a cookie. */
+/**
+ * Whether a session id begins with a readable kind, as `task-${Date.now()}-${Math.random()}` does. Such ids
+ * are for display, not for cookies.
+ */
 function isNamedId(call: Call, name: string): boolean {
   if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
   let at: Node = call;
@@ -208,7 +217,10 @@ function isNamedId(call: Call, name: string): boolean {
   return /^[a-z]{2,}[-_:]/i.test(leadOf(at));
 }
 
-/** The name of a secret that a value becomes: of its constant, member, or function. */
+/**
+ * Returns the name of the variable, member or function that receives a value, if this is the name of a
+ * secret.
+ */
 function secretNameAround(node: Node): string | undefined {
   let depth = 0;
   for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
@@ -261,7 +273,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const index = called === undefined ? undefined : hashers.get(called);
     const given = index === undefined ? undefined : call.args[index];
     if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
-      if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report); // it has an index
+      // resolve() found the function, because hashers.get() knows it
+      if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
     const isHash = made !== undefined && /^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module));
@@ -271,17 +284,22 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module)) continue;
-    if (replaces(call, text) || isHashOfHash(text, module)) continue; // it goes on under its name, to a slower hash
+    // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
+    // call is reported
+    if (replaces(call, text) || isHashOfHash(text, module)) continue;
     if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
   }
 }
 
-/** `md5(md5(password))`: the inner call is found. */
+/** Whether a text is a fast hash itself, as in `md5(md5(password))`. The rule reports the inner call. */
 function isHashOfHash(text: Node, module: SourceModule): boolean {
   return text.type === 'call' && /^(?:md5|sha1|sha256|crypto\.hash)$/.test(meaningOfCall(text, module));
 }
 
-/** Whether an expression is a password as a person has typed it: a name, or a field of a form; `user.password` may be a hash already. */
+/**
+ * Whether an expression is a password in plain text: a variable, or a field of a form. `user.password` may be
+ * a hash.
+ */
 function isTypedPassword(node: Node): boolean {
   const path = pathOf(node) ?? '';
   return (
@@ -304,7 +322,10 @@ function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
-/** Whether the fast hash is not what is stored: another hash takes it, a loop repeats it, or another service wants it as a proof. */
+/**
+ * Whether the fast hash is probably not stored as it is: the module also uses a slow hash, a loop repeats the
+ * fast one, or the function sends a request to another service, which may require this hash.
+ */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
@@ -320,7 +341,10 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
 const ASKS_SERVICE =
   /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
 
-/** Functions that return a fast hash of one of their parameters, with its index: `digest(text)`. */
+/**
+ * Returns the functions that compute a fast hash of a parameter, such as `digest(text)`, with the index of
+ * this parameter.
+ */
 function hashersOf(sources: Sources): Map<Fn, number> {
   const found = new Map<Fn, number>();
   for (const { module, node: call } of sources.all('call')) {
@@ -333,7 +357,7 @@ function hashersOf(sources: Sources): Map<Fn, number> {
       (param) =>
         param.type === 'name' && text !== undefined && mentions(text, (word) => word === bare(param.name)),
     );
-    if (index !== -1 && !replaces(call, text!)) found.set(fn, index); // the index is that of the text
+    if (index !== -1 && !replaces(call, text!)) found.set(fn, index);
   }
   return found;
 }
@@ -380,17 +404,23 @@ function findUnverified(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a token is stored with an account, such as `user.ssoToken`, so that no client sends it now. */
+/**
+ * Whether a token is stored with an account or object, such as `user.ssoToken`, so that no client sends it
+ * now.
+ */
 function isOfAccount(node: Node): boolean {
   return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
     pathOf(node) ?? '',
   );
 }
 
-/** Code of a client of a provider: its tokens are its own. */
+/** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
 const IS_CLIENT = /\bgrant_type\b/;
 
-/** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. Or what finds the key for the check. */
+/**
+ * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:
+ * `(accessToken, refreshToken, profile, done) => …`. Or whether it finds the key that verifies the token.
+ */
 function isProviderCallback(fn: Fn | undefined): boolean {
   if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
   const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
@@ -399,7 +429,10 @@ function isProviderCallback(fn: Fn | undefined): boolean {
   );
 }
 
-/** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */
+/**
+ * Whether an enclosing function passes the request to middleware that verifies the token:
+ * `passport.authenticate('jwt', …)`.
+ */
 function isBehindGuard(call: Call, module: SourceModule): boolean {
   for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
     if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))

@@ -60,7 +60,7 @@ export class Sources {
     return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
   }
 
-  /** Whether a module runs in a browser, where mistakes of a server do not matter. */
+  /** Whether a module runs in a browser: it uses globals such as `document`. No finding in it counts. */
   isOfBrowser(module: SourceModule): boolean {
     this.#ofBrowsers ??= new Set(
       this.all('member').flatMap(({ module, node: { object } }) =>
@@ -144,6 +144,7 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   let meaning = meanings.get(call);
   if (meaning === undefined)
     meanings.set(call, (meaning = meaningOf(call.callee, module) ?? pathOf(call.callee) ?? ''));
+  if (meaning === 'fetch' && module.lookup('fetch', call) !== undefined) return 'own fetch';
   return meaning;
 }
 

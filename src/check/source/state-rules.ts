@@ -275,8 +275,9 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       .slice(0, -1)
       .join('.') ?? '';
   if (!STORES.test(name) || owner === 'Object') return;
-  if (name === 'set' && call.args.length > 1) return; // a record of its own, under a key
-  if (isOfProject(call.callee, module)) return; // it may pick what it needs
+  if (name === 'set' && call.args.length > 1) return; // `set(key, value)` stores one value and merges nothing
+  // a method of the project may select the members that it needs
+  if (isOfProject(call.callee, module)) return;
   for (const arg of call.args) {
     // an unknown function may select the members that it needs
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
@@ -285,7 +286,10 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   }
 }
 
-/** `{}`, or what was made just now and is not stored: a form that is judged next. */
+/**
+ * Whether an object is new and the function does not store it: `{}` or `new Form()`, for example for
+ * validation.
+ */
 function isNewObject(target: Node, module: SourceModule): boolean {
   const made = literal(target, module);
   if (made?.type !== 'object' && !(made?.type === 'call' && made.isNew)) return false;
@@ -299,7 +303,7 @@ function isNewObject(target: Node, module: SourceModule): boolean {
   );
 }
 
-/** Whether the object of a method is one that the project declares with this method: `User.create` of `const User = { create(fields) { … } }`. */
+/** Whether the project itself declares a method: `User.create` of `const User = { create(fields) { … } }`. */
 function isOfProject({ object, property }: Member, module: SourceModule): boolean {
   const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
   if (binding?.kind === 'module') return true;
@@ -314,7 +318,10 @@ function isOfProject({ object, property }: Member, module: SourceModule): boolea
   );
 }
 
-/** `stripProtected(body)`, `pick(body, FIELDS)`: a function may leave out what clients should not set. */
+/**
+ * Whether a node calls a function, which may leave out the members that clients must not set:
+ * `stripProtected(body)`, `pick(body, FIELDS)`.
+ */
 function isPicked(node: Node | undefined): boolean {
   const call = node?.type === 'await' ? node.value : node;
   return call?.type === 'call' && call.callee.type === 'name';
@@ -364,10 +371,11 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
 
 function isExponential(source: string, flags: string): boolean {
   try {
-    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false; // the end of a line in the middle may leave one way to match
+    // a `$` in the middle may leave only one way to match, which analysePattern() does not consider
+    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
     return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
   } catch {
-    return false; // a pattern of another version of JavaScript
+    return false; // the flags or syntax need another version of JavaScript
   }
 }
 

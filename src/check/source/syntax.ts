@@ -42,7 +42,7 @@ class Reader extends ExpressionReader {
     return { type: 'block', body, start: 0, end: this.textEnd.end };
   }
 
-  // -- statements --
+  // -- parsing of statements --
 
   protected statement(): readonly Node[] {
     const token = this.peek();

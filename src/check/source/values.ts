@@ -32,7 +32,10 @@ export const OWN = '\0';
 export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
-  /** Values that a name was looked up by: `params.id` of `const user = await find(params.id)`. */
+  /**
+   * Keys: the request values with which code looked a variable up, such as `params.id` for `user` of
+   * `const user = await find(params.id)`. A test of `user` then checks `params.id`.
+   */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
 
@@ -50,12 +53,12 @@ export class Names {
     this.#keys.delete(path);
   }
 
-  /** Keeps what a name was looked up by. */
+  /** Sets the keys of a variable. */
   setKeys(name: string, keys: readonly string[]): void {
     this.#keys.set(name, keys);
   }
 
-  /** Returns what a value was looked up by: of `user`, `user.name` and `rows.length`. */
+  /** Returns the keys of a variable, also for its members: of `user` for `user.name`. */
   keysOf(node: Node): readonly string[] {
     if (node.type === 'member') return this.keysOf(node.object);
     if (node.type !== 'name') return [];
@@ -163,7 +166,7 @@ export function isDenial({ callee, args }: Call): boolean {
   );
 }
 
-/** The literal text of an expression, and of constants of its module that it names. */
+/** Returns the literal text in an expression, and in the constants of the same module that it names. */
 export function literalTextOf(node: Node | undefined, module: SourceModule, depth = 0): string {
   if (node === undefined || depth > 4) return '';
   if (node.type === 'text') return node.value;
@@ -177,7 +180,7 @@ export function literalTextOf(node: Node | undefined, module: SourceModule, dept
     : '';
 }
 
-/** `rows.length === 0` */
+/** Whether a node is the number 0, as in `rows.length === 0`. */
 export function isZero(node: Node): boolean {
   return node.type === 'value' && node.raw === '0';
 }
@@ -193,15 +196,18 @@ export function first<T extends Node>(
   return undefined;
 }
 
-/** Whether something is made of the result of a call: then its value was asked for. */
+/** Whether code keeps the result of a call: in a variable, by an assignment, or with `return`. */
 export function isUsed({ parent }: Call): boolean {
   return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }
 
-/** Names of conditions. */
+/** Beginnings of names that variables with a condition have. */
 const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
-/** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
+/**
+ * Returns the condition that a variable holds: `HOSTS.has(url.host)` for `isOurs` of
+ * `const isOurs = HOSTS.has(url.host);`.
+ */
 export function conditionOf(name: Extract<Node, { type: 'name' }>, module: SourceModule): Node | undefined {
   const binding = module.lookup(name.name, name);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
@@ -213,12 +219,15 @@ export function conditionOf(name: Extract<Node, { type: 'name' }>, module: Sourc
   return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
 }
 
-/** Returns what a parameter of a handler holds. */
+/** Returns the value of a handler's parameter at the start of the analysis: the request or a message. */
 export function givenBy({ kind, route }: Role): Given {
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, lead: '', text: '' };
 }
 
-/** `router.post('/notes', validate(schema), handler)`: a schema that rules cannot read has judged the request before. */
+/**
+ * Whether a route validates the request before this handler: `router.post('/notes', validate(schema),
+ * handler)`. Its values then count as validated.
+ */
 export function isBehindSchema(fn: Fn): boolean {
   const around =
     fn.parent?.type === 'call' ? fn.parent.args : fn.parent?.type === 'list' ? fn.parent.items : [];

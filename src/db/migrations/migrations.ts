@@ -146,8 +146,8 @@ export class Migrator {
    * Undoes the last `steps` migrations that came from files, the latest first. Default 1. Migrations of
    * plugins stay.
    *
-   * @throws SvcError `E_MIGRATION_DOWN` when one has no down file, or when a migration that no source has was
-   * applied after it; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
+   * @throws SvcError `E_MIGRATION_DOWN` if a migration has no down file, or if a later applied migration is
+   * missing from all sources; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
    * `E_MIGRATION_CONTRIBUTED`
    */
   async down({

@@ -6,8 +6,8 @@
  *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, with values of equal types
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *
- * In shared/bench/db, the first way needs a fifth of the time for 10,000 rows. The open transaction makes all
- * rows atomic.
+ * With many rows per insert, 10,000 rows take a fifth of the time (shared/bench/db). The open transaction
+ * makes all rows atomic.
  */
 import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';

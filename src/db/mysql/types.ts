@@ -476,8 +476,8 @@ export function fits(kinds: Kinds, params: Params): boolean {
 }
 
 /**
- * Records the kinds of values. `perRow` is the number of values in a row. If one row has a fraction in a
- * column, all rows send it as one.
+ * Records the kinds of values. `perRow` is the number of values in a row. If a column has a
+ * fraction in one row, all rows send the column as a floating-point number.
  */
 export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
   for (let index = 0; index < params.length; index++) {

@@ -101,7 +101,7 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
       writer.byte(value ? 1 : 0);
       return TYPE.tiny;
     case 'object':
-      return writeObject(writer, value!); // callers handle null
+      return writeObject(writer, value!); // callers of writeValue() write null themselves
     default:
       return parameterIssue(value)!; // JSON text always exists here
   }

@@ -79,7 +79,10 @@ export class PostgresRunner {
   #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
-  /** Records the time of statements that run here. The connection records multi-request statements. */
+  /**
+   * Records the time of statements that need one request. PostgresConnection records those of several
+   * requests.
+   */
   readonly timing: StatementTiming | undefined;
   /**
    * Value of {@link PostgresTypes.changes} when the cached statements were prepared. A higher value means

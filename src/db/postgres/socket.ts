@@ -78,7 +78,7 @@ export async function openSocket(
   }
 }
 
-/** Returns whether the server agrees to TLS. @throws when it refuses required TLS */
+/** Returns whether the server agrees to TLS. @throws if TLS is required and the server refuses it */
 async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolean): Promise<boolean> {
   const writer = new MessageWriter();
   writer.sslRequest();

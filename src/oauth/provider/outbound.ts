@@ -56,7 +56,7 @@ export type Resolve = (
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-/** Settings for calls. */
+/** Settings of the client that sends requests to identity providers. */
 export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;

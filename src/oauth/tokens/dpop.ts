@@ -80,7 +80,7 @@ const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
-/** Verifies proofs. Each counts once for all processes. */
+/** Verifies DPoP proofs (RFC 9449). All processes together accept each proof only once. */
 export class DPoP {
   readonly #isRequired: boolean;
   readonly #clock: Clock;
