@@ -35,7 +35,7 @@ interface ColumnReader {
 
 const UNSIGNED = 0x20;
 const TWO_32 = 2 ** 32;
-/** FLOAT represents every integer up to this one. */
+/** Up to 2^24, a FLOAT represents every integer exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 /** Offsets in a DATETIME. */
