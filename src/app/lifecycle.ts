@@ -257,7 +257,7 @@ export class Serving {
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      // it accepts connections as soon as its ports are open, so it must be drained
+      // a server accepts connections as soon as its ports are open, so it must be drained
       const open = running ?? (await opening?.catch(() => undefined));
       await (open === undefined ? this.#deps.shutdown() : open.close());
       signals?.[Symbol.dispose]();

@@ -147,7 +147,7 @@ export function requireIf(
   options: ConditionOptions & { readonly auth?: DependencySource } = {},
 ): AuthSource<object> {
   const owner = 'requireIf()';
-  if (typeof predicate !== 'function') mistaken(owner, 'its predicate is no function');
+  if (typeof predicate !== 'function') mistaken(owner, 'its predicate is not a function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
   return demand(
     'requireIf',

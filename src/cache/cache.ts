@@ -211,7 +211,7 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  // only these classes are stored as objects
+  // the cast is safe: only these two classes are stored as objects
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
@@ -235,7 +235,7 @@ function isPlain(value: unknown): boolean {
 }
 
 function sizeOf(kept: unknown): number {
-  // only these classes are stored as objects
+  // the cast is safe: only these two classes are stored as objects
   if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }

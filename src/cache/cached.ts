@@ -411,7 +411,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   #throwKept(key: string): void {
-    // only errors in this form are stored
+    // the cast is safe: only errors in this form are stored
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
@@ -523,7 +523,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
   if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype))
     return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
   if (prototype !== null && prototype !== Object.prototype)
-    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}`);
+    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}, which cannot be part of a key`);
   if (Object.getOwnPropertySymbols(value).length > 0)
     throw new NoKey(`${where()} has a member whose key is a symbol`);
   const members = Object.keys(value)

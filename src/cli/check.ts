@@ -147,7 +147,7 @@ async function check({ values, subject }: Invocation): Promise<number> {
   const answer = await ask(subject!, options); // a command with `takesModule` has a subject
   const status = await print(answer, subject!.given, values);
   if (options.format === 'human' && process.stderr.isTTY)
-    process.stderr.write(`Checked in ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
+    process.stderr.write(`svc check took ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
   return status;
 }
 

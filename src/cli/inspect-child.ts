@@ -254,7 +254,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
   const said =
     error instanceof Error
       ? error.message.replace(/^Cannot load "[^"]*": /, '')
-      : `something was thrown that is no error`;
+      : `a value that is not an error was thrown`;
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??

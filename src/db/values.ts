@@ -72,7 +72,7 @@ export function parameterIssue(value: unknown): string | undefined {
         ? undefined
         : 'text with half a surrogate pair, which no encoding can store';
     case 'number':
-      return Number.isFinite(value) ? undefined : `${value}, which is no number in SQL: write null`;
+      return Number.isFinite(value) ? undefined : `${value}, which SQL cannot represent: write null`;
     case 'bigint':
       return BigInt.asIntN(64, value) === value
         ? undefined

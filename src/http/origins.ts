@@ -163,7 +163,7 @@ function issueOf(origin: string): string | undefined {
   if (origin === 'null') return '"null" is the origin of every sandboxed frame';
   if (origin.includes('*')) return `${named} has a wildcard, and origins are compared whole`;
   if (!ORIGIN.test(origin))
-    return `${named} is no origin, which is scheme://host[:port] and nothing behind it`;
+    return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
   if (!/^https?:/.test(origin)) return undefined; // URL parsers do not know the schemes of apps
   const url = URL.parse(origin);
   return url?.origin === origin

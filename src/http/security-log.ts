@@ -30,7 +30,7 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Clients and events in the order in which their minutes end. */
+  /** Clients with events, ordered by the end of the minute in which no further line is written for them. */
   readonly #clients = new LruIndex(MOST_CLIENTS);
   /** Records by slot of `#clients`. */
   readonly #records: ReportRecord[] = [];

@@ -252,7 +252,9 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return {
-      issues: [{ loc: ['arguments'], code: 'depth', message: 'are nested too deeply, or too large' }],
+      issues: [
+        { loc: ['arguments'], code: 'depth', message: 'are too large or nested too deeply for this tool' },
+      ],
     };
   }
 }

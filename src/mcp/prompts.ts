@@ -97,7 +97,7 @@ export class PlannedPrompt {
 
 /** Returns the prompts in the order of their declaration. */
 export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPrompt[] {
-  // app.prompt() has set it
+  // app.prompt() has set the name
   return details.map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
 }
 

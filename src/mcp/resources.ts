@@ -106,7 +106,7 @@ export function isTemplate(resource: PlannedResource): boolean {
 export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
   return details.map(
     (detail) => new PlannedResource(detail.route.meta[RESOURCE] as DeclaredResource, detail),
-  ); // app.resource() has set it
+  ); // app.resource() has set this member of `meta`
 }
 
 /**

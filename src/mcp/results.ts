@@ -110,7 +110,7 @@ const TEXTS =
  * text.
  */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
-  // ToolContent has set it
+  // ToolContent has written the JSON text
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {
     content: content.map((part) =>

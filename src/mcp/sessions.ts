@@ -18,7 +18,7 @@ import type { ClientAbility } from './questions.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';
 
-/** A session as this process knows it. */
+/** A session, with the state that only this process has of it. */
 export interface HttpSession extends McpSession {
   readonly id: string;
   /** Abort controllers of requests without a response yet, by id. */

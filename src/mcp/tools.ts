@@ -382,8 +382,8 @@ class ArgumentPlan {
       code: 'unknown',
       message:
         near === undefined
-          ? 'is no argument of this tool'
-          : `is no argument of this tool: did you mean "${near}"?`,
+          ? 'is not an argument of this tool'
+          : `is not an argument of this tool: did you mean "${near}"?`,
     };
   }
 

@@ -248,7 +248,7 @@ class DocumentWriter {
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
-      this.#report(detail, 'its meta.openapi is no object');
+      this.#report(detail, 'its meta.openapi is not an object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;

@@ -14,7 +14,7 @@ import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
-/** Dependencies of these responses. */
+/** Dependencies for building the responses to requests without a matching route. */
 interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
   /** All methods of the application's routes, as the value of `Allow`. */

@@ -39,7 +39,7 @@ export type CheckedSpec<S> = {
       ? `"${K & string}" is reserved: give the dependency another name`
       : S[K] extends Dependency<unknown>
         ? S[K]
-        : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
+        : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
 /** `A`, or an error text as the type of a class that is not a schema. */

@@ -124,7 +124,7 @@ export type CheckedSocketSpec<S> = {
       ? `"${K & string}" is reserved: give the dependency another name`
       : S[K] extends Dependency<unknown>
         ? S[K]
-        : `"${K & string}" is no option of a WebSocket, and no Depends(…); data of your own goes under meta`;
+        : `"${K & string}" is neither an option of a WebSocket nor Depends(…): put your own data into meta`;
 };
 
 type SocketInjected<S, Taken = never> = {
@@ -487,7 +487,7 @@ class HandshakeGuard implements Middleware {
 
   /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has set it
+    const agreement = this.#agreements.get(req)!; // handle() has stored the agreement
     this.#agreements.delete(req); // deleted, because an open socket keeps its request in memory
     return agreement;
   }

@@ -13,7 +13,7 @@
  * the member before it is missing, or a microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
-import { FieldMarker } from './nodes.ts';
+import { FieldMarker, fieldFault } from './nodes.ts';
 import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
@@ -278,10 +278,11 @@ class Probe {
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);
     if (call === undefined) {
       if (descriptor.value instanceof FieldType)
-        throw new SvcError('E_SCHEMA_FIELD', [
-          `"${String(key)}" of ${this.#schema.name}`,
+        throw fieldFault(
+          String(key),
+          this.#schema.name,
           'its value is a type, which must be passed to Field()',
-        ]);
+        );
       return descriptor;
     }
     if (typeof key === 'symbol')

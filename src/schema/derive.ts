@@ -6,8 +6,7 @@
  * Except for extend(), a derived class has only fields. Methods, getters, computed members and rules stay
  * with the class that declares them.
  */
-import { SvcError } from '../base/errors.ts';
-import { FieldMarker } from './nodes.ts';
+import { FieldMarker, fieldFault } from './nodes.ts';
 import { FieldType } from './types.ts';
 import type { Declaration } from './nodes.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
@@ -73,10 +72,7 @@ export function chosenOf(
 ): Declarations {
   for (const name of names)
     if (!fields.has(name))
-      throw new SvcError('E_SCHEMA_FIELD', [
-        `"${name}" of ${owner}`,
-        `there is no such field: ${[...fields.keys()].join(', ')}`,
-      ]);
+      throw fieldFault(name, owner, `there is no such field: ${[...fields.keys()].join(', ')}`);
   return new Map([...fields].filter(([name]) => names.includes(name) === isKept));
 }
 
@@ -87,8 +83,7 @@ export function chosenOf(
 export function shapeFields(owner: string, shape: object): Declarations {
   return new Map(
     Object.entries(shape).map(([name, marker]) => {
-      if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'its value is not made by Field()']);
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
       return [name, marker] as const;
     }),
   );
@@ -103,11 +98,7 @@ export function joinedFields(owner: string, each: readonly Declarations[]): Decl
   const joined = new Map<string, Declaration>();
   for (const fields of each) {
     for (const [name, declaration] of fields) {
-      if (joined.has(name))
-        throw new SvcError('E_SCHEMA_FIELD', [
-          `"${name}" of ${owner}`,
-          'two of its schemas have a field of that name',
-        ]);
+      if (joined.has(name)) throw fieldFault(name, owner, 'two of its schemas have a field of that name');
       joined.set(name, declaration);
     }
   }

@@ -55,7 +55,10 @@ export class JsonSchemas {
   /** Definitions by plan or recursive type, then by direction. Equal directions share a definition. */
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
-  /** Schemas of unions by their tags, which may be optional in the schemas themselves. */
+  /**
+   * Plans of union members in which the tag is required, by the tag's field. In the member's own plan the tag
+   * is optional.
+   */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** Definitions that got another name because theirs was taken. Set by components(). */
   readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =

@@ -292,6 +292,11 @@ function wrong(owner: string, problem: string): SvcError {
   return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
 }
 
+/** Returns the fault for the field `name` of a schema or shape. */
+export function fieldFault(name: string, owner: string, problem: string): SvcError {
+  return wrong(`"${name}" of ${owner}`, problem);
+}
+
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
@@ -318,7 +323,7 @@ function shapeOf(source: unknown, owner: string): SourceShape {
       : shown(source);
   throw wrong(
     owner,
-    `${found} is no type: needed is str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`,
+    `${found} is not a type: use str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`,
   );
 }
 
@@ -379,7 +384,7 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
     return new RegExp(source, /[uv]/.test(flags) ? flags : flags + 'u');
   } catch (error) {
     if (given instanceof RegExp) return new RegExp(source, flags);
-    throw wrong(owner, `its pattern is no regular expression: ${(error as Error).message}`);
+    throw wrong(owner, `its pattern is not a regular expression: ${(error as Error).message}`);
   }
 }
 

@@ -9,7 +9,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
 import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, examplesOf, plansOf, plansWithin, readField, readType } from './nodes.ts';
+import { FieldMarker, examplesOf, fieldFault, plansOf, plansWithin, readField, readType } from './nodes.ts';
 import { rulesOf } from './rules.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
@@ -286,7 +286,7 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    // own members: its fields, and unknown members that were kept
+    // own members of an instance are its fields, and unknown members that were kept
     const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
@@ -327,8 +327,7 @@ class ShapePlan implements SchemaPlan<object> {
   constructor(shape: object, owner: string) {
     const declared = new Map<string, Declaration>();
     for (const [name, marker] of Object.entries(shape)) {
-      if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'its value is not made by Field()']);
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
       declared.set(name, marker);
     }
     this.name = owner;

@@ -9,6 +9,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
+import { fieldFault } from './nodes.ts';
 import type { FieldPlan, RuleIssue } from './nodes.ts';
 import type { SchemaClass } from './types.ts';
 
@@ -39,7 +40,7 @@ export function rulesOf(
 ): ((value: unknown) => readonly RuleIssue[]) | undefined {
   const { check } = schema as { readonly check?: unknown };
   if (check === undefined) return undefined;
-  if (typeof check !== 'function') throw wrong(owner, 'is no function');
+  if (typeof check !== 'function') throw wrong(owner, 'is not a function');
   const wires = new Map(fields.map(({ name, wireName }) => [name, wireName] as const));
   return (value) => {
     const result: unknown = check.call(schema, value);
@@ -68,5 +69,5 @@ function listOf(result: unknown): readonly (string | RuleProblem)[] {
 }
 
 function wrong(owner: string, problem: string): SvcError {
-  return new SvcError('E_SCHEMA_FIELD', [`"check" of ${owner}`, `its static check ${problem}`]);
+  return fieldFault('check', owner, `its static check ${problem}`);
 }

@@ -286,7 +286,7 @@ export function record<S extends TypeSource>(
 export function nullable<S extends TypeSource>(inner: S): FieldType<Infer<S> | null, ConstraintsOf<S>> {
   return new FieldType({ kind: 'nullable', inner });
 }
-/** One of the named values. A text source compares the text of each. */
+/** One of the named values. A text source compares texts: `literal(1)` accepts `1` in a query. */
 export function literal<const V extends readonly [Literal, ...Literal[]]>(
   ...values: V
 ): FieldType<V[number], PlainOptions> {

@@ -336,7 +336,9 @@ export class TestClient implements AsyncDisposable {
     if (taken !== undefined) throw taken.error;
   }
 
-  /** Returns, once, the error of the request whose response has these fields. */
+  /**
+   * Returns the error of the request whose response has these header fields. A second call returns undefined.
+   */
   readonly #takeError: ErrorSource = (headers) => {
     const id = headers.get(this.#app.defaults.identity.field) ?? '';
     if (!this.#errors.has(id)) return undefined;

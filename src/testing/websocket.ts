@@ -41,7 +41,10 @@ export class WebSocketRefused extends Error {
   }
 }
 
-/** Returns, once, the handlers' error of the socket whose response has these fields. @internal */
+/**
+ * Returns the error of the handlers of the socket whose response has these header fields. A second call
+ * returns undefined. @internal
+ */
 export type ErrorSource = (headers: Headers) => HandlerError | undefined;
 
 interface HandlerError {

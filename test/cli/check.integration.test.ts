@@ -401,7 +401,7 @@ for (const [what, code, message] of [
   ['an error that comes later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
   ['a promise that fails and nobody catches', "void Promise.reject(new TypeError('later'));", /^later$/],
 ] as const) {
-  test(`svc check reports ${what} that stays open after an import at its line, with status 1`, async (t) => {
+  test(`svc check reports ${what}, left behind by an import, at its line with status 1`, async (t) => {
     if (what === 'a name that was looked up')
       return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
     const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });

@@ -386,7 +386,7 @@ test('svc names the missing --allow flag when Node runs with --permission (E_PER
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot continue under --permission of Node: the permission ${flag} is missing\n     Start Node with that permission as well;`;
+    `svc: Cannot continue under --permission of Node: the permission ${flag} is missing\n     Start Node with that permission;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],

@@ -261,10 +261,12 @@ export function rowContract(name: string, open: OpenDatabase): void {
         editor = Field(nullable(Author));
       }
       const is = TYPES[db.dialect];
+      // the default must have as many digits as the column
+      const now = db.dialect === 'mysql' ? 'current_timestamp(3)' : 'current_timestamp';
       await db.script(`create table person (id integer primary key, username varchar(50) not null, bio varchar(200), image varchar(200));
       create table follow (person integer not null, followed integer not null);
       create table article (id integer primary key, author integer not null, editor integer, slug varchar(100) not null, title varchar(100) not null,
-        tag_list ${is.json} not null, created_at ${is.instant} default current_timestamp);
+        tag_list ${is.json} not null, created_at ${is.instant} default ${now});
       create table favorite (article integer not null, person integer not null)`);
       await db.insertMany('person', ['id', 'username', 'bio'], [[1, 'ada', 'counts'], [2, 'bob', null]]); // prettier-ignore
       await db.insertMany('follow', ['person', 'followed'], [[1, 2]]);

@@ -326,7 +326,7 @@ test('mcpCall(): reports all invalid arguments at once, each by its name', async
   );
   assert.equal(
     textOf(await app.mcpCall('put_u_by_id', { id: 'x', nn: 1, n: 1 })),
-    '400 Bad Request: The arguments have 3 problems\n- nn: is no argument of this tool: did you mean "n"?\n- body: is missing\n- id: needs a safe integer',
+    '400 Bad Request: The arguments have 3 problems\n- nn: is not an argument of this tool: did you mean "n"?\n- body: is missing\n- id: needs a safe integer',
   );
 });
 
@@ -364,7 +364,7 @@ test('mcpCall(): too deeply nested arguments are a client error; names of Object
   const deep: unknown = JSON.parse('['.repeat(200_000) + ']'.repeat(200_000));
   assert.match(
     textOf(await app.mcpCall('get_x_by_constructor', { constructor: 'c', a: deep })),
-    /^400 .*\n- arguments: are nested too deeply/,
+    /^400 .*\n- arguments: are too large or nested too deeply/,
   );
   assert.equal(
     textOf(await app.mcpCall('get_x_by_constructor', {})),

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import {
   Depends,
   Field,
+  IdempotencyMiddleware,
   Svc,
   bool,
   createLogger,
@@ -71,11 +72,20 @@ async function round(
     capabilities = { elicitation: {}, sampling: {}, roots: {} },
     principal = '',
     deep = '',
-  }: { method?: string; capabilities?: Json; principal?: string; deep?: string } = {},
+    path = '/mcp',
+    headers = {},
+  }: {
+    method?: string;
+    capabilities?: Json;
+    principal?: string;
+    deep?: string;
+    path?: string;
+    headers?: Record<string, string>;
+  } = {},
 ): Promise<Round> {
   const name = params['name'] ?? params['uri'];
   const _meta = { [VERSION]: '2026-07-28', [CAPABILITIES]: capabilities };
-  const response = await client.post('/mcp', {
+  const response = await client.post(path, {
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } }).replace(
       '"DEEP"',
       deep,
@@ -87,6 +97,7 @@ async function round(
       'mcp-method': method,
       'mcp-name': String(name),
       'x-principal': principal,
+      ...headers,
     },
   });
   return { status: response.status, ...((await response.json()) as Omit<Round, 'status'>) };
@@ -288,6 +299,24 @@ test('MCP question to the client, modern version: handlers of prompts and resour
     assert.equal(second.result['resultType'], 'complete');
     assert.match(JSON.stringify(second.result), /decline/);
   }
+});
+
+test('MCP question to the client, modern version: a call with an idempotency key is repeated with its answers under the same key', async (t) => {
+  const { app } = site(t, () => 'unused');
+  let runs = 0;
+  app.tool(
+    'once',
+    { client: Depends(toolClient), use: [new IdempotencyMiddleware()] },
+    async ({ client }) => `${(await client.elicit(NAME)).action} ${++runs}`,
+  );
+  app.mountMcp('/keyed', { headers: ['idempotency-key'] });
+  const tester = new TestClient(app, { raiseErrors: false });
+  t.after(() => tester.close());
+  const keyed = { path: '/keyed', headers: { 'idempotency-key': '"one"' } };
+  assert.equal((await round(tester, { name: 'once' }, keyed)).result['resultType'], 'input_required');
+  const answers = { name: 'once', inputResponses: { name: { action: 'decline' } } };
+  for (let repeat = 0; repeat < 2; repeat++)
+    assert.equal(textOf(await round(tester, answers, keyed)), 'decline 1');
 });
 
 test('MCP question to the client, modern version: a question ends the run of the handler, so that dependencies can undo their work', async (t) => {

@@ -809,7 +809,7 @@ test('OpenAPI document: meta.openapi overrides members of the operation', () => 
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ message }) => message),
     [
-      'its meta.openapi is no object',
+      'its meta.openapi is not an object',
       'its schema Address is Address2 in the document: another one has that name',
     ],
   );

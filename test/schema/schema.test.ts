@@ -621,7 +621,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(str, { pattern: '(' })),
     'E_SCHEMA_FIELD',
-    /no regular expression/,
+    /is not a regular expression/,
   );
   throwsFault(
     declare(() => Field(str, { email: true, format: 'uri' })),
@@ -661,7 +661,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(Map as never)),
     'E_SCHEMA_FIELD',
-    /the function Map is no type/,
+    /the function Map is not a type/,
   );
   throwsFault(
     declare(() => Field((() => 1) as never)),
@@ -671,17 +671,17 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field({} as never)),
     'E_SCHEMA_FIELD',
-    /an object is no type/,
+    /an object is not a type/,
   );
   throwsFault(
     declare(() => Field(undefined as never)),
     'E_SCHEMA_FIELD',
-    /undefined is no type/,
+    /undefined is not a type/,
   );
   throwsFault(
     declare(() => Field(list({} as never))),
     'E_SCHEMA_FIELD',
-    /no type/,
+    /not a type/,
   );
   throwsFault(
     declare(() => Field((literal as () => FieldType<string, PlainOptions>)())),

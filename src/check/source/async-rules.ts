@@ -352,6 +352,12 @@ function findPipes(sources: Sources, report: ReportNode): void {
     const name = pathOf(object);
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
+    const target = pathOf(call.args[0]!);
+    if (
+      around !== undefined &&
+      returnsOf(around).some((value) => pathOf(value) !== undefined && [name, target].includes(pathOf(value)))
+    )
+      continue;
     const handles =
       /\.(?:on|once)\(\s*['"]error['"]/.test(code) || (name !== undefined && /\bfinished\(/.test(code));
     if (!handles)

@@ -263,7 +263,7 @@ function findHtml(
     options !== undefined &&
     /text\/html/.test(module.source.slice(options.start, options.end));
   const isSent = /^(?:send|end|write)$/.test(name ?? '') && call.callee.type === 'member';
-  const isShown = name === 'html' && call.callee.type === 'member';
+  const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
   // another site can set single values by a link or form, but no headers

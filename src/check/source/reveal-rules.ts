@@ -34,7 +34,7 @@ function isLogger(path: string): boolean {
 
 function findLogged(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
-    if (!isLog(call)) continue;
+    if (!isLog(call) || isUnderCondition(call, module)) continue;
     const isConsole = pathOf(call.callee)!.startsWith('console.');
     if (isConsole && isCommand(module)) continue;
     for (const arg of call.args) {

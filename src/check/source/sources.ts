@@ -144,6 +144,7 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   let meaning = meanings.get(call);
   if (meaning === undefined)
     meanings.set(call, (meaning = meaningOf(call.callee, module) ?? pathOf(call.callee) ?? ''));
+  if (meaning === 'fetch' && module.lookup('fetch', call) !== undefined) return 'own fetch';
   return meaning;
 }
 

@@ -196,7 +196,7 @@ function readServerFirst(
   if (!nonce.startsWith(ours) || nonce.length === ours.length)
     throw new ScramIssue('its nonce does not continue ours');
   const salt = fromBase64(salt64);
-  if (salt === undefined) throw new ScramIssue('its salt is no base64');
+  if (salt === undefined) throw new ScramIssue('its salt is not base64');
   const iterations = Number(digits);
   if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS)
     throw new ScramIssue(

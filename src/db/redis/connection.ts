@@ -352,7 +352,7 @@ const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
 const REPLICA =
   'the server is a replica, which takes no writes: name its primary in the address, for example among several hosts (redis://one,two)';
 const CLUSTER =
-  'another node of a cluster has the key, and clusters are not supported: name a server that is no node of one, or a proxy that speaks for the cluster';
+  'another node of a cluster has the key, and clusters are not supported: name a server that is not part of a cluster, or a proxy that speaks for the cluster';
 
 /** Returns the error of a command. `name` is the first word of the command, which is never a value. */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {

@@ -125,7 +125,7 @@ export class CompressionMiddleware implements Middleware {
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
-    // without a body only HEAD can profit, if the length of its GET response is known
+    // a response without a body is skipped, except to HEAD if the length of its GET response is known
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response;
     if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;

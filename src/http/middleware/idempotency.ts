@@ -9,7 +9,7 @@
  *   repeated afterwards                the same response, Idempotency-Replayed: true; the handler does not run
  *   repeated with another request      422
  *   executed with 5xx, or 401, 408,    deleted: the next attempt is executed
- *   421, 425, 429
+ *   421, 424, 425, 428, 429
  *
  * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
  * leaseSeconds, and the next attempt executes the request again. How far the first execution got is unknown,
@@ -454,7 +454,7 @@ export function fingerprint(target: string, contentType: string, body: Uint8Arra
 const UNKEPT_FIELDS =
   /^(?:set-cookie|date|age|x-request-id|traceparent|tracestate|ratelimit.*|x-ratelimit-.*|access-control-.*)$/i;
 /** Statuses below 500 after which a retry is executed again. */
-const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 425, 429]);
+const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
 /**
  * Whether a response with this status is final: then it is stored, and a retry does not execute the request

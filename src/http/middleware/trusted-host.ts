@@ -149,11 +149,11 @@ function issueOf(entry: string): string {
   if (entry.includes('*'))
     return entry.startsWith('*.')
       ? `${named} is written ${JSON.stringify(entry.slice(1))}`
-      : `${named} is no name; who wants to answer to every host leaves the middleware out`;
+      : `${named} is not a host name; to accept every host, remove the middleware`;
   if (entry.includes('://')) return `${named} has a scheme, and a host is compared alone`;
   if (/:\d*$/.test(entry)) return `${named} has a port, which does not matter`;
   const ascii = /[^\0-\x7f]/.test(entry) ? domainToASCII(entry.replace(/^\./, '')) : '';
   return ascii === ''
-    ? `${named} is no host`
+    ? `${named} is not a host name`
     : `${named} is sent as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
 }

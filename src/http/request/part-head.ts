@@ -75,7 +75,7 @@ function anyHead(text: string): PartHead | string {
     if (colon === -1 || line.startsWith('--') || /[\0-\x08\n-\x1f\x7f]/.test(line))
       return 'a part has a head that is not made of "name: value" lines';
     const name = line.slice(0, colon);
-    if (!isToken(name)) return 'a part has a head with a name that is no token';
+    if (!isToken(name)) return 'a part has a header field whose name is not a token';
     const value = line.slice(colon + 1).trim();
     switch (name.toLowerCase()) {
       case 'content-disposition':

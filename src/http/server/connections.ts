@@ -223,7 +223,7 @@ export class Connections {
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
-      // one function for all connections
+      // every connection of this server calls this one function
       connections.#leave(this);
     }
     allowHalfOpen(server);

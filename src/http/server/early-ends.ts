@@ -146,10 +146,10 @@ const LINGER_MS = 5_000;
 export class Lingering {
   readonly #deadlines: Deadlines;
   readonly #onOver: () => void;
-  /** Number of such requests. */
+  /** Number of requests whose rest is being read and discarded. */
   count = 0;
 
-  /** `onOver` is called whenever such a request has ended. */
+  /** `onOver` is called whenever the rest of a request has been read, or its connection has closed. */
   constructor(clock: Clock, onOver: () => void) {
     this.#deadlines = new Deadlines(LINGER_MS, clock);
     this.#onOver = onOver;

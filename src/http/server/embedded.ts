@@ -109,7 +109,7 @@ export class EmbeddedListener {
   }
 
   #finish(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // request() has set it
+    const req = outgoing.request as TransportRequest | undefined; // request() has set the request
     if (req === undefined) return;
     outgoing.request = undefined;
     // the member `isLetGo` does not exist yet, and is set here

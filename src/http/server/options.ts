@@ -73,7 +73,8 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxHeaderBytes: int(16_384, 1_024, 1_048_576),
   maxHeaderFields: int(200, 10, 10_000),
 };
-const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // KINDS is an object literal, so its keys are known
+// the cast is safe: KINDS is an object literal with the keys of Limits
+const NAMES = Object.keys(KINDS) as (keyof Limits)[];
 /**
  * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections for a minute. If the server
  * closed a connection first, the next request on it would fail.
@@ -83,15 +84,16 @@ const BEHIND_PROXY_MS = 65_000;
 /** The default limits. */
 export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
-); // the object has every name
+); // the cast is safe: NAMES has every name of Limits
 
-/** Definitions of the limits as options of an application: default and range, by name. @internal @internal */
+/** Definitions of the limits as options of an application: default and range, by name. @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
-  ) as Record<keyof Limits, OptionKind<number | undefined>>; // the object has every name
+    // the cast is safe: NAMES has every name of Limits
+  ) as Record<keyof Limits, OptionKind<number | undefined>>;
 
-/** Definition of the option `requestTimeoutMs` of a route: its range. @internal @internal */
+/** Definition of the option `requestTimeoutMs` of a route: its range. @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
 /** Reads the limits from the configuration. @throws SvcError `E_CONFIG_CAST` */
@@ -110,7 +112,7 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
       ]);
     return value;
   };
-  // the object has every name
+  // the cast is safe: NAMES has every name of Limits
   return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits;
 }
 
@@ -166,7 +168,7 @@ export function readTlsOptions(
 
 const TEXT = { cast: String };
 
-/** Definition of the option `tls` of run(). @internal @internal */
+/** Definition of the option `tls` of run(). @internal */
 export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
   '{ cert, key }',
   (value) => typeof value === 'object' && value !== null,

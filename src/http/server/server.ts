@@ -149,7 +149,7 @@ export class HttpServer {
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {
-        server.#finish(this); // one function for all responses
+        server.#finish(this); // every response calls this one function
       },
     };
     this.#secure = secure;
@@ -235,8 +235,8 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // as node:http does for sockets that it accepts. Not with TLS: a client that leaves before the handshake
-    // would stay until its time limit
+    // node:http sets it as well for sockets that it accepts. Not with TLS: a client that leaves before the
+    // handshake would keep its socket until the time limit
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // with TLS, node:tls starts the reading
@@ -399,7 +399,7 @@ export class HttpServer {
       this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set it
+      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set the connection
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -420,7 +420,7 @@ export class HttpServer {
   ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
-    const connection = req.connection!; // #onRequest() has set it
+    const connection = req.connection!; // #onRequest() has set the connection
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
     if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);

@@ -153,7 +153,7 @@ export class OpenSockets {
     this.#host = host;
     keepFreedMemory();
     this.#socketHost = {
-      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has added it
+      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has added the socket
       onOver: (socket, failure) => this.#over(socket, failure),
     };
   }

@@ -347,8 +347,8 @@ class RequestProtection {
 }
 
 /**
- * Subject of a token. Its kind separates sessions from visitors: a visitor knows the own id, and must not use
- * it as a session id.
+ * Subject of a token. Its prefix separates sessions from visitors: visitors know their id, and must not be
+ * able to use it as a session id.
  */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;

@@ -24,7 +24,10 @@ export interface OpenedSession {
   readonly data: SessionData;
   /** Text of the record from which it was read: a store replaces a record only if it still has this text. */
   readonly text: string;
-  /** Whether it must be saved even without changes: a part of its idle time has passed, or its key is old. */
+  /**
+   * Whether the session must be saved even without changes: a part of its idle time has passed, or its key is
+   * old.
+   */
   readonly isDue: boolean;
 }
 

@@ -292,7 +292,9 @@ export class FrameReader {
     if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
       return this.#fail(
         CLOSE.protocolError,
-        opcode === OPCODE.continuation ? 'there is no message to continue' : 'the message before has no end',
+        opcode === OPCODE.continuation
+          ? 'there is no message to continue'
+          : 'the previous message has not ended',
       ); // a message must end before the next one begins (§5.4)
     }
     return true;

@@ -522,7 +522,7 @@ export class WebSocketConnection
     inbox?.end();
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
-    }); // reads up to the peer's close frame; later, because a message may be in progress
+    }); // reads up to the close frame of the peer, but delayed, because a message may be in progress
   }
 
   /** Responds to the close frame of the peer, with the same code and reason (§5.5.1). */
@@ -580,7 +580,7 @@ export class WebSocketConnection
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
     this.#run(
-      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // set by #closed()
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // #closed() has set `close`
       () => {
         ending.isHandled = true;
         this.#finish();

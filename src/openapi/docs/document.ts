@@ -309,7 +309,7 @@ function operationOf(
     id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
     method,
     path,
-    // such a summary only repeats the method and path
+    // omits the summary if it only repeats the method and path
     summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary,
     description: text(declared['description']) ?? text(item['description']),
     isDeprecated: declared['deprecated'] === true,

@@ -278,7 +278,7 @@ for (const [name, engine] of [
         'create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0',
       );
       await db.script(
-        'create procedure one(in n int) select n as first; create procedure empty() begin select 1 as a from dual where 1 = 0; select 2 as b; end',
+        'create procedure one(in n int) select n as first; create procedure without_rows() begin select 1 as a from dual where 1 = 0; select 2 as b; end',
       );
       for (let use = 0; use < 3; use++) {
         assert.deepEqual(await db.fetchSets('call several(?)', [5]), [
@@ -287,7 +287,7 @@ for (const [name, engine] of [
         ]);
         assert.deepEqual(await db.fetchSets('call one(?)', [5]), [[{ first: 5 }]]);
         assert.deepEqual(await db.fetchAll('call one(?)', [5]), [{ first: 5 }]);
-        assert.deepEqual(await db.fetchSets('call empty()'), [[], [{ b: 2 }]]);
+        assert.deepEqual(await db.fetchSets('call without_rows()'), [[], [{ b: 2 }]]);
         assert.deepEqual(await db.fetchSets('call none()'), []);
         for (const refused of [
           db.fetchAll('call several(?)', [5]),

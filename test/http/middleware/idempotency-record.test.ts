@@ -108,7 +108,7 @@ test('recordKey() and fingerprint() differ when any part differs, also when the 
 test('isFinal() is false for statuses after which a client should repeat its request', () => {
   for (const status of [200, 201, 204, 303, 400, 403, 404, 409, 422, 499])
     assert.equal(isFinal(status), true, String(status));
-  for (const status of [401, 408, 421, 425, 429, 500, 503, 599])
+  for (const status of [401, 408, 421, 424, 425, 428, 429, 500, 503, 599])
     assert.equal(isFinal(status), false, String(status));
 });
 

@@ -149,16 +149,16 @@ test('TrustedHostMiddleware checks the forwarded host with trustForwardedHost, a
 test('TrustedHostMiddleware refuses an invalid list of hosts, and suggests how to write it', () => {
   for (const [hosts, message] of [
     [[], /the list is empty/],
-    [['*'], /leaves the middleware out/],
+    [['*'], /remove the middleware/],
     [['*.example.com'], /is written "\.example\.com"/],
     [['https://example.com'], /has a scheme/],
     [['example.com:80'], /has a port/],
     [['b\u00fccher.example'], /is sent as "xn--bcher-kva\.example"/],
     [['.b\u00fccher.example'], /is sent as "\.xn--bcher-kva\.example"/],
-    [[''], /is no host/],
-    [['a b'], /is no host/],
+    [[''], /is not a host name/],
+    [['a b'], /is not a host name/],
     [[5], /text/],
-    [['..a'], /is no host/],
+    [['..a'], /is not a host name/],
   ] as const)
     assert.throws(
       () => new TrustedHostMiddleware({ hosts: hosts as readonly string[] }),

@@ -160,7 +160,7 @@ class FastReceived extends ReceivedMessage {
     this.prototype.bodyTaker = undefined;
     this.prototype.isBodyTaken = false;
     Object.defineProperty(this.prototype, 'headers', {
-      // as a property: TypeScript does not allow an accessor to override one
+      // defined here, because TypeScript does not allow an accessor in a class to override a property
       get(this: IncomingMessage): IncomingHttpHeaders {
         return isObserved() ? mapOf.get.call(this) : (bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this));
       },
@@ -308,7 +308,7 @@ class FastSent extends SentMessage {
   static {
     this.prototype.isWritten = false;
     Object.defineProperties(this.prototype, {
-      // as properties: TypeScript does not allow accessors to override them
+      // defined here, because TypeScript does not allow accessors in a class to override properties
       writableFinished: {
         get(this: FastSent): boolean {
           return this.isWritten ? this.isTaken : hasFinished.get.call(this);
@@ -411,7 +411,7 @@ export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => 
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
   return function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
-    // one function for all connections
+    // every connection of this server calls this one function
     if (ms === limitMs && onTimeout === undefined) {
       watch.begin(this);
       return this;

@@ -76,6 +76,11 @@ export function packToo(file, fail) {
 export async function packAgain(file) {
   await finished(createReadStream(file).pipe(createGzip()));
 }
+export function packLater(source) {
+  const target = createWriteStream('out');
+  source.pipe(target);
+  return target;
+}
 export const schema = z.string().pipe(z.coerce.number());
 `,
   'the database beside its transaction': `
@@ -130,6 +135,10 @@ async function load(name) {
   return await answer.json();
 }
 const first = await fetch('https://rates.example/first');
+app.get('/own', {}, async () => {
+  const fetch = async () => await rates.load();
+  return await fetch();
+});
 `,
   'blocking calls in helpers, classes and other modules': `
 // FILE app.ts

@@ -303,6 +303,10 @@ router.get('/c', isAuthenticated(), (req, res) => pool.query('select * from a or
 app.get('/echo', (req, res) => res.send(\`<pre>\${JSON.stringify(req.headers)}</pre>\`));
 app.get('/agent', (req, res) => res.send(\`<pre>\${req.headers['user-agent']}</pre>\`)); // SVC608
 `,
+  'a function html() of another object': `
+app.post('/diff', (req, res) => { const diff = Diff.html(req.body.patch); res.json({ diff }); });
+app.post('/page', async (c) => c.html('<p>' + (await c.req.json()).name)); // SVC608
+`,
   'redirects back to where the client comes from': `
 app.get('/back', (req, res) => res.redirect(req.headers.referer));
 app.get('/back-too', (req, res) => res.redirect(req.get('Referrer') || '/'));

@@ -137,6 +137,7 @@ app.post('/login', { form: { name: Field(str), password: Field(str) } }, async (
   app.log.info('login', { name: form.name });
   app.log.info('login', { password: form.password });
   console.log('password is wrong', tokens.length, tokenCount);
+  if (app.env === 'development') console.log('code', otp);
 });
 `,
   'secrets and stacks in answers': `
