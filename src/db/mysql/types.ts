@@ -337,7 +337,9 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/** Decodes an instant, because the session is in UTC. A Date drops the microseconds. */
+/**
+ * Decodes a date and time in UTC, the time zone of the session: as a Date without microseconds, or as text.
+ */
 function instantOf(
   bytes: Buffer,
   at: number,
