@@ -233,7 +233,7 @@ function readEngines(file: string): string | undefined {
     const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
     return typeof engines?.node === 'string' ? engines.node : undefined;
   } catch {
-    // an invalid package.json: npm reports it
+    // npm reports an invalid package.json
     return undefined;
   }
 }

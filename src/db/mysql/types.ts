@@ -35,7 +35,7 @@ interface ColumnReader {
 
 const UNSIGNED = 0x20;
 const TWO_32 = 2 ** 32;
-/** FLOAT represents every integer up to this one. */
+/** Up to 2^24, a FLOAT represents every integer exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 /** Offsets in a DATETIME. */
@@ -337,7 +337,9 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/** Decodes an instant, because the session is in UTC. A Date drops the microseconds. */
+/**
+ * Decodes a date and time in UTC, the time zone of the session: as a Date without microseconds, or as text.
+ */
 function instantOf(
   bytes: Buffer,
   at: number,
