@@ -99,7 +99,7 @@ test('src/REFERENCE.md lists every error code with its meaning and its remedy', 
   assert.deepEqual(found.split('\n'), errorCodes(), 'run this test with UPDATE_API=1');
 });
 
-test('the table of faults is sorted, each message begins with "Cannot …", and neither messages nor remedies end with a full stop', () => {
+test('the fault table is sorted by code, each message begins with "Cannot …", and neither messages nor remedies end with a full stop', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) {

@@ -251,7 +251,7 @@ function sources(): Record<string, string> {
   );
 }
 
-test('every source is in a folder with a row, imports only downwards or inside of its folder, and holds nothing forbidden', () => {
+test('every source file is in a folder with a row, imports only from lower rows or its own folder, and holds nothing forbidden', () => {
   assert.deepEqual(violations(sources()), []);
 });
 
@@ -270,7 +270,7 @@ test('the tables of this test name only files and folders that exist', () => {
   );
 });
 
-test('the only other files in src are the manuals, the files of the docs page, and the template of new projects', () => {
+test('src holds only sources, manuals, files of the docs page, and the template of new projects', () => {
   const folder = join(ROOT, 'src');
   const others = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
@@ -489,7 +489,7 @@ for (const [what, files, expected] of [
   files: Readonly<Record<string, string>>,
   expected: readonly RegExp[],
 ])[]) {
-  test(`the architecture test finds ${what}`, () => {
+  test(`the architecture test reports a violation: ${what}`, () => {
     const found = violations(files);
     assert.equal(found.length, expected.length, found.join('\n'));
     expected.forEach((pattern, index) => assert.match(found[index]!, pattern));

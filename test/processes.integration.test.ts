@@ -17,7 +17,7 @@ before(build);
 
 const HEAD = "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\n";
 
-test('svc run stops the started plugins when another plugin fails to start, and exits with 1', async (t) => {
+test('svc run stops the plugins that had started when another plugin fails to start, and exits with status 1', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}for (const name of ['a', 'b']) app.register({ name, register() {}, startup() { console.log('start ' + name); }, shutdown() { console.log('stop ' + name); } });
 app.register({ name: 'c', requires: ['b'], register() {}, startup() { throw new Error('no database'); } });

@@ -68,7 +68,7 @@ test('every link of a manual to a file or a heading leads to it', () => {
   }
 });
 
-test('README.md links every manual', () => {
+test('README.md links to every manual', () => {
   const linked = [...manual('README.md').matchAll(/\]\(([^)#]+\.md)/g)].map(([, to]) => to!);
   assert.deepEqual(
     MANUAL_PATHS.filter((path) => path !== 'README.md' && !linked.includes(path)),
@@ -81,7 +81,7 @@ function passagesOf(text: string): string[] {
   return withoutCode(text)
     .replace(/<!--.*?-->/g, '')
     .split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |\||#)/)
-    .flatMap((block) => (block.startsWith('|') ? block.split(/(?<!\\)\|/) : [block]));
+    .flatMap((block) => (block.trimStart().startsWith('|') ? block.split(/(?<!\\)\|/) : [block]));
 }
 
 /** Sentences, with a code span or a link as one word. */
@@ -93,9 +93,8 @@ function sentencesOf(passage: string): string[] {
 }
 
 test('no sentence of a guide has more than 25 words', () => {
-  const others = ['src/REFERENCE.md', 'src/db/README.md', 'src/oauth/README.md']; // the first is generated, the others are not reworded yet
   const long = manuals()
-    .filter(({ path }) => !others.includes(path))
+    .filter(({ path }) => path !== 'src/REFERENCE.md') // it is generated
     .flatMap(({ path, text }) =>
       passagesOf(text)
         .flatMap(sentencesOf)

@@ -50,7 +50,7 @@ test('the tutorial has twelve steps', () => {
 
 const hasCurl = spawnSync('curl', ['--version']).status === 0;
 
-test('each step of the tutorial does what it says', { skip: !hasCurl && 'curl is missing' }, async (t) => {
+test('each step of the tutorial works as described', { skip: !hasCurl && 'curl is missing' }, async (t) => {
   build();
   const parent = folder(t);
   const packed = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', parent], {

@@ -1,9 +1,11 @@
 /**
- * A compiled application: matches a request, handles it, counts it and finishes it. Nothing can be added to it any more.
+ * A compiled application: matches a request, handles it, counts it and finishes it. Routes and middleware can
+ * no longer be added.
  *
+ * Calls for each request:
  *   handle(req) -> count(req, response) -> the server sends it -> finish(req, outcome)
  *
- * Servers, test clients, `app.fetch()` and MCP call it.
+ * Servers, test clients, `app.fetch()` and MCP call these methods.
  */
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { RequestEvent, answerRequest, endRequest } from '../http/request/event.ts';
@@ -23,20 +25,20 @@ import type { CompilationView, CompiledApplication } from '../routing/compile.ts
 import type { CompileVariant } from './declarations.ts';
 import type { EffectiveOptions } from './options.ts';
 
-/** The parts of an application that serving needs. */
+/** The parts of an application that are needed to serve requests. */
 interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly options: EffectiveOptions;
   readonly clock: Clock;
   readonly log: Logger;
   readonly operations: Operations;
-  /** Counts errors that nothing handled. */
+  /** Counts unhandled errors. */
   readonly errors: Counter;
-  /** Counts connections that were cut because their client did not read. */
+  /** Counts connections that were closed because their client did not read. */
   readonly slowReaders: Counter;
-  /** Clean-ups that run after their responses; a shutdown waits for them. */
+  /** Clean-ups that are still running after their responses; a shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>>;
-  /** Called with every error of a clean-up, which has been logged. */
+  /** Called with every error of a clean-up, after it was logged. */
   readonly onFailedAfter?: CompileVariant['onFailedAfter'];
 }
 
@@ -53,18 +55,24 @@ export class Application implements ServedApplication {
   readonly longestRequestMs: number | undefined;
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
-  /** Matches a request and answers it. Never throws, never rejects. */
+  /** Matches and handles a request. Never throws, never rejects. */
   readonly handle: Core;
-  /** Answers a request for a WebSocket: with 101, or with another response that refuses it. Never throws, never rejects. */
+  /**
+   * Handles a request for a WebSocket: responds with 101, or refuses with another response. Never throws,
+   * never rejects.
+   */
   readonly upgrade: Core;
   readonly hasSocketAt: (path: string) => boolean;
   readonly routeAt: (method: string, path: string) => CompiledRoute | undefined;
-  /** Loads the code of WebSockets and resolves the dependencies of scope `app`. Returns a function that cleans them up. */
+  /**
+   * Loads the code of WebSockets, and resolves the dependencies of scope `app`. Returns a function that runs
+   * their clean-ups.
+   */
   readonly start: () => Promise<() => Promise<void>>;
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
   readonly #accessLog: AccessLog | undefined;
-  /** Tools that are functions, not routes. */
+  /** Serves the MCP tools, prompts and resources that are functions, not routes. */
   readonly #functions: ServedApplication;
 
   constructor(deps: ApplicationDeps) {
@@ -88,7 +96,9 @@ export class Application implements ServedApplication {
     this.#functions = this.#withHandle(compiled.handleTool);
   }
 
-  /** Counts a response just before it is sent. `durationMs`: how long it took to make. */
+  /**
+   * Counts a response just before it is sent. `durationMs`: time from the request's start to the response.
+   */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     this.#deps.operations.count(req, response.status, durationMs);
     if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
@@ -116,7 +126,7 @@ export class Application implements ServedApplication {
     void this.#cleanUp([cleanUp], req, outcome);
   }
 
-  /** Answers a call of an MCP tool in process: of a route, or of a function that is no route. */
+  /** Handles a call of an MCP tool in process: of a route, or of a function that is not a route. */
   async answerCall(
     request: Request,
     remoteAddress: string,
@@ -128,7 +138,10 @@ export class Application implements ServedApplication {
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 
-  /** Serves other routes (the metrics on a port of their own) with the options of this application, without counting their requests. */
+  /**
+   * Serves other routes with the options of this application, without counting their requests: the metrics on
+   * a port of their own.
+   */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: publishResponse };
   }
@@ -165,12 +178,12 @@ export class Application implements ServedApplication {
   }
 }
 
-/** Passes the response on to subscribers of the request's event, and counts nothing. */
+/** Publishes the response to subscribers of the request's diagnostics event; counts nothing. */
 function publishResponse(req: TransportRequest, response: HttpResponse, durationMs: number): void {
   if (req.event !== undefined) answerRequest(req.event, response, durationMs);
 }
 
-/** The longest `requestTimeoutMs` of all routes, undefined where no route has one of its own. */
+/** The longest `requestTimeoutMs` of all routes; undefined if no route sets one. */
 function longestTimeout(routes: readonly CompiledRoute[], limits: Limits): number | undefined {
   let longest: number | undefined;
   for (const { requestTimeoutMs } of routes)

@@ -1,6 +1,7 @@
 /**
- * Everything that an application declares besides its routes, and the way from there to a compilation and its findings.
+ * Everything that an application declares in addition to its routes; compiles it, and reports its findings.
  *
+ * Steps:
  *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
  */
 import { SvcError } from '../base/errors.ts';
@@ -10,17 +11,25 @@ import { coreRules } from '../check/rules.ts';
 import { neededSecrets } from '../check/secrets.ts';
 import { passesAtStart } from '../check/graph-rules.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
-import { compileApplication } from '../routing/compile.ts';
-import { Plugins } from './host.ts';
+import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
+import { readExceptionHandler } from '../routing/replies.ts';
+import { sortPlugins } from '../routing/plugin.ts';
 import type { FaultCode } from '../base/faults.ts';
-import type { Declared, Finding, Report } from '../base/findings.ts';
+import type { Declared, Finding, Report, Place } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
-import type { Middleware, Plugin, Rule, Services } from '../http/contracts.ts';
-import { readExceptionHandler } from '../routing/exceptions.ts';
-import type { ExceptionArguments } from '../routing/exceptions.ts';
+import type {
+  Middleware,
+  Plugin,
+  Rule,
+  Services,
+  ContributedMigration,
+  Host,
+  RouterLike,
+} from '../http/contracts.ts';
+import type { ExceptionArguments } from '../routing/replies.ts';
 import type { MiddlewareFunction, ErrorClass } from '../http/pipeline.ts';
-import type { Counter } from '../observability/metrics.ts';
+import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { Toolbox } from '../mcp/mcp.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { BackgroundRunner } from '../routing/background.ts';
@@ -28,19 +37,27 @@ import type { Compilation, CompiledApplication } from '../routing/compile.ts';
 import type { DependencySource } from '../routing/di.ts';
 import type { Routes } from '../routing/route.ts';
 import type { SocketHub } from '../routing/websocket.ts';
-import type { HostDeps } from './host.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Config, Env } from '../base/config.ts';
+import type { AppState } from '../http/state.ts';
+import type { Logger } from '../observability/log.ts';
+import type { Operations } from '../operations/operations.ts';
+import type { RegisteredPlugin } from '../routing/plugin.ts';
 
-/** How a compilation differs from the application's own: for test clients. */
+/** Differences between a compilation for a test client and that of the application. */
 export interface CompileVariant {
-  /** Called with every error that nothing handled. */
+  /** Called with every unhandled error. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
+  /**
+   * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
+   * request.
+   */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Replacements of dependency sources. */
+  /** Replacements of dependencies: the original function or class, and its replacement. */
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
-/** The parts of an application that compiling needs. */
+/** The parts of an application that are needed to compile it. */
 interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
@@ -48,7 +65,7 @@ interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly tasks: BackgroundRunner;
   readonly errors: Counter;
   readonly sockets: SocketHub;
-  /** Whether replies of 5xx show stack traces. */
+  /** Whether responses with 5xx contain stack traces. */
   isDebug(): boolean;
   /** Whether declared JSON bodies need a Content-Type. */
   isContentTypeStrict(): boolean;
@@ -62,7 +79,7 @@ export class Declarations {
   /** Findings of declarations and plugins, in the order of their discovery. */
   readonly findings: Finding[] = [];
   readonly plugins: Plugins;
-  /** Undefined while the application has no tools and prompts but its routes. */
+  /** Declared MCP tools, prompts and resources; undefined if there are only routes. */
   toolbox: Toolbox | undefined;
   readonly #deps: DeclarationDeps;
   readonly #declared: Declared = declaredHere();
@@ -78,12 +95,12 @@ export class Declarations {
     });
   }
 
-  /** Every rule: those of the package, then added ones. */
+  /** All rules: those of the framework first, then added ones. */
   get rules(): readonly (CoreRule | Rule)[] {
     return [...coreRules(), ...this.#rules];
   }
 
-  /** @throws SvcError `E_MIDDLEWARE`, `E_APP_FROZEN` */
+  /** Adds middleware. @throws SvcError `E_MIDDLEWARE`, `E_APP_FROZEN` */
   addMiddleware(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside' = 'inside'): void {
     this.#deps.assertNotFrozen('use a middleware');
     const layer = asMiddleware(middleware);
@@ -92,13 +109,16 @@ export class Declarations {
     this.#middlewarePlaces.set(layer, declaredHere());
   }
 
-  /** @throws SvcError `E_RULE`, `E_APP_FROZEN` */
+  /** Adds a rule. @throws SvcError `E_RULE`, `E_APP_FROZEN` */
   addRule(rule: Rule, options?: { readonly mayExtend: boolean }): void {
     this.#deps.assertNotFrozen(`add the check "${rule.id}"`);
     this.#rules.push(checkedRule(rule, this.rules, options));
   }
 
-  /** Adds an exception handler; one that takes the place of another is a finding. @throws SvcError `E_EXCEPTION_HANDLER` */
+  /**
+   * Adds an exception handler. If it replaces another, that is a finding.
+   * @throws SvcError `E_EXCEPTION_HANDLER`
+   */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (this.handlers.add(errorClass, handler, plan, spec)) return;
@@ -107,12 +127,12 @@ export class Declarations {
       severity: 'info',
       subject: `exception handler of ${errorClass.name}`,
       place: declaredHere().place,
-      message: 'there is another one of this class, which never runs',
-      remedy: 'Keep one handler for each class',
+      message: 'another exception handler for this class is registered, so this one never runs',
+      remedy: 'Register one exception handler for each class',
     });
   }
 
-  /** Compiles as much as can be. Plugins register first. */
+  /** Registers the plugins, and compiles as much as possible despite mistakes. */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
     const found = this.plugins.registerAll((finding) => this.findings.push(finding));
@@ -130,7 +150,10 @@ export class Declarations {
     return compilation;
   }
 
-  /** Compiles what serves; nothing can be declared any more. @throws SvcError `E_COMPILE` with every finding that prevents a start */
+  /**
+   * Compiles the application. After that nothing can be declared.
+   * @throws SvcError `E_COMPILE` with every finding that prevents a start
+   */
   compile(): CompiledApplication {
     const compilation = this.build();
     this.assertMayStart(compilation);
@@ -139,7 +162,7 @@ export class Declarations {
     return compiled;
   }
 
-  /** Compiles the metrics alone, for a port of their own. */
+  /** Compiles only the route of the metrics, for a port of its own. */
   metrics(): CompiledApplication {
     return this.#compileRoutes({ routes: metricsRoutes(this.#deps.operations) }).serve();
   }
@@ -176,7 +199,7 @@ export class Declarations {
     });
   }
 
-  /** The application as checks and commands see it. */
+  /** The application as rules and commands see it. */
   viewOf({ view }: Compilation): ApplicationView {
     const { operations, config, conditions } = this.#deps;
     const declared = this.#declared;
@@ -199,12 +222,12 @@ export class Declarations {
     };
   }
 
-  /** Every finding that needs no start. Never throws for a mistake of the application. */
+  /** Returns every finding that needs no start. Never throws for a mistake of the application. */
   check(): Report {
     try {
       return this.#examine(this.build()).report;
     } catch (error) {
-      // a setting of the framework is unreadable: nothing else can be judged
+      // an invalid setting of the framework: nothing else can be checked
       if (!(error instanceof SvcError)) throw error;
       const rule = UNREADABLE_SETTINGS[error.code as FaultCode];
       if (rule === undefined) throw error;
@@ -214,7 +237,10 @@ export class Declarations {
     }
   }
 
-  /** @throws SvcError `E_COMPILE` with all findings of check(), when one of them forbids a start */
+  /**
+   * Throws if a finding forbids the start of the application.
+   * @throws SvcError `E_COMPILE` with all findings of check(), if one of them forbids a start
+   */
   assertMayStart(compilation: Compilation): void {
     if (this.#hasNoFindings(compilation)) return;
     const { report, refuses } = this.#examine(compilation, this.rules.filter(countsAtStart));
@@ -222,12 +248,12 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // other findings can wait for the next deployment; a secret that can be guessed protects nothing from now on
+    // other findings can wait for the next deployment, but a secret that can be guessed gives no protection
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
 
-  /** Whether no rule that counts at a start finds anything. */
+  /** Whether no rule that may forbid a start has a finding. */
   #hasNoFindings(compilation: Compilation): boolean {
     return (
       compilation.findings.length === 0 &&
@@ -241,13 +267,145 @@ export class Declarations {
   }
 }
 
-/** Rules that may forbid a start; other rules only fail `svc check`. */
+/** Whether a rule may forbid a start; other rules only make `svc check` fail. */
 function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
   return phase === 'graph' || id === 'SVC205';
 }
 
-/** Rules of settings that the framework cannot read. */
+/** Rules for settings that the framework cannot parse, by error code. */
 const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
   E_CONFIG_CAST: 'SVC401',
   E_TRUST_PROXY: 'SVC210',
 };
+
+/*
+ * Plugins of one application: each registers once, after the plugins that it requires, with a `Host` of its
+ * own.
+ */
+
+/** The parts of an application that plugins may use. */
+interface HostDeps {
+  /** Environment and clock, read each time: a test may replace them before the application compiles. */
+  readonly conditions: { readonly env: Env; readonly clock: Clock };
+  readonly config: Config;
+  readonly log: Logger;
+  readonly metrics: MetricsRegistry;
+  readonly state: AppState;
+  readonly operations: Operations;
+  readonly routes: RouterLike;
+  use(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside'): void;
+  addRule(rule: Rule): void;
+}
+
+/** The plugins of one application. */
+class Plugins {
+  readonly #deps: HostDeps;
+  readonly #registered: RegisteredPlugin[] = [];
+  readonly #migrations: ContributedMigration[] = [];
+  #sorted: readonly Plugin[] | undefined;
+
+  constructor(deps: HostDeps) {
+    this.#deps = deps;
+  }
+
+  /** Plugins in the order in which they start; empty before registerAll(). */
+  get sorted(): readonly Plugin[] {
+    return this.#sorted ?? [];
+  }
+
+  /** Adds a plugin. @throws SvcError `E_APP_FROZEN` once the plugins have registered */
+  add(plugin: Plugin): void {
+    if (this.#sorted !== undefined)
+      throw new SvcError('E_APP_FROZEN', [`register the plugin "${plugin.name}"`]);
+    this.#registered.push({ plugin, place: declaredHere().place });
+  }
+
+  placeOf(plugin: Plugin): Place | undefined {
+    return this.#registered.find((registered) => registered.plugin === plugin)?.place;
+  }
+
+  placeOfName(name: string): Place | undefined {
+    return this.#registered.find(({ plugin }) => plugin.name === name)?.place;
+  }
+
+  /**
+   * Sorts the plugins, and lets each declare its routes, middleware and rules. Each registers only once.
+   * Returns findings about the order; while there are any, they are determined again at each call. A
+   * `register()` that throws is reported to `report`.
+   */
+  registerAll(report: (finding: Finding) => void): readonly Finding[] {
+    if (this.#sorted !== undefined) return [];
+    const findings: Finding[] = [];
+    const sorted = sortPlugins(this.#registered, (finding) => findings.push(finding));
+    if (findings.length > 0) return findings;
+    this.#sorted = sorted;
+    for (const plugin of sorted) {
+      try {
+        plugin.register(this.#hostFor(plugin));
+      } catch (error) {
+        report({
+          rule: 'SVC114',
+          severity: 'error',
+          subject: `plugin ${plugin.name}`,
+          place: this.placeOf(plugin),
+          message: `register() of the plugin threw ${thrown(error)}`,
+          remedy:
+            error instanceof SvcError
+              ? error.remedy
+              : 'Fix the plugin, or the options that it was created with',
+        });
+      }
+    }
+    return [];
+  }
+
+  #hostFor(plugin: Plugin): Host {
+    const { conditions, config, log, metrics, state, operations, routes, use, addRule } = this.#deps;
+    return {
+      get env() {
+        return conditions.env;
+      },
+      get clock() {
+        return conditions.clock;
+      },
+      log: log.child(plugin.name),
+      metrics,
+      routes,
+      option: (key, fallback, cast) =>
+        config.get(
+          key,
+          fallback as never,
+          cast === undefined ? (undefined as never) : { cast: cast as never },
+        ) as never, // the overloads of get() differ by the kind
+      use: (middleware, where = 'inside') => use(middleware, where),
+      get: (key) => state.get(key),
+      has: (key) => state.has(key),
+      provide: (key, read) => state.provide(key, read),
+      readiness: (name, probe) => operations.probe(name, probe),
+      rule: addRule,
+      migration: (id, sql) => void this.#migrations.push({ plugin: plugin.name, id, sql }),
+      migrations: this.#migrations,
+    };
+  }
+}
+
+/** Services for middleware and plugins, read each time: a test client may replace environment and clock. */
+export function servicesOf(app: Services): Services {
+  return {
+    get env() {
+      return app.env;
+    },
+    get clock() {
+      return app.clock;
+    },
+    get log() {
+      return app.log;
+    },
+    get metrics() {
+      return app.metrics;
+    },
+    get config() {
+      return app.config;
+    },
+  };
+}

@@ -1,12 +1,14 @@
 /**
  * Start and stop of an application, and `app.run()`, which listens, serves and drains.
  *
+ * Order of the steps:
  *   start   compile -> room bus -> plugins -> startup hooks -> dependencies of scope `app`
  *   stop    clean-ups of requests -> dependencies of scope `app` -> rooms -> shutdown hooks in reverse -> plugins in reverse
  *   run     signals -> start -> listen -> serve
  *   close   readiness 503 -> no new connections -> requests in flight -> stop
  *
- * A part that fails at the start stops the parts that had started, and runs the shutdown hooks; the start may be tried again.
+ * If a part fails to start, the parts that have started are stopped, and the shutdown hooks run. The start
+ * may then be tried again.
  */
 import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
@@ -29,33 +31,36 @@ import type { Operations } from '../operations/operations.ts';
 import type { Leave } from '../operations/supervision.ts';
 import type { ServerOptions } from './options.ts';
 
-/** The key is on `process`, for all copies of this package in it: a bundled program has a copy of its own. */
+/**
+ * The flag is a property of `process`, so that all copies of this package share it: a bundled program
+ * contains its own copy.
+ */
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
-/** Forbids every start in this process: its modules are imported for inspection. */
+/** Forbids every start in this process. For commands that import an application only to inspect it. */
 export function denyStart(): void {
   Object.defineProperty(process, START_DENIED, { value: true, configurable: true });
 }
 
-/** @throws SvcError `E_START_DENIED` */
+/** Throws if {@link denyStart} was called in this process. @throws SvcError `E_START_DENIED` */
 export function assertStartAllowed(): void {
   if (START_DENIED in process) throw new SvcError('E_START_DENIED', []);
 }
 
-/** The parts of an application that its lifecycle needs. */
+/** The parts of an application that are needed to start and stop it. */
 interface LifecycleDeps {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly roomBus: RoomBus | undefined;
-  /** @throws SvcError `E_COMPILE` */
+  /** Compiles the application. @throws SvcError `E_COMPILE` */
   compile(): Application;
-  /** The application's own shutdown(), which a subclass may override. */
+  /** The application's shutdown(), which a subclass may override. */
   shutdown(): Promise<void>;
-  /** Plugins in the order of their start, once the application is compiled. */
+  /** Plugins in the order in which they start. Called after compile(). */
   plugins(): readonly Plugin[];
 }
 
-/** A hook of the start, of the stop, or of the start with the clean-up that it returned. */
+/** A startup hook, a shutdown hook, or a startup hook with the clean-up that it has returned. */
 interface Hook {
   readonly start?: () => unknown;
   stop?: (() => unknown) | undefined;
@@ -64,10 +69,10 @@ interface Hook {
 /** The lifecycle of one application. */
 export class Lifecycle {
   readonly #hooks: Hook[] = [];
-  /** Clean-ups of requests that still run. */
+  /** Clean-ups of requests that are still running. */
   readonly cleanUps: Set<Promise<void>> = new Set();
   readonly #deps: LifecycleDeps;
-  /** Dependencies of scope `app`: resolves with their clean-up. */
+  /** Resolves with the clean-up of the dependencies of scope `app`. */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
   #startAbort: AbortController | undefined;
@@ -77,34 +82,34 @@ export class Lifecycle {
     this.#deps = deps;
   }
 
-  /** Adds a hook of the start. A function that it returns, or resolves with, runs at the stop. */
+  /** Adds a startup hook. A function that it returns, or resolves with, runs at shutdown. */
   onStartup(start: () => unknown): void {
     this.#hooks.push({ start });
   }
 
-  /** Adds a hook of the stop. */
+  /** Adds a shutdown hook. */
   onShutdown(stop: () => unknown): void {
     this.#hooks.push({ stop });
   }
 
-  /** Whether a start has begun that no stop has ended. */
+  /** Whether a start has begun, and no shutdown has ended since. */
   get hasBegun(): boolean {
     return this.#starting !== undefined;
   }
 
-  /** Starts everything; once until shutdown(), however often it is called. */
+  /** Starts everything once; until shutdown(), further calls wait for the same start. */
   async startup(): Promise<void> {
     await this.startParts();
     try {
       await (this.#sharing ??= this.#deps.compile().start());
     } catch (error) {
-      // after the catch of startParts(): shutdown() waits for #sharing
+      // must be outside of startParts(): shutdown() waits for #sharing
       await this.#deps.shutdown();
       throw error;
     }
   }
 
-  /** Starts plugins and hooks alone: a test client resolves dependencies of scope `app` itself. */
+  /** Starts only plugins and hooks: a test client resolves the dependencies of scope `app` itself. */
   async startParts(): Promise<void> {
     assertStartAllowed();
     return (this.#starting ??= this.#start().catch((error: unknown) => {
@@ -114,7 +119,7 @@ export class Lifecycle {
     }));
   }
 
-  /** Stops what has started, once. */
+  /** Stops everything that was started. Further calls return the same promise. */
   shutdown(): Promise<void> {
     if (this.#starting === undefined && this.#sharing === undefined) return Promise.resolve();
     return (this.#stopping ??= this.#stop().finally(() => {
@@ -130,7 +135,7 @@ export class Lifecycle {
     const abort = (this.#startAbort = new AbortController());
     if (plugins.length > 0) await startPlugins(plugins, abort.signal, log);
     try {
-      await roomBus?.settled?.(); // from here on messages of other processes arrive
+      await roomBus?.settled?.(); // from now on, messages of other processes to the rooms arrive
       for (const hook of this.#hooks) {
         if (hook.start === undefined) continue;
         abort.signal.throwIfAborted();
@@ -144,11 +149,15 @@ export class Lifecycle {
     }
   }
 
-  /** Runs the hooks of the stop and the clean-ups of the start in reverse. A failure is logged, and stops none of the others. */
+  /**
+   * Runs the shutdown hooks and the clean-ups of startup hooks, in reverse order. If one fails, that is
+   * logged, and the others run.
+   */
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
-      if (start !== undefined) hook.stop = undefined; // the next start returns another one
+      // the start hook returns a new clean-up at the next start
+      if (start !== undefined) hook.stop = undefined;
       try {
         await stop?.();
       } catch (error) {
@@ -176,12 +185,12 @@ export class Lifecycle {
   }
 }
 
-/** A server that runs. */
+/** A running server. */
 export interface RunningServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
-  /** Drains, shuts the application down, and resolves when all is done. */
+  /** Drains, shuts the application down, and resolves when both are complete. */
   close(): Promise<void>;
 }
 
@@ -191,26 +200,32 @@ export interface RequestListeners {
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** Where a server has been opened, and how it ends. */
+/** An opened server: its address, and how to close it. */
 interface OpenedServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
   readonly drainMs: number;
-  /** Whether the connections come from a parent, which also logs where they are accepted. */
+  /** Whether a parent process accepts the connections. Then it also logs the address. */
   readonly isSupervised?: boolean;
 }
 
-/** Time for the first request of a connection that the parent handed over during a stop. */
+/**
+ * During a stop: time in milliseconds for the first request of a connection that the parent has just passed
+ * on.
+ */
 const LAST_REQUEST_MS = 100;
 
-/** Time that background tasks, hooks and plugins have after the last request, before a signal ends the process anyway. */
+/**
+ * Time in milliseconds for background tasks, hooks and plugins after the last request. After it, a signal
+ * ends the process anyway.
+ */
 const SHUTDOWN_MS = 10_000;
 
-/** The parts of an application that listening needs. */
+/** The parts of an application that are needed to listen. */
 interface ServingDeps {
   readonly lifecycle: Lifecycle;
-  /** The application's own methods, which a subclass may override. */
+  /** The application's methods, which a subclass may override. */
   startup(): Promise<void>;
   shutdown(): Promise<void>;
   readonly operations: Operations;
@@ -223,7 +238,7 @@ interface ServingDeps {
   env(): Env;
 }
 
-/** The servers of one application. */
+/** Starts servers for one application. */
 export class Serving {
   readonly #deps: ServingDeps;
 
@@ -232,8 +247,8 @@ export class Serving {
   }
 
   /**
-   * Starts the application, listens and serves in this process. A signal ends it in order from the first moment: what had started is
-   * stopped. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
+   * Starts the application, listens, and serves in this process. A signal during the start stops the parts
+   * that have started. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
    */
   async run(options: ServerOptions): Promise<RunningServer> {
     const isFirst = !this.#deps.lifecycle.hasBegun;
@@ -242,7 +257,8 @@ export class Serving {
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      const open = running ?? (await opening?.catch(() => undefined)); // once its ports are open it has accepted connections
+      // a server accepts connections as soon as its ports are open, so it must be drained
+      const open = running ?? (await opening?.catch(() => undefined));
       await (open === undefined ? this.#deps.shutdown() : open.close());
       signals?.[Symbol.dispose]();
     };
@@ -255,15 +271,19 @@ export class Serving {
       running = await (opening = this.#open(server, options));
       return isEnding() ? await never() : { ...running, close };
     } catch (error) {
-      if (isEnding()) return never(); // the end is why it failed
+      if (isEnding()) return never(); // the start has failed because a signal ended it
       signals?.[Symbol.dispose]();
       await server?.close(0);
-      if (isFirst) await this.#deps.shutdown(); // parts that have started would keep the process alive
+      // otherwise the parts that have started would keep the process alive
+      if (isFirst) await this.#deps.shutdown();
       throw error;
     }
   }
 
-  /** Listeners for another server. The application starts with the first request, and a start that fails is tried again. */
+  /**
+   * Listeners for a server that is not the application's own. The first request starts the application; a
+   * failed start is tried again.
+   */
   listeners(): RequestListeners {
     const { lifecycle, log } = this.#deps;
     let embedded: EmbeddedListener | undefined;
@@ -293,14 +313,14 @@ export class Serving {
     };
   }
 
-  /** The TLS transport, undefined without TLS. @throws SvcError `E_TLS` */
+  /** Creates the TLS transport; undefined without TLS. @throws SvcError `E_TLS` */
   async secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
     if (options === undefined) return undefined;
     const { SecureTransport } = await import('../http/server/tls.ts');
     return new SecureTransport(options, { clock: this.#deps.clock(), log: this.#deps.log });
   }
 
-  /** Goes on with a server that accepts requests, however they reach it. */
+  /** Continues with a server that can accept requests, by listening or through a parent process. */
   async serve(
     server: HttpServer,
     { drainMs, isSupervised = false, host, port, url }: OpenedServer,
@@ -314,7 +334,8 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      if (how === 'stop') operations.isStopping = true; // a process that retires leaves others that are ready
+      // a process that only retires stays "ready" until it exits: other processes serve
+      if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {
           await metrics?.close(0);
@@ -339,13 +360,13 @@ export class Serving {
     });
   }
 
-  /** @throws SvcError `E_LISTEN` */
+  /** Opens the ports of a server. @throws SvcError `E_LISTEN` */
   async #open(server: HttpServer, options: ServerOptions): Promise<RunningServer> {
     const address = await server.listen(options.place);
     return this.serve(server, { ...address, drainMs: options.drainMs });
   }
 
-  /** `/metrics` on the port of its own that `ops.metrics.port` names. */
+  /** Serves `/metrics` on the port given by `ops.metrics.port`. */
   async #listenForMetrics(port: number): Promise<HttpServer> {
     const { operations, log } = this.#deps;
     const server = new HttpServer(this.#deps.metricsApplication());
@@ -364,7 +385,7 @@ export class Serving {
   }
 }
 
-/** Never resolves: the process is about to end. */
+/** A promise that never settles, for use when the process is about to end. */
 function never(): Promise<never> {
   return new Promise(() => undefined);
 }

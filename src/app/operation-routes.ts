@@ -1,5 +1,5 @@
 /**
- * Routes of the package itself: probes, metrics, the OpenAPI document and the docs page.
+ * Routes of the framework itself: probes, metrics, the OpenAPI document and the documentation page.
  */
 import { OpenApiAnswer } from '../openapi/answer.ts';
 import { ownProtection } from '../openapi/security.ts';
@@ -11,7 +11,7 @@ import type { Operations } from '../operations/operations.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { Routes } from '../routing/route.ts';
 
-/** Paths that are exempt from load limits: an orchestrator restarts a process whose probe is refused. */
+/** Paths that are exempt from load limits: an orchestrator would restart a process whose probe is refused. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 const OPERATIONS_SPEC = {
@@ -21,19 +21,22 @@ const OPERATIONS_SPEC = {
   timeoutMs: false,
   meta: { loadShedding: false },
 } as const;
-/** Documents are for developers: the usual limits apply. */
+/** Declaration of the documentation routes. Developers request them, so the usual limits apply. */
 const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
-/** Probes send an address as Host, and their responses disclose nothing: host checks do not apply. */
+/**
+ * Declaration of the probes. Their Host is an address, and their responses disclose nothing, so host checks
+ * do not apply.
+ */
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
-/** Whether a request is served however many others wait. */
+/** Whether a request is for a probe, which is served even under overload. */
 export function isProbe({ path }: TransportRequest): boolean {
   return PROBES.has(path);
 }
 
 /**
- * The probes, the metrics unless they have a port of their own, and with `openapi` the documents, which describe `view`. The docs page
- * is imported for its first reader.
+ * The routes of the probes; of the metrics unless they have a port of their own; and with `openapi`, of the
+ * documents that describe `view`. The documentation page is imported when it is first requested.
  */
 export function operationRoutes(
   operations: Operations,
@@ -56,7 +59,7 @@ export function operationRoutes(
           () => ownProtection(view()),
         ),
       (error: unknown) => {
-        page = undefined; // the next reader tries again
+        page = undefined; // after a failed import, the next request tries again
         throw error;
       },
     ));
@@ -69,7 +72,7 @@ export function operationRoutes(
   return router;
 }
 
-/** `/metrics` alone, for a port of its own. */
+/** Only the route `/metrics`, for a port of its own. */
 export function metricsRoutes(operations: Operations): Routes {
   return addMetrics(new Router(), operations);
 }

@@ -1,5 +1,6 @@
 /**
- * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and defaults.
+ * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and
+ * defaults.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isObject, readOptions, text, defined, optionalInt } from '../base/options.ts';
@@ -21,90 +22,116 @@ import type { LimitOptions, Limits, ServerTlsOptions, TlsOptions } from '../http
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { OpsOptions } from '../operations/operations.ts';
 
-/** Options of an application. `undefined` means not given. Settings of your own go under `config`. */
+/**
+ * Options of an application. An option that is `undefined` has its default. Settings of your own belong under
+ * `config`.
+ */
 export interface SvcOptions extends LimitOptions {
-  /** Stack traces in 5xx answers. Default false. */
+  /** Includes stack traces in responses with 5xx. Default false. */
   readonly debug?: boolean | undefined;
-  /** `/docs` and `/openapi.json`. Default: true outside production. */
+  /** Serves `/docs` and `/openapi.json`. Default: true outside production. */
   readonly enableDocs?: boolean | undefined;
   /** Title, servers, tags and other members of the document at `/openapi.json`. */
   readonly openapi?: OpenApiOptions | undefined;
   /**
-   * Signs tokens and sessions that have no secret of their own: at least 32 bytes. The first secret of a list signs, the others
-   * are still accepted. Keep it in the variable SVC_AUTH_SECRET instead, and the one before in SVC_AUTH_SECRET_PREVIOUS.
+   * Secret of at least 32 bytes, for tokens and sessions without a secret of their own. The first secret of a
+   * list signs; the others are still accepted. Better set it by the variable SVC_AUTH_SECRET, and the
+   * previous one by SVC_AUTH_SECRET_PREVIOUS.
    */
   readonly authSecret?: string | readonly string[] | undefined;
-  /** The version of your interface, for documents. Default `1.0.0`. */
+  /** Version of your API, for documents. Default `1.0.0`. */
   readonly version?: string | undefined;
-  /** Its title. Default `svc`. */
+  /** Title of your API, for documents. Default `svc`. */
   readonly title?: string | undefined;
-  /** Default `production`; the variable SVC_ENV wins. */
+  /** Environment. Default `production`; the variable SVC_ENV overrides this option. */
   readonly env?: Env | undefined;
   /** Limit of every request body in bytes, unless its route has a `maxBodyBytes`. Default: only the limits of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
-  /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
+  /**
+   * Folder for uploaded files that do not fit in memory; they are deleted at the end of their request.
+   * Default: the system's folder for temporary files. Variable SVC_UPLOAD_DIRECTORY.
+   */
   readonly uploadDirectory?: string | undefined;
   /**
-   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: 415. The decoded size counts for every limit, and
-   * may be at most 100 times the encoded size if it is more than 1 MiB.
+   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: 415. The decoded size
+   * counts for every limit, and may be at most 100 times the encoded size if it is more than 1 MiB.
    */
   readonly decompressBodies?: boolean | undefined;
   /**
-   * Whether content without `Content-Type` is 415 where a route declares `body`. Default true: a page of another origin can send such
-   * content with a user's cookies, and no preflight asks first. A route's `strictContentType` wins. SVC_STRICT_CONTENT_TYPE.
+   * Whether content without `Content-Type` is 415 where a route declares `body`. Default true: a page of
+   * another origin can send such content with a user's cookies and without a preflight. A route's
+   * `strictContentType` overrides this. Variable SVC_STRICT_CONTENT_TYPE.
    */
   readonly strictContentType?: boolean | undefined;
   /**
-   * Trusted proxies in front, which determine `req.ip`, `req.scheme` and `req.host`: their number, or their addresses, networks
-   * (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
+   * Trusted proxies in front of the application, which determine `req.ip`, `req.scheme` and `req.host`: their
+   * number, or their addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable
+   * SVC_TRUST_PROXY, separated by commas. Default: none.
    */
   readonly trustProxy?: TrustProxy | undefined;
   /**
-   * The fields that these proxies write: `x-forwarded` (default) is `X-Forwarded-For` with `X-Forwarded-Proto`, `forwarded` is
-   * `Forwarded` (RFC 7239). The other is ignored, because proxies pass on a client's values. SVC_FORWARDED_HEADER.
+   * Which fields these proxies write: `x-forwarded` (default) means `X-Forwarded-For` and
+   * `X-Forwarded-Proto`, `forwarded` means `Forwarded` (RFC 7239). The others are ignored, because proxies
+   * forward them as clients sent them. Variable SVC_FORWARDED_HEADER.
    */
   readonly forwardedHeader?: ForwardedHeader | undefined;
   /**
-   * Whether `req.host` comes from `X-Forwarded-Host`, or from `host=` of `Forwarded`. Default false: from `Host`. Safe only if every
-   * proxy sets or removes the field; otherwise clients choose the host of links. SVC_TRUST_FORWARDED_HOST.
+   * Whether `req.host` comes from `X-Forwarded-Host`, or from `host=` of `Forwarded`. Default false: from
+   * `Host`. Safe only if every proxy sets or removes the field; otherwise clients choose the host of links.
+   * Variable SVC_TRUST_FORWARDED_HOST.
    */
   readonly trustForwardedHost?: boolean | undefined;
   /**
-   * Logs one line for each request, by the logger `svc_access`, event `request`. A number 0 ... 1 logs that share of requests, and
-   * every response of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
+   * Logs one line for each request: event `request` of the logger `svc_access`. A number 0 ... 1 logs this
+   * share of the requests, and every response of 500 and above. Default false. The variable SVC_ACCESS_LOG
+   * overrides this option.
    */
   readonly accessLog?: boolean | number | undefined;
-  /** Where events go. Default: standard error. */
+  /** Logger for the events of the application. Default: writes to standard error. */
   readonly logger?: Logger | undefined;
-  /** Default: the machine's. */
+  /** Clock for all times and timers. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
-  /** Carries messages to the rooms of WebSockets in other processes. Default: among the workers of this program. */
+  /**
+   * Carries messages to the rooms of WebSockets in other processes. Default: to the workers of this program.
+   */
   readonly roomBus?: RoomBus | undefined;
-  /** Access to `/metrics`, and its port. */
+  /** Access to `/metrics`: token, and a port of its own. */
   readonly ops?: OpsOptions | undefined;
-  /** Settings of your own, below loadDict() and the variables `SVC_*`. */
+  /** Settings of your own. loadDict() and the variables `SVC_*` override them. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** Where to listen. Missing options come from the settings `host` and `port` (SVC_HOST, SVC_PORT), or `socket`. */
 export interface RunOptions {
-  /** Default `127.0.0.1`. */
+  /** Host name or address. Default `127.0.0.1`. */
   readonly host?: string | undefined;
-  /** 0 ... 65535; 0 takes a free one. Default 8000. */
+  /** Port, 0 ... 65535; 0 chooses a free one. Default 8000. */
   readonly port?: number | undefined;
-  /** Path of a Unix socket to listen on instead of host and port. The file of a killed process is removed. SVC_SOCKET. */
+  /**
+   * Path of a Unix socket, instead of host and port. A socket file that a killed process has left is removed.
+   * Variable SVC_SOCKET.
+   */
   readonly socket?: string | undefined;
-  /** The permissions of the socket's file, 0 ... 0o777. Default 0o660: the user and the group of the process. SVC_SOCKET_MODE in octal: `660`. */
+  /**
+   * Permissions of the socket file, 0 ... 0o777. Default 0o660: user and group of the process may connect.
+   * Variable SVC_SOCKET_MODE in octal: `660`.
+   */
   readonly socketMode?: number | undefined;
-  /** How long requests in flight may take after SIGTERM, in seconds, 0 ... 3600. Default 30. */
+  /** Maximum time in seconds for running requests after SIGTERM, 0 ... 3600. Default 30. */
   readonly drainSeconds?: number | undefined;
-  /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
+  /** Whether SIGTERM and SIGINT drain the server and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
-  /** Speaks TLS. Default: where SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
+  /** Serves HTTPS. Default: if SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
   readonly tls?: TlsOptions | undefined;
-  /** Serves with so many processes that each run this program, 1 ... 1024, or with one for each core. Default: with this one. */
+  /**
+   * Number of worker processes that run this program and serve, 1 ... 1024, or `auto` for one per CPU core.
+   * Default: this process serves.
+   */
   readonly workers?: number | 'auto' | undefined;
-  /** Serves with another process that runs this program, and starts it anew when a file that it imports is saved. Default false. */
+  /**
+   * Serves in another process that runs this program, and is restarted when a file that it imports is saved.
+   * Default false.
+   */
   readonly reload?: boolean | undefined;
 }
 
@@ -131,7 +158,7 @@ const SVC_OPTIONS = {
   decompressBodies: bool(),
   strictContentType: bool(),
   ...LIMIT_OPTIONS,
-  trustProxy: given<TrustProxy>(), // read with the other settings
+  trustProxy: given<TrustProxy>(), // validated together with the other settings
   forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
     FORWARDED_HEADERS.some((known) => known === value),
   ),
@@ -144,7 +171,10 @@ const SVC_OPTIONS = {
   openapi: given<OpenApiOptions>('an object', isObject),
 } as const;
 
-/** The options of `new Svc()`, apart: objects that the application uses, and settings, which `config` and variables may override. */
+/**
+ * The options of `new Svc()` in two parts: objects for the application, and settings, which `config` and
+ * variables may override.
+ */
 interface ReadSvcOptions {
   readonly logger: Logger | undefined;
   readonly clock: Clock | undefined;
@@ -154,7 +184,7 @@ interface ReadSvcOptions {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** Checks the options of `new Svc()`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
   const { logger, clock, config, ops, roomBus, openapi, ...settings } = readOptions(
     'Svc',
@@ -177,15 +207,15 @@ function isMode(value: unknown): boolean {
   return int(0, 0, 0o777).accepts(value);
 }
 
-/** Reads permissions in octal: `660`. Undefined for other texts. */
+/** Parses permissions in octal: `660`. Undefined for other texts. */
 export function readMode(text: string): number | undefined {
   return /^0?[0-7]{3}$/.test(text) ? Number.parseInt(text, 8) : undefined;
 }
 
 /**
- * Where to listen: at the socket that is given, else at the host or port that is given, else as the settings say.
+ * Where to listen: on the given socket, else on the given host or port, else as the settings say.
  *
- * @throws SvcError `E_OPTION_RANGE` for a socket beside a host or port, `E_CONFIG_CAST`
+ * @throws SvcError `E_OPTION_RANGE` if both a socket and a host or port are given, `E_CONFIG_CAST`
  */
 export function readPlace(
   owner: string,
@@ -197,7 +227,7 @@ export function readPlace(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'socket',
-      'to be left out where "host" or "port" is given',
+      'to be omitted, because "host" or "port" is set',
       'both',
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));
@@ -227,12 +257,12 @@ const RUN_OPTIONS = {
   ),
 } as const;
 
-/** The address, the drain time and the TLS settings of a server. */
+/** Address, drain time and TLS of a server. */
 export interface ServerOptions {
   readonly place: ListenOptions;
   readonly drainMs: number;
   readonly handleSignals: boolean;
-  /** Undefined: no TLS. */
+  /** Options of TLS; undefined without TLS. */
   readonly tls: ServerTlsOptions | undefined;
 }
 
@@ -254,7 +284,7 @@ export function readRunOptions(
     throw new SvcError('E_OPTION_RANGE', [
       'run()',
       'reload',
-      'to be left out where "workers" is given',
+      'to be omitted, because "workers" is set',
       'both',
     ]);
   const server: ServerOptions = {
@@ -274,12 +304,12 @@ export class EffectiveOptions {
   readonly version: string;
   readonly defaults: RequestDefaults;
   readonly limits: Limits;
-  /** The part of all requests that has a line in the access log. */
+  /** Share of the requests that have a line in the access log, 0 ... 1. */
   readonly accessLog: number;
-  /** Whether declared JSON bodies need a Content-Type. */
+  /** Whether a declared JSON body requires a Content-Type. */
   readonly strictContentType: boolean;
 
-  /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
+  /** Reads all settings of the framework. @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
   constructor(
     config: Config,
     state: StateMap,

@@ -1,6 +1,5 @@
 /**
- * `Svc`: declares an application. Registers routes, middleware, plugins and hooks, and delegates the rest:
- *
+ * `Svc` declares an application: it registers routes, middleware, plugins and hooks. Other files do the rest:
  *   declarations.ts   declarations -> compilation and findings
  *   application.ts    the compiled application, which serves
  *   lifecycle.ts      start and stop, and the HTTP server of run() (http/server/server.ts)
@@ -21,8 +20,7 @@ import { Operations } from '../operations/operations.ts';
 import { BackgroundRunner } from '../routing/background.ts';
 import { Router } from '../routing/route.ts';
 import { Application } from './application.ts';
-import { Declarations } from './declarations.ts';
-import { servicesOf } from './host.ts';
+import { Declarations, servicesOf } from './declarations.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
 import type { RoomBus } from '../cache/stores.ts';
@@ -53,16 +51,16 @@ import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
-import type { ExceptionArguments, ExceptionSpec } from '../routing/exceptions.ts';
+import type { ExceptionArguments, ExceptionSpec } from '../routing/replies.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { RequestListeners, RunningServer } from './lifecycle.ts';
 
-/** Marks applications, whichever copy of the package made them. */
+/** Property that marks applications, also those of another copy of this package. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
 
-/** A hook that runs once at start or stop. */
+/** A hook that runs once, at start or shutdown. */
 export type LifecycleHook = (app: Svc) => unknown;
 
 /** A web application. */
@@ -71,7 +69,7 @@ export class Svc extends Router implements McpApplication {
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
   readonly state: AppState;
-  /** The rooms of its WebSockets. */
+  /** The rooms of the application's WebSockets. */
   readonly rooms: Rooms;
   /** @internal */
   readonly operations: Operations;
@@ -85,7 +83,10 @@ export class Svc extends Router implements McpApplication {
   readonly #slowReaders: Counter;
   #testEnv: Env | undefined;
   #clock: Clock;
-  /** Undefined until the application is compiled: until then each reader reads the settings anew. */
+  /**
+   * The framework's settings; undefined until the application is compiled, because they may change before
+   * that.
+   */
   #effective: EffectiveOptions | undefined;
   #application: Application | undefined;
 
@@ -124,10 +125,13 @@ export class Svc extends Router implements McpApplication {
     this.#declarations = this.#declare(shared, tasks);
     this.lifecycle = this.#makeLifecycle(roomBus);
     this.serving = this.#makeServing();
-    this.#readEffective(); // a setting that cannot be read fails here, not at the first request
+    this.#readEffective(); // an invalid setting must fail here, not at the first request
   }
 
-  /** `development`, `test` or `production`: which endpoints are protected, and how much an error response shows. */
+  /**
+   * `development`, `test` or `production`. It decides which endpoints are protected, and how much error
+   * responses show.
+   */
   get env(): Env {
     return this.#effective?.env ?? this.#testEnv ?? this.config.env;
   }
@@ -144,15 +148,21 @@ export class Svc extends Router implements McpApplication {
     return this.#clock;
   }
 
-  /** Adds middleware around every route, also around routes that were registered before. The first is the outermost. @throws SvcError `E_MIDDLEWARE` */
+  /**
+   * Adds middleware around every route, including routes that were registered before. The middleware that is
+   * added first is the outermost.
+   * @throws SvcError `E_MIDDLEWARE`
+   */
   override use(middleware: Middleware | MiddlewareFunction): this {
     this.#declarations.addMiddleware(middleware);
     return this;
   }
 
-  /** Handles errors of this class, and of its subclasses that have no handler of their own. */
+  /** Handles errors of this class, and of its subclasses without a handler of their own. */
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
-  /** Declares with `response` what the handler replies with: it is checked as replies of routes are, and documented. */
+  /**
+   * `response` declares the replies of the handler: they are checked like replies of routes, and documented.
+   */
   override exceptionHandler<E>(
     errorClass: ErrorClass<E>,
     spec: ExceptionSpec,
@@ -165,8 +175,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a plugin. The order of the calls does not matter: when the application compiles, each plugin comes after the plugins
-   * that it requires. They start in that order and stop in reverse.
+   * Adds a plugin. The order of the calls does not matter: when the application compiles, each plugin
+   * registers after the plugins that it requires. Plugins start in that order, and stop in reverse.
    */
   register(plugin: Plugin): this {
     this.assertNotFrozen(`register the plugin "${plugin.name}"`);
@@ -175,9 +185,10 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Runs a hook before the first request, in order of registration. A function that the hook returns, or resolves with, is its
-   * clean-up: it runs at the stop, as if it had been registered with {@link Svc.onShutdown} here. A failure ends the start:
-   * clean-ups and shutdown hooks run, and `startup()` rejects with it.
+   * Adds a hook that runs before the first request, in order of registration. A function that the hook
+   * returns, or resolves with, is its clean-up. It runs at shutdown, as if it had been added with {@link
+   * Svc.onShutdown} here. If a hook fails, clean-ups and shutdown hooks run, and `startup()` rejects with its
+   * error.
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('register a startup hook');
@@ -185,7 +196,10 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** Runs a hook after the last request, or after a start that failed, in reverse order; a failure is logged and the others run. */
+  /**
+   * Adds a hook that runs after the last request, or after a start that failed. Hooks run in reverse order;
+   * if one fails, that is logged, and the others run.
+   */
   onShutdown(hook: LifecycleHook): this {
     this.assertNotFrozen('register a shutdown hook');
     this.lifecycle.onShutdown(() => hook(this));
@@ -193,8 +207,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * A tool for MCP clients that is not a route. `args` declares its arguments; all other keys mean what they mean for a route. A
-   * call goes through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   * Adds a tool for MCP clients that is not a route. `args` declares its arguments; all other keys have the
+   * same meaning as for a route. A call passes through the middleware like a request. @throws SvcError
+   * `E_MCP_NAME`, `E_ROUTE_SPEC`
    */
   tool<const S extends object, const R extends HandlerResult<S>>(
     name: string,
@@ -206,7 +221,10 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** A prompt for MCP clients: a person picks it, a model reads it. Its arguments arrive as text. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC` */
+  /**
+   * Adds a prompt for MCP clients: a person chooses it, a model reads it. Its arguments are text.
+   * @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   */
   prompt<const S extends object>(
     name: string,
     spec: S & CheckedTool<S, PromptSpec>,
@@ -218,8 +236,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * A resource for MCP clients, by its URI, which may have parameters: `app.resource('notes://{id}', …)`. Its function returns text, bytes
-   * or JSON; a call goes through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   * Adds a resource for MCP clients, identified by its URI, which may have parameters:
+   * `app.resource('notes://{id}', …)`. Its function returns text, bytes or JSON; a call passes through the
+   * middleware like a request. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
    */
   resource<const S extends object>(
     uri: string,
@@ -231,14 +250,18 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** The tools that MCP clients see: every route but those with `mcp: false`, and what tool() has added. Compiles the application. */
+  /**
+   * The tools for MCP clients: every route except those with `mcp: false`, and those added by tool().
+   * Compiles the application.
+   */
   mcpTools(): readonly Tool[] {
     return listTools(this);
   }
 
   /**
-   * Calls a tool as a client would, in process: through middleware, guards and validation, with only the header fields in `headers`.
-   * A refusal of the route is a result with `isError`. @throws SvcError `E_MCP_TOOL`
+   * Calls a tool in process, as a client would: through middleware, guards and validation, with only the
+   * header fields in `headers`. If the route refuses the call, the result has `isError`. @throws SvcError
+   * `E_MCP_TOOL`
    */
   mcpCall(
     name: string,
@@ -248,14 +271,18 @@ export class Svc extends Router implements McpApplication {
     return callTool(this, name, args, options);
   }
 
-  /** An MCP server over standard input and output: `await app.mcpServer().serve()`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * Creates an MCP server over standard input and output: `await app.mcpServer().serve()`.
+   * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   */
   mcpServer(options: StdioOptions = {}): McpServer {
     return new McpServer(this, this.config.get('mcpToken', ''), options);
   }
 
   /**
-   * An MCP endpoint over HTTP: `app.mountMcp('/mcp')`. Calls bring the credentials of the client's request, and go through everything
-   * that a request does. @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
+   * Adds an MCP endpoint over HTTP: `app.mountMcp('/mcp')`. Calls have the credentials of the client's
+   * request, and pass through middleware, guards and validation like any request. @throws SvcError
+   * `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
    */
   mountMcp(path: string, options: McpMountOptions = {}): this {
     for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options))
@@ -263,90 +290,103 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** Adds a check of your own to those of the package and its plugins. @throws SvcError `E_RULE` */
+  /** Adds a rule of your own to those of the framework and its plugins. @throws SvcError `E_RULE` */
   addCheck(rule: Rule): this {
     this.#declarations.addRule(rule);
     return this;
   }
 
-  /** Every check: those of the package, then those that were added. @internal */
+  /** All rules: those of the framework first, then added ones. @internal */
   get rules(): readonly (CoreRule | Rule)[] {
     return this.#declarations.rules;
   }
 
   /**
-   * Everything that is wrong with the application, as far as it can be known without starting it: what `svc check` prints.
-   * Registers the plugins, runs no hooks, opens nothing, freezes nothing, throws nothing.
+   * Returns every mistake of the application that can be found without starting it: what `svc check` prints.
+   * Registers the plugins, but runs no hooks, opens nothing, and throws nothing. Declarations can still be
+   * added afterwards.
    */
   check(): Report {
     return this.#declarations.check();
   }
 
-  /** Throws when check() finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
+  /** Throws if check() finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
   assertChecks(): void {
     const { ok, findings } = this.check();
     if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
   }
 
-  /** Findings of the checks of the phase `live`, which may query databases and other services. */
+  /** Findings of the rules of the phase `live`, which may query databases and other services. */
   async checkLive(): Promise<Report> {
     return examineLive(this.inspect(), this.rules);
   }
 
-  /** The OpenAPI 3.1 document of the application as it is declared now: what `/openapi.json` serves and `svc openapi` prints. */
+  /**
+   * The OpenAPI 3.1 document of the application as declared so far: what `/openapi.json` serves and `svc
+   * openapi` prints.
+   */
   openapi(): OpenApiDocument {
     return new OpenApiAnswer(() => this.inspect(), this.#openapi).document;
   }
 
-  /** The application as checks and commands see it. @internal */
+  /** The application as rules and commands see it. @internal */
   inspect(): ApplicationView {
     return this.#declarations.viewOf(this.#declarations.build());
   }
 
   /**
-   * Finds every mistake and builds what serves. Called by startup(); calling it again does nothing.
+   * Finds every mistake, and compiles the application. startup() calls it; further calls do nothing.
    *
-   * @throws SvcError `E_COMPILE` with all that check() reports, when it finds a mistake between declarations or an error of
-   * a rule of the phase `graph`. Errors of other rules only keep `svc run` in production from starting.
+   * @throws SvcError `E_COMPILE` with all findings of check(), if declarations contradict each other, or a
+   * rule of the phase `graph` reports an error. Errors of other rules prevent only a start by `svc run` in
+   * production.
    */
   compileAll(): this {
     this.application();
     return this;
   }
 
-  /** Every route after compilation, one per method; a WebSocket's is `WEBSOCKET`. */
+  /** Every route after compilation, one for each method; the method of a WebSocket is `WEBSOCKET`. */
   get routes(): readonly CompiledRoute[] {
     return this.application().routes;
   }
 
   /**
-   * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`. Further
-   * calls do nothing until shutdown(). After a failure the parts that had started are stopped and the shutdown hooks run;
-   * the start may be tried again.
+   * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`.
+   * Further calls do nothing until shutdown(). After a failure, the parts that have started are stopped, and
+   * the shutdown hooks run; then the start may be tried again.
    */
   startup(): Promise<void> {
     return this.lifecycle.startup();
   }
 
-  /** Waits for the clean-ups of requests, then runs the shutdown hooks. Does nothing when the application has not started. It does not close the server of run(). */
+  /**
+   * Waits for the clean-ups of requests, then runs the shutdown hooks. Does nothing if the application has
+   * not started. The server of run() is not closed.
+   */
   shutdown(): Promise<void> {
     return this.lifecycle.shutdown();
   }
 
   /**
-   * Listeners for a server of node:http or node:https, or of another framework: `createServer(app.requestListener().request)`,
-   * `express().use('/api', app.requestListener().request)`, `server.on('upgrade', app.requestListener().upgrade)`. The application
-   * starts with the first request, and `shutdown()` stops it.
+   * Returns listeners for a server of node:http or node:https, or of another framework:
+   * `createServer(app.requestListener().request)`, `express().use('/api', app.requestListener().request)`,
+   * `server.on('upgrade', app.requestListener().upgrade)`. The application starts with the first request, and
+   * `shutdown()` stops it.
    *
-   * The other server keeps the limits of connections: header size, times for heads and bodies, keep-alive, the number of
-   * connections, requests in flight, slow readers and draining are its own. `maxHeaderFields`, `maxBodyBytes`, time limits of
-   * routes and every middleware hold as usual. A body parser of the other framework must not read the body first.
+   * The other server enforces the limits of connections: header size, times for heads and bodies, keep-alive,
+   * number of connections, requests in flight, slow readers and draining. The application enforces
+   * `maxHeaderFields`, `maxBodyBytes`, time limits of routes and middleware. A body parser of the other
+   * framework must not read the body first.
    */
   requestListener(): RequestListeners {
     return this.serving.listeners();
   }
 
-  /** Answers a web request in process, starting the application if need be. Works without `this`: `export default { fetch: app.fetch }`. */
+  /**
+   * Handles a web request in process, and starts the application if necessary. Works without `this`: `export
+   * default { fetch: app.fetch }`.
+   */
   async fetch(request: Request): Promise<Response> {
     await this.startup();
     const { answerInMemory } = await import('../http/server/memory.ts');
@@ -354,15 +394,18 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Starts and listens. Resolves when requests are accepted; SIGTERM and SIGINT then drain, shut down and end the process.
+   * Starts the application, and listens. Resolves when requests are accepted. After that, SIGTERM and SIGINT
+   * drain, shut down, and end the process.
    *
-   * With `workers` or `reload` this process only supervises worker processes. They run the same program, and serve in this same call.
+   * With `workers` or `reload`, this process only supervises worker processes. They run the same program, and
+   * serve in this same call of run().
    *
    * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, `E_TLS`, and whatever a startup hook throws
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
     const { server, workers, reload } = readRunOptions(options, this.config);
-    assertStartAllowed(); // before the first `await`, while the caller is on the stack: the error names its line
+    // before the first `await`, so that the stack of the error contains the caller's line
+    assertStartAllowed();
     if (workers === undefined && !reload) return this.serving.run(server);
     const { runSupervised } = await import('../operations/supervise.ts');
     return runSupervised(this, workers === undefined ? { reload: true } : { workers }, server);
@@ -373,12 +416,20 @@ export class Svc extends Router implements McpApplication {
     return (this.#application ??= this.#compile());
   }
 
-  /** The application compiled in another way, for a test client. @throws SvcError `E_COMPILE` @internal */
+  /**
+   * Compiles the application for a test client, with the client's replacements.
+   * @throws SvcError `E_COMPILE`
+   * @internal
+   */
   variant(variant: CompileVariant): Application {
     return this.#applicationOf(this.#declarations.build(variant).serve(), variant);
   }
 
-  /** Replaces environment and clock, for a test client. @throws SvcError `E_APP_FROZEN` @internal */
+  /**
+   * Replaces environment and clock of the application, for a test client.
+   * @throws SvcError `E_APP_FROZEN`
+   * @internal
+   */
   withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
     const { env = this.env, clock = this.#clock } = conditions;
     if (env === this.env && clock === this.#clock) return;
@@ -387,7 +438,7 @@ export class Svc extends Router implements McpApplication {
     this.#clock = clock;
   }
 
-  /** Settings of requests, for a test client. @internal */
+  /** Settings of the application for its requests, for a test client. @internal */
   get defaults(): RequestDefaults {
     return this.#readEffective().defaults;
   }

@@ -1,21 +1,25 @@
 /**
- * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` gives the claims of the request's token.
+ * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` has the claims of the request's token
+ * as its value.
  *
+ * Steps:
  *   Authorization: Bearer token -> readToken() -> schema -> verify() -> claims
  *
- * Only from the `Authorization` field: tokens in query strings end up in logs and histories, and other sites can send forms. Secrets
- * become keys when the application starts; a request costs one HMAC, however often its claims are read. require.ts checks the
- * claims.
+ * Tokens are read only from the field `Authorization`: tokens in query strings appear in logs and browser
+ * histories, and other sites can submit forms. Secrets become keys when the application starts. A request
+ * costs one HMAC, however often its claims are read. require.ts checks the claims.
  */
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
 import { LoginRequired, SESSION_SCHEME, SvcError, Unauthorized, withoutStack } from '../base/errors.ts';
 import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
 import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
-import { bool, given, isFunction, readOptions } from '../base/options.ts';
+import { bool, given, isFunction, readOptions, isObject } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
 import { isThenable } from '../base/promises.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
+import { isToken } from '../http/headers.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from '../crypto/jwt.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { SchemaClass, SchemaPlan } from '../schema/schema.ts';
@@ -31,28 +35,37 @@ import type {
 } from '../http/contracts.ts';
 import type { DependencySource, Provided } from '../routing/di.ts';
 
-/** Options of a bearer token. `undefined` means not given. */
+/** Options of bearer tokens. An option that is `undefined` has its default. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
-  /** Realm of the challenge in a 401. Printable ASCII without `"` and `\`. */
+  /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. Default: none. */
   readonly realm?: string | undefined;
   /** Schema of the claims: a token that does not match is refused. Without one the type `C` is not checked. */
   readonly schema?: SchemaClass<C & object> | undefined;
-  /** Called for every otherwise valid token, for example to check that its subject may still log in. Only true accepts it; exceptions propagate. */
+  /**
+   * Called for every otherwise valid token, for example to check whether its subject may still log in. Only
+   * the result true accepts the token; exceptions are passed on.
+   */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
-  /** Accepts a request without a token, with `undefined` for its claims. A refused token is never accepted. Default false. */
+  /**
+   * Accepts a request without a token; the claims are then `undefined`. An invalid token is always refused.
+   * Default false.
+   */
   readonly optional?: boolean | undefined;
 }
 
 /**
- * A dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The secret is the argument, else the
- * setting `authSecret`, which is then required at start-up.
+ * Creates a dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The
+ * secret is the argument, else the setting `authSecret`, which is then required at start-up.
  *
- * 401 without a token: `WWW-Authenticate: Bearer`. 401 with a refused one: `Bearer error="invalid_token"` for every reason (RFC 6750
- * §3.1). The reason is logged as `token_rejected` of the logger `svc_security`.
+ * Without a token the response is 401 with `WWW-Authenticate: Bearer`. For a refused token it is 401 with
+ * `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is logged as event
+ * `token_rejected` of the logger `svc_security`.
  *
- * `C`: further claims, as a type, `BearerAuth<{ tenant: string }>()`, or checked, `BearerAuth(undefined, { schema: Tenant })`.
+ * `C` is the type of further claims. Either unchecked, `BearerAuth<{ tenant: string }>()`, or checked by a
+ * schema, `BearerAuth(undefined, { schema: Tenant })`.
  *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the argument
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the
+ * argument
  */
 export function BearerAuth<C = unknown>(
   secret: Secrets | undefined,
@@ -67,7 +80,7 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** Shared by all calls without arguments, so that a token is verified once for each request. */
+/** Source shared by all calls without arguments, so that a token is verified once for each request. */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -96,24 +109,34 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 /** `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). Other tokens signed with the same secret are not access tokens. */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
-/** Issues the access tokens of an application, of type `at+jwt`: finds them in a request, and may refuse a valid one. A plugin provides it. */
+/**
+ * Issues the access tokens of an application, which have type `at+jwt`. It finds tokens in requests, and may
+ * refuse a valid one. A plugin provides it.
+ */
 export interface TokenIssuer {
-  /** The name of the key that it signs with. */
+  /** Id of the key that signs the issuer's tokens. */
   readonly keyId: string;
-  /** Token of a request without `Bearer` in `Authorization`: from a cookie, or another scheme. */
+  /**
+   * Returns the token of a request that has none in `Authorization: Bearer`: from a cookie, or another
+   * scheme.
+   */
   tokenOf(req: HttpRequest): string | undefined;
   /** Whether an otherwise valid token is accepted from this request. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
-  /** Challenge of another accepted scheme, with the error if the request used that scheme. */
+  /**
+   * Returns the challenge of another scheme that is accepted. `error` is set if the request used that scheme.
+   */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
-  /** Further fields of a 401. */
+  /** Additional header fields of a 401. */
   fields?(): Readonly<Record<string, string>>;
 }
 
-/** Where the issuer is found, for tokens that are signed with the secret of the application. */
+/**
+ * Key of the application's token issuer. It is used for tokens that are signed with the application's secret.
+ */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** Keys and services of the application for verification, made when it starts. */
+/** Keys and services for verifying tokens, created when the application starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -123,11 +146,12 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the issuer and the own keyring may have one key
+    // the issuer is used only if it signs with the same key
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // svc check tests secrets from the settings (SVC205)
+    // svc check examines secrets that come from the settings (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -137,14 +161,17 @@ class BearerKeys {
   }
 }
 
-/** RFC 6750 §2.1; the scheme in any case (RFC 9110 §11.1). Repeated fields are joined with a comma, which no token contains. */
+/**
+ * Syntax of the credentials (RFC 6750 §2.1); the scheme is case-insensitive (RFC 9110 §11.1). Repeated fields
+ * are joined with a comma, which no token contains.
+ */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
 
-/** Reads the token of a request. */
+/** Reads and verifies the token of a request. */
 class BearerReader {
   readonly #checks: TokenChecks;
-  /** For tokens of an issuer. */
+  /** Requirements for tokens of an issuer. */
   readonly #issuedChecks: TokenChecks;
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
@@ -178,16 +205,20 @@ class BearerReader {
     });
   }
 
-  /** The claims. @throws Unauthorized without a token, InvalidToken for one that is refused */
+  /**
+   * Returns the claims of a request.
+   * @throws Unauthorized without a token, InvalidToken for one that is refused
+   */
   read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
     const { req } = context;
     const field = req.headers['authorization'];
     const isBearer = field !== undefined && SCHEME.test(field);
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
-      // RFC 6750 §3.1: no error code for a client without credentials, or with another scheme
+      // no error code for a client without credentials, or with another scheme (RFC 6750 §3.1)
       if (this.#isOptional) return undefined;
-      const headers = this.#challenges(undefined, req, keys); // the issuer's exceptions keep their stack
+      // calls the issuer here, so that its exceptions keep their stack
+      const headers = this.#challenges(undefined, req, keys);
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
     const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
@@ -212,9 +243,9 @@ class BearerReader {
     });
   }
 
-  /** With the values that the schema converted. */
+  /** Returns the claims with the values that the schema has converted; undefined if they do not match. */
   #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims); // only called if there is one
+    const result = this.#schema!.parseJson(claims); // the caller has checked that there is a schema
     return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
@@ -223,7 +254,10 @@ class BearerReader {
     return new RefusedToken(reason, this.#challenges('invalid_token', req, keys));
   }
 
-  /** The error belongs to the scheme that was used (RFC 9449 §7.1); the other challenge has none. */
+  /**
+   * Challenges of a 401. Only the challenge of the scheme that the request used has the error (RFC 9449
+   * §7.1).
+   */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
     const other = issuer?.challenge?.(req, error);
@@ -235,7 +269,7 @@ class BearerReader {
 
 type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** With the realm in its challenge. */
+/** An InvalidToken whose challenge has the realm. */
 class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
@@ -247,15 +281,17 @@ class RefusedToken extends InvalidToken {
 }
 
 /*
- * Dependencies that authenticate a client share this part.
+ * Shared by all dependencies that authenticate a client.
  *
+ * Statuses:
  *   401  no credentials, or invalid ones                always with a challenge (RFC 9110 §11.6.1)
  *   403  valid credentials without the permission
  *
- * A request authenticates once for each such dependency. Guards that require more, such as a role, start from the result.
+ * For each such dependency, a request is authenticated once. Guards with further requirements, such as a
+ * role, use the result.
  */
 
-/** Source of a dependency that returns the client: its claims, or a record of the application. */
+/** Source of a dependency whose value is the client: its claims, or a record of the application. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** Challenge of a response (RFC 9110 §11.3): `Bearer`, with its parameters. */
@@ -269,12 +305,17 @@ export function challenge(
   return written.length === 0 ? scheme : `${scheme} ${written.join(', ')}`;
 }
 
-/** Whether a text needs no escape in a quoted string: 1 to 200 printable ASCII characters. */
-export function isRealm(value: unknown): boolean {
+/**
+ * Whether a text can be a realm: 1 to 200 printable ASCII characters that need no escape in a quoted string.
+ */
+function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/** An authentication source of this package: its optional variant, and the challenge of its responses. */
+/**
+ * An authentication source of this package: its variant without a failure, and the challenge of its
+ * responses.
+ */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -285,16 +326,19 @@ interface Way {
 const WAYS = new WeakMap<object, Way>();
 
 /** Registers an authentication source for documents, checks and guards. */
-export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
+function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // the result of `bare`
+  ); // `found` is the value of `bare`, which has the type P
   WAYS.set(source, way);
   return source;
 }
 
-/** Scheme, realm and source, for guards with further requirements. Sources of other packages count as `Bearer`. */
+/**
+ * Scheme, realm and source of a dependency, for guards with further requirements. Sources of other packages
+ * count as `Bearer`.
+ */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
   if (own !== undefined) return own;
@@ -304,24 +348,27 @@ export function wayOf(source: DependencySource): Way {
 
 const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
 
-/** `Bearer` is registered. RFC 9110 requires a challenge for the other schemes as well, and the registry has none for them. */
+/**
+ * Names of the schemes in challenges. `Bearer` is registered. RFC 9110 requires a challenge for the others as
+ * well, although no scheme is registered for them.
+ */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
   session: SESSION_SCHEME,
   apiKey: 'ApiKey',
 };
 
-/** A function by another name: that by which findings and cycles call a dependency. */
+/** Gives a function another name: findings and errors use it for the dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
-/** The audit log of an application: made when it starts, for all that depend on it. No credential is ever in its lines. */
+/** The security log of the application. Callers must not pass credentials to it. */
 export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
 }
 
-/** Throws the fault for a mistake in a declaration. */
+/** Throws an SvcError for a mistake in a declaration. */
 export function mistaken(owner: string, problem: string): never {
   throw new SvcError('E_AUTH', [owner, problem]);
 }
@@ -330,18 +377,21 @@ export function mistaken(owner: string, problem: string): never {
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*
- * Login by session: a dependency with a value that a login has stored in the session.
+ * Login by session: a dependency whose value a login has stored in the session.
  *
+ * Example:
  *   const USER = sessionKey<{ id: number }>('user');
  *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
  *
+ * After a login, and for pages:
  *   after login:   req.session.regenerate(); req.session.set(USER, { id })
  *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
 
 /**
- * A dependency with the session's value of a key. Without it LoginRequired: 401 with `WWW-Authenticate: Session`. Requires the
- * session middleware. Its value may be the `auth` of requireRoles() and the others, if it is an object.
+ * Creates a dependency with the session's value of a key. Without a value it throws LoginRequired: 401 with
+ * `WWW-Authenticate: Session`. Requires the session middleware. If the value is an object, the dependency can
+ * be the option `auth` of requireRoles() and similar guards.
  *
  * @throws SvcError `E_AUTH` for an invalid key
  */
@@ -358,4 +408,174 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
     scheme: SCHEMES.session,
     realm: undefined,
   });
+}
+
+/*
+ * API keys as a dependency: for programs, which have a key instead of logging in.
+ *
+ * Examples:
+ *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
+ *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
+ *
+ * The key is read from a header field or a cookie, never from the URL. Keys are stored as digests, and all
+ * are compared in constant time, so that neither a memory dump nor response times reveal a key.
+ */
+
+/** Options of API keys. An option that is `undefined` has its default. */
+export interface APIKeyPlace {
+  /** Name of the header field with the key. Default `X-API-Key`, unless `cookie` is set. */
+  readonly header?: string | undefined;
+  /**
+   * Name of the cookie with the key. Browsers send cookies by themselves: protect state-changing routes by
+   * CSRFMiddleware.
+   */
+  readonly cookie?: string | undefined;
+  /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. */
+  readonly realm?: string | undefined;
+  /**
+   * Accepts a request without a key; the client is then `undefined`. A wrong key is always refused. Default
+   * false.
+   */
+  readonly optional?: boolean | undefined;
+}
+
+/** Options for keys that are known when the application is declared. */
+export interface KnownKeys<N extends string> extends APIKeyPlace {
+  /**
+   * The keys by the name of their client. A client has several keys while it changes from one to another.
+   * Each has 16 characters or more; 1 ... 100 keys in all.
+   */
+  readonly keys: Readonly<Record<N, string | readonly string[]>>;
+  readonly verify?: undefined;
+}
+
+/** Options for keys that a function of the application looks up, for example in a database. */
+export interface LookedUpKeys<P> extends APIKeyPlace {
+  /**
+   * Returns the owner of a key, or undefined for an unknown key. Store only digests, and search for
+   * `sha256(key)`, so that no copy of the table contains a key.
+   */
+  readonly verify: (key: string, context: Context) => Awaitable<P | undefined>;
+  readonly keys?: undefined;
+}
+
+/**
+ * Creates a dependency with the owner of a request's API key. Without a key, or with a wrong one, the
+ * response is 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged as event `key_rejected` of the
+ * logger `svc_security`.
+ *
+ * @throws SvcError `E_AUTH` for both or neither of `keys` and `verify`, of header and cookie, and for keys
+ * that are too short, too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
+export function APIKeyAuth<const N extends string>(
+  options: KnownKeys<N> & { readonly optional: true },
+): AuthSource<N | undefined>;
+export function APIKeyAuth<const N extends string>(
+  options: KnownKeys<N> & { readonly optional?: false | undefined },
+): AuthSource<N>;
+export function APIKeyAuth<P>(
+  options: LookedUpKeys<P> & { readonly optional: true },
+): AuthSource<NonNullable<P> | undefined>;
+export function APIKeyAuth<P>(
+  options: LookedUpKeys<P> & { readonly optional?: false | undefined },
+): AuthSource<NonNullable<P>>;
+export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): AuthSource<unknown> {
+  const { header, cookie, realm, optional, keys, verify } = readOptions(OWNER, options, {
+    header: given<string>('the name of a header', isName),
+    cookie: given<string>('the name of a cookie', isName),
+    realm: given<string>('printable ASCII without quotation marks', isRealm),
+    optional: bool(false),
+    keys: given<Readonly<Record<string, string | readonly string[]>>>(
+      'an object: keys by the name of their client',
+      isObject,
+    ),
+    verify: given<LookedUpKeys<unknown>['verify']>('a function', isFunction),
+  });
+  if (header !== undefined && cookie !== undefined)
+    mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
+  if ((keys === undefined) === (verify === undefined))
+    mistaken(OWNER, 'it needs either keys or verify, and not both');
+  const find = verify ?? finder(keys!); // one of the two is defined, as checked above
+  const place =
+    cookie === undefined
+      ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
+      : ({ in: 'cookie', name: cookie } as const);
+  const field = place.name.toLowerCase();
+  const refusal = { headers: Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.apiKey, { realm }) }) };
+  const bare = provide(
+    { audit: Depends(audit, { scope: 'app' }) },
+    named('APIKeyAuth', (context: Context & { readonly audit: SecurityLog }) => {
+      const { req } = context;
+      const key = cookie === undefined ? req.headers[field] : req.cookies[cookie];
+      if (key === undefined || key === '') {
+        if (optional) return undefined;
+        throw new Unauthorized('An API key is needed', refusal);
+      }
+      const settle = (client: unknown): unknown => {
+        if (client !== undefined && client !== null) return client;
+        context.audit.refused('key_rejected', req, { in: place.in });
+        throw new Unauthorized('The API key is not known', refusal);
+      };
+      const client = find(key, context);
+      return isThenable(client) ? client.then(settle) : settle(client);
+    }),
+  );
+  return wayIn('APIKeyAuth', {
+    bare,
+    requirement: {
+      scheme: 'apiKey',
+      scopes: [],
+      roles: [],
+      credential: place,
+      ...(optional ? { isOptional: true } : {}),
+    },
+    scheme: SCHEMES.apiKey,
+    realm,
+  });
+}
+
+const OWNER = 'APIKeyAuth()';
+const LEAST_CHARACTERS = 16;
+/** Maximum number of keys, because each request compares all of them. */
+const MOST_KEYS = 100;
+
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && isToken(value);
+}
+
+/**
+ * Returns a function that finds the client of a key. It always compares all keys, so that its time reveals
+ * nothing.
+ */
+function finder(
+  keys: Readonly<Record<string, string | readonly string[]>>,
+): (key: string) => string | undefined {
+  const known = Object.entries(keys).flatMap(([name, list]) =>
+    [list].flat().map((key) => ({ name, digest: digestOf(checkedKey(name, key)) })),
+  );
+  if (known.length === 0 || known.length > MOST_KEYS)
+    mistaken(
+      OWNER,
+      `${known.length} keys are given, and 1 … ${MOST_KEYS} are needed: look up more of them with verify`,
+    );
+  if (new Set(known.map(({ digest }) => digest.toString('hex'))).size < known.length)
+    mistaken(OWNER, 'a key is given twice');
+  return (key) => {
+    const digest = digestOf(key);
+    let found: string | undefined;
+    for (const candidate of known) if (timingSafeEqual(candidate.digest, digest)) found = candidate.name;
+    return found;
+  };
+}
+
+function checkedKey(name: string, key: unknown): string {
+  if (typeof key !== 'string')
+    mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'no text'}`);
+  if (key.length < LEAST_CHARACTERS)
+    mistaken(OWNER, `the key of "${name}" has ${key.length} characters, and ${LEAST_CHARACTERS} are needed`);
+  return key;
+}
+
+function digestOf(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
 }

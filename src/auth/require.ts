@@ -1,12 +1,15 @@
 /**
- * Authorization by claims: roles, scopes, or a function. Each is a dependency that gives the claims.
+ * Authorization by claims: by roles, by scopes, or by a function. Each is a dependency whose value is the
+ * claims.
  *
+ * Examples:
  *   requireRoles('admin', 'owner')                 any of them
  *   requireScopes('notes:read', 'notes:write')     all of them (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * They use `BearerAuth()`, or the source that `auth` names: it responds with 401, they with 403. Claims are read strictly: roles are an
- * array of strings; scopes an array of strings, or `scope`, one string with spaces. Anything else grants nothing.
+ * The claims come from `BearerAuth()`, or from the source given as `auth`, which responds with 401 if there
+ * are none. A missing role or scope is a 403. Claims are read strictly. Roles are an array of strings; scopes
+ * are an array of strings, or `scope`, one string with spaces. All other forms grant nothing.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -19,14 +22,14 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A`, or a sentence if its value cannot have claims. */
+/** `A`, or an error text as type if its value cannot have claims. */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S`, or a sentence if it is not a single scope. */
+/** `S`, or an error text as type if it is not a single scope. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -34,7 +37,10 @@ type CheckedScope<S> = S extends ''
     : S;
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
-/** Sentences for arguments that fit no overload: the compiler shows those of the last one. */
+/**
+ * Error texts as types, for invalid arguments. They are in the last overload, because the compiler shows the
+ * errors of the last overload.
+ */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
     ? 'a role is not empty'
@@ -48,30 +54,31 @@ type WrongScopes<G extends readonly unknown[]> = {
     : "a scope is text; with another way in it is { scopes: ['read'], auth }: at least one scope, none with spaces, and the source of a dependency that gives claims, without Depends( )";
 };
 
-/** {@link requireRoles} with another way in. */
+/** Options of {@link requireRoles} with a source of claims. */
 export interface RoleRequirement<A> {
-  /** One of these roles is enough; at least one is needed. */
+  /** Accepted roles: a client needs one of them. At least one must be listed. */
   readonly roles: readonly [string, ...string[]];
-  /** Source of the claims: a dependency that gives claims, or undefined without authentication. */
+  /** Source of the claims: a dependency whose value is the claims, or undefined without authentication. */
   readonly auth: A & CheckedAuth<A>;
 }
 
-/** {@link requireScopes} with another way in. */
+/** Options of {@link requireScopes} with a source of claims. */
 export interface ScopeRequirement<A, S extends readonly string[] = readonly string[]> {
-  /** All of these scopes are required; at least one is needed. */
+  /** Required scopes: a client needs all of them. At least one must be listed. */
   readonly scopes: S & CheckedScopes<S>;
-  /** Source of the claims: a dependency that gives claims, or undefined without authentication. */
+  /** Source of the claims: a dependency whose value is the claims, or undefined without authentication. */
   readonly auth: A & CheckedAuth<A>;
 }
 
 /** Options of {@link requireIf}. */
 export interface ConditionOptions {
-  /** Detail of the 403, for the client. */
+  /** Detail of the 403, which clients see. */
   readonly detail?: string | undefined;
 }
 
 /**
- * Gives the claims if they have any of these roles. 401 without a valid token, 403 without a role.
+ * Creates a dependency with the claims of clients that have any of these roles. 401 without a valid token,
+ * 403 without such a role.
  *
  * Roles come from the claim `roles`, an array of strings. They are compared exactly.
  *
@@ -94,10 +101,12 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Gives the claims if they have all of these scopes. 401 without a valid token; 403 with `WWW-Authenticate: Bearer
- * error="insufficient_scope", scope="..."`, which names the required scopes (RFC 6750 §3).
+ * Creates a dependency with the claims of clients that have all of these scopes. 401 without a valid token.
+ * 403 with `WWW-Authenticate: Bearer error="insufficient_scope", scope="..."`, which names the required
+ * scopes (RFC 6750 §3).
  *
- * Scopes come from the claim `scopes`, an array of strings; without it from the claim `scope`, one string.
+ * Scopes come from the claim `scopes`, an array of strings. If it is absent, they come from the claim
+ * `scope`, one string.
  *
  * @throws SvcError `E_AUTH` without scopes, or for an invalid scope (RFC 6749 §3.3)
  */
@@ -119,8 +128,9 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Gives the claims if `predicate` returns true; otherwise 403, with `detail` for the client. The predicate gets the claims and the
- * context of the request: path, headers and state, not the body. It may be asynchronous; its exceptions propagate.
+ * Creates a dependency with the claims of clients for which `predicate` returns true. Otherwise the response
+ * is 403, with `detail` for the client. The predicate gets the claims and the context of the request: path,
+ * headers and state, but not the body. It may be asynchronous; its exceptions are passed on.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -137,14 +147,15 @@ export function requireIf(
   options: ConditionOptions & { readonly auth?: DependencySource } = {},
 ): AuthSource<object> {
   const owner = 'requireIf()';
-  if (typeof predicate !== 'function') mistaken(owner, 'its predicate is no function');
+  if (typeof predicate !== 'function') mistaken(owner, 'its predicate is not a function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
   return demand(
     'requireIf',
     auth,
     { roles: [], scopes: [] },
     (claims, context) => {
-      const answer = predicate(claims as never, context); // the source gives the type that the predicate expects
+      // the overloads guarantee that the predicate accepts the claims
+      const answer = predicate(claims as never, context);
       return isThenable(answer)
         ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
         : answer === true
@@ -155,12 +166,12 @@ export function requireIf(
   );
 }
 
-/** Roles of unchecked claims. Inherited members do not count. */
+/** Roles in claims that are not checked yet. Inherited members are ignored. */
 function rolesOf(claims: object): readonly string[] {
   return textsOf(ownOf(claims, 'roles'));
 }
 
-/** Their scopes. */
+/** Scopes in claims that are not checked yet. */
 function scopesOf(claims: object): readonly string[] {
   if (Object.hasOwn(claims, 'scopes')) return textsOf(ownOf(claims, 'scopes'));
   const scope = ownOf(claims, 'scope');
@@ -171,14 +182,14 @@ function ownOf(claims: object, name: string): unknown {
   return Object.hasOwn(claims, name) ? (claims as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-/** One item that is not a string makes the whole list invalid. */
+/** Returns a list of strings. A list with any other item is ignored as a whole. */
 function textsOf(value: unknown): readonly string[] {
   return isTextList(value) ? value : [];
 }
 
-// -- declared --
+// -- checks of declarations --
 
-/** A scope-token (RFC 6749 §3.3). */
+/** Syntax of a scope (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 const AUTH = given<DependencySource>('the source of a dependency, such as BearerAuth()', isFunction);
 
@@ -211,7 +222,7 @@ function readNames(
 
 type Lack = 'role' | 'scope' | 'condition';
 
-/** A dependency with the value of `auth`, if `judge` finds no missing requirement. */
+/** Creates a dependency with the value of `auth`. Refuses if `judge` returns a missing requirement. */
 function demand(
   name: string,
   auth: DependencySource | undefined,
@@ -233,7 +244,8 @@ function demand(
     scope === undefined
       ? {}
       : {
-          code: 'insufficient_scope', // the header is that of access tokens alone: RFC 6750 §3, RFC 9449 §7.1
+          // the challenge with scopes is defined only for access tokens (RFC 6750 §3, RFC 9449 §7.1)
+          code: 'insufficient_scope',
           ...(scheme === SCHEMES.bearer
             ? {
                 headers: { 'WWW-Authenticate': challenge(by, { realm, error: 'insufficient_scope', scope }) },

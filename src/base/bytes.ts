@@ -37,16 +37,16 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
  */
 export class ByteQueue {
   readonly #chunks: Uint8Array[] = [];
-  /** Index of the first waiting chunk, and the offset of its first waiting byte. */
+  /** Index of the first waiting chunk, and offset of the first waiting byte in it. */
   #head = 0;
   #offset = 0;
   #length = 0;
   /**
-   * Own buffer whose written part is the last chunk, with room after it. Empty when the last chunk came from
-   * a caller.
+   * Buffer of the queue whose written part is the last chunk, with free space after it. Empty if the last
+   * chunk came from a caller.
    */
   #room: Uint8Array = NONE;
-  /** Own buffer whose written part is the first chunk, after peek() has made one. */
+  /** Buffer of the queue whose written part is the first chunk, once peek() has joined chunks. */
   #straight: Uint8Array = NONE;
 
   /** Number of waiting bytes. */
@@ -117,14 +117,14 @@ export class ByteQueue {
     return -1;
   }
 
-  /** Drops everything. */
+  /** Drops all bytes. */
   clear(): void {
     this.#chunks.length = 0;
     this.#head = this.#offset = this.#length = 0;
     this.#room = this.#straight = NONE;
   }
 
-  /** Takes `count` bytes without a copy if the first chunk has that many. */
+  /** Takes `count` bytes without a copy, if the first chunk has that many; undefined otherwise. */
   #first(count: number): Uint8Array | undefined {
     if (count === 0) return NONE;
     const chunk = this.#chunks[this.#head];
@@ -168,7 +168,10 @@ export class ByteQueue {
     }
   }
 
-  /** Copies a small chunk after the last one if that is an own buffer with room, else into a new buffer. */
+  /**
+   * Copies a small chunk after the last one, if that is in a buffer of the queue with enough space; else into
+   * a new buffer.
+   */
   #gather(chunk: Uint8Array): void {
     const index = this.#chunks.length - 1;
     const last = this.#chunks[index]!;
@@ -184,8 +187,9 @@ export class ByteQueue {
   }
 
   /**
-   * Joins bytes of later chunks to the first, until it has `count`. The buffer is twice as large as
-   * requested. So a reader that asks for one byte more each time copies each byte a limited number of times.
+   * Joins bytes of later chunks to the first chunk, until that has `count` bytes. The buffer is twice as
+   * large as requested, so that a reader which asks for one byte more each time copies each byte only a
+   * limited number of times.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {

@@ -1,11 +1,13 @@
 /**
- * Configuration: built-in defaults < constructor arguments < loadDict() < environment variables `SVC_*`.
+ * Configuration in layers; a later one overrides earlier ones: built-in defaults, constructor arguments,
+ * loadDict(), environment variables `SVC_*`.
  *
+ * Names of settings:
  *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
  *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
  *
- * Text stays text until it is read. Its type comes from the default or from `cast`. The environment is copied
- * once, and overrides loadDict() whenever that is called.
+ * A value from the environment stays text until it is read. Its type comes from the default or from `cast`.
+ * The environment is copied once, and overrides loadDict(), even if that is called later.
  */
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
@@ -13,7 +15,7 @@ import { closest, shown } from './options.ts';
 import type { Declared, Place } from './findings.ts';
 
 /**
- * Environment of the application: config `env`, variable `SVC_ENV`. It decides about cookie prefixes,
+ * Environment of the application: setting `env`, variable `SVC_ENV`. It decides about cookie prefixes,
  * documentation and the development provider.
  */
 export type Env = 'production' | 'development' | 'test';
@@ -46,14 +48,14 @@ type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 interface ConfigRead {
   readonly key: string;
   readonly variable: string;
-  /** Target type; `undefined` without a default and a cast. */
+  /** Target type of the read; `undefined` without a default and a cast. */
   readonly cast: 'number' | 'string' | 'boolean' | 'custom' | undefined;
-  /** The reader's default; `undefined` without one. */
+  /** The default given by the reader; `undefined` without one. */
   readonly fallback: unknown;
   readonly source: ConfigSource;
 }
 
-/** A variable `SVC_*` that was not read, and the most similar known name. */
+/** A variable `SVC_*` that was not read, and the known name that is most similar. */
 interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
@@ -73,7 +75,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** Place that counts as the reader during {@link readFrom}. */
+  /** The place that is recorded for every read during {@link together}. */
   #here: Declared | undefined;
   #isFrozen = false;
 
@@ -90,8 +92,8 @@ export class Config {
    * Returns a setting, or `fallback` if no layer has it. Without fallback and cast the value is returned
    * unchanged.
    *
-   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text. Booleans are true/false, 1/0,
-   * yes/no, on/off in any case. A string is unchanged, also if empty.
+   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text.
+   * Booleans are true/false, 1/0, yes/no, on/off in any case. A string is unchanged, also if empty.
    *
    * @throws SvcError `E_CONFIG_CAST`, which names the variable and never the value
    */
@@ -115,7 +117,7 @@ export class Config {
     return result;
   }
 
-  /** Runs a function whose reads all get one place, so that the stack is inspected only once. */
+  /** Runs a function in which all reads have one place, so that the stack is inspected only once. */
   together<T>(read: () => T): T {
     this.#here = declaredHere();
     try {
@@ -138,7 +140,7 @@ export class Config {
   }
 
   /**
-   * Adds values above the constructor's and below the environment's. A later call wins over an earlier one.
+   * Adds values above the constructor's and below the environment's. A later call overrides an earlier one.
    * Keys may be camelCase, snake_case or the variable's name. `undefined` counts as absent.
    *
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
@@ -181,8 +183,8 @@ export class Config {
   }
 
   /**
-   * Returns the variables `SVC_*` of the environment whose keys were neither read, defaulted, passed in nor
-   * loaded. Most are misspelt.
+   * Returns the variables `SVC_*` of the environment whose keys were neither read nor given in another layer.
+   * Most of them are misspelt.
    */
   unknownVariables(): readonly UnknownVariable[] {
     const known = new Set([
@@ -269,7 +271,7 @@ export function keyOf(variable: string): string {
     .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Returns settings by variable name, so that every spelling of a key has one entry. */
+/** Settings by variable name, so that all spellings of a key share one entry. */
 type Layer = Map<string, unknown>;
 /** Names of a setting: every spelling has one variable and one key. */
 interface Names {
@@ -314,7 +316,7 @@ function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unkn
   }
 }
 
-/** Values from code already have their type, so a cast reads strings only. */
+/** Converts a value by its kind. Only strings are converted: values from code already have their type. */
 function fromValue(value: unknown, kind: Kind): unknown {
   return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))
     ? value
@@ -335,7 +337,7 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
     const value = cast(text);
     return value === undefined || Number.isNaN(value) ? REFUSED : value;
   } catch {
-    return REFUSED; // the error is not passed as cause, because most errors quote the value
+    return REFUSED; // the error is not kept as cause, because most errors quote the value
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * Errors: SvcError for operators and programmers, with texts from faults.ts, and exceptions that become HTTP
+ * Errors: SvcError for operators and programmers, with texts of faults.ts, and exceptions that become HTTP
  * responses.
  *
+ * Which kind to use:
  *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
  *   HTTPException   the request must stop here: status, public detail, headers; nothing else
  *   plain Error     our bug, or the application's: 500, its stack to the log
@@ -11,8 +12,8 @@ import type { FaultArguments, FaultCode } from './faults.ts';
 import type { Finding } from './findings.ts';
 
 /**
- * A mistake in configuration or code: `code` for the reference, `message` with the finding, `remedy` with the
- * solution.
+ * A mistake in configuration or code. `code` names it permanently, `message` says what was found, `remedy`
+ * what to do.
  */
 export class SvcError<C extends FaultCode = FaultCode> extends Error {
   readonly code: C;
@@ -37,7 +38,9 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   }
 }
 
-/** Errors whose cause {@link errorAfter} has set. If such an error is thrown again, its cause is replaced. */
+/**
+ * Errors whose cause {@link errorAfter} has set. If such an error is thrown again, its cause may be replaced.
+ */
 const REPLACING = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
@@ -121,7 +124,7 @@ export class HTTPException extends Error {
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
-  Reflect.set(Error, 'stackTraceLimit', 0); // False when intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', 0); // returns false if intrinsics are frozen
   try {
     return make();
   } finally {
@@ -141,7 +144,7 @@ export class Unauthorized extends HTTPException {
     super(401, detail, options);
   }
 }
-/** 403: the client is authenticated and not allowed. */
+/** 403: the client is authenticated, but not allowed. */
 export class Forbidden extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(403, detail, options);
@@ -181,8 +184,8 @@ export class Conflict extends HTTPException {
   }
 }
 /**
- * 422: the input is well-formed and breaks a rule of the application. For input that does not fit its schema
- * use {@link BadRequest}.
+ * 422: the input is well-formed, but breaks a rule of the application. For input that does not match its
+ * schema use {@link BadRequest}.
  */
 export class UnprocessableContent extends HTTPException {
   constructor(
@@ -217,14 +220,15 @@ function retryAfter(seconds: number): string {
 }
 
 /**
- * 503: the time limit of the request has passed. Also the reason of `req.signal`, and thrown into generators.
+ * 503: the time limit of the request has passed. It is also the reason of `req.signal`, and is thrown into
+ * generators of the handler.
  */
 export class RequestTimeout extends HTTPException {
   constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) {
     super(503, detail, options);
   }
 }
-/** 503: a RecordStore holds its maximum number of live records. */
+/** 503: a RecordStore has its maximum number of live records. */
 export class StoreFull extends HTTPException {
   constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) {
     super(503, detail, options);
@@ -281,7 +285,8 @@ const TITLES: Readonly<Record<number, string>> = {
 };
 
 /**
- * Returns the registered phrase of an error status (RFC 9110 §15), or the class of an unregistered status.
+ * Returns the registered phrase of an error status (RFC 9110 §15); for an unregistered status, the phrase of
+ * its class.
  */
 export function statusTitle(status: number): string {
   return TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error');

@@ -8,10 +8,10 @@ import type { Finding } from './findings.ts';
 
 /** Texts of a mistake. */
 interface Fault {
-  /** Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
+  /** Builds the message. Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
-  /** The rule of `svc check` that reports the same mistake. */
+  /** Rule of `svc check` that reports the same mistake. */
   readonly rule?: Finding['rule'];
 }
 
@@ -41,8 +41,7 @@ export const FAULTS = {
     remedy: 'Await the code that adds tasks, so that they are added before the handler returns',
   },
   E_BODY_CONSUMED: {
-    describe: (what: string): string =>
-      `Cannot read the request body as ${what}: its stream was already taken`,
+    describe: (how: string): string => `Cannot read the request body as ${how}: its stream was already taken`,
     remedy: 'Call stream(), or one of body(), json(), text() and form(), but not both',
   },
   E_BODY_DISCARDED: {
@@ -51,7 +50,7 @@ export const FAULTS = {
     remedy: 'Read the body before the handler returns, and pass the value to the task or clean-up',
   },
   E_CACHED_KEY: {
-    describe: (problem: string): string => `Cannot cache the call: ${problem}, which makes no key`,
+    describe: (problem: string): string => `Cannot derive a cache key for the call: ${problem}`,
     remedy:
       'Set the option "key" to a function that returns a text for each distinct call: cached(fn, { key: (user) => user.id })',
   },
@@ -126,7 +125,7 @@ export const FAULTS = {
   E_DB_NESTED: {
     describe: (which: string, remedy: string): string =>
       `Cannot run a statement on ${which}: a transaction is open here, and ${remedy}`,
-    remedy: 'Use the handle that the innermost callback gets: transaction(async (tx) => tx.execute(…))',
+    remedy: 'Use the innermost handle: the parameter of the callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
@@ -180,7 +179,7 @@ export const FAULTS = {
     remedy: 'Yield exactly once: set-up before the yield, clean-up after it',
   },
   E_DEPENDS: {
-    describe: (found: string): string => `Cannot depend on ${found}: it is not a source of a dependency`,
+    describe: (found: string): string => `Cannot depend on ${found}: it is not a dependency source`,
     remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
   },
   E_DEV_PROVIDER: {
@@ -216,6 +215,10 @@ export const FAULTS = {
     describe: (name: string, problem: string): string =>
       `Cannot declare a tool or prompt: the name "${name}" ${problem}`,
     remedy: 'Give each tool and each prompt a unique name: app.tool("add_note", { … }, fn)',
+  },
+  E_MCP_QUESTION: {
+    describe: (key: string, issue: string): string => `Cannot ask the client: the question "${key}" ${issue}`,
+    remedy: 'Ask with a message and a flat form: client.elicit({ message, schema: { name: Field(str) } })',
   },
   E_MCP_TOOL: {
     describe: (name: string, near: string | undefined): string =>
@@ -262,8 +265,7 @@ export const FAULTS = {
       'Correct the statement and migrate again; if the migration is unfinished now, run: svc migrate repair <module>',
   },
   E_MIGRATION_FILES: {
-    describe: (path: string, problem: string): string =>
-      `Cannot read the migrations in "${path}": ${problem}`,
+    describe: (dir: string, problem: string): string => `Cannot read the migrations in "${dir}": ${problem}`,
     remedy:
       'Name files 0001_create_users.up.sql and .down.sql, numbered without gaps: svc migrate new <name> creates the next two',
   },
@@ -289,8 +291,7 @@ export const FAULTS = {
       'If no process is still running it, undo or complete its changes, then run: svc migrate repair <module> --as pending, or --as applied',
   },
   E_NEW_FOLDER: {
-    describe: (folder: string, problem: string): string =>
-      `Cannot create a project in "${folder}": ${problem}`,
+    describe: (dir: string, problem: string): string => `Cannot create a project in "${dir}": ${problem}`,
     remedy: 'Name a folder that is absent or empty and that you may write to',
   },
   E_NEXT_TWICE: {
@@ -350,9 +351,9 @@ export const FAULTS = {
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
-      `Cannot go on under --permission of Node: this needs ${flag}${resource === '' ? '' : ` for "${resource}"`}`,
+      `Cannot continue under --permission of Node: the permission ${flag}${resource === '' ? '' : ` for "${resource}"`} is missing`,
     remedy:
-      'Start Node with that permission as well; svc check, routes and openapi need --allow-child-process, because they import the application in another process',
+      'Start Node with that permission; svc check, routes and openapi need --allow-child-process, because they import the application in another process',
   },
   E_REDIS_ARGUMENT: {
     describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: found ${problem}`,
@@ -380,8 +381,7 @@ export const FAULTS = {
       'Write redis://user:password@host:6379/0, rediss:// for TLS, or redis+unix:///run/redis.sock?db=0',
   },
   E_REPLY: {
-    describe: (problem: string): string =>
-      `Cannot turn the handler's return value into a response: ${problem}`,
+    describe: (issue: string): string => `Cannot turn the handler's return value into a response: ${issue}`,
     remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
   },
   E_REQUEST_ABSENT: {
@@ -434,14 +434,12 @@ export const FAULTS = {
       'Call Field() once per member, always for the same members in the same order: use optional: true or a union instead of conditions',
   },
   E_SCHEMA_PROBE: {
-    describe: (schema: string, problem: string): string =>
-      `Cannot determine the fields of ${schema}: ${problem}`,
+    describe: (name: string, problem: string): string => `Cannot determine the fields of ${name}: ${problem}`,
     remedy:
       'Assign each Field() directly to a member of a class that extends Schema; write computed members as getters',
   },
   E_SECRET_ABSENT: {
-    describe: (variable: string): string =>
-      `Cannot sign or verify: there is no secret, ${variable} is not set`,
+    describe: (name: string): string => `Cannot sign or verify: there is no secret, ${name} is not set`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
   },

@@ -39,7 +39,9 @@ export interface Report {
   readonly suppressed: readonly Finding[];
 }
 
-/** A place that is computed on demand, because formatting a stack costs far more than capturing it. */
+/**
+ * A place that is computed when it is needed, because formatting a stack takes far longer than capturing it.
+ */
 export interface Declared {
   readonly place: Place;
 }
@@ -56,16 +58,17 @@ export function declaredHere(by?: AnyFunction): Declared {
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** Two frames, because the caller may be a function of V8, as in `Reflect.apply(app.get, app, args)`. */
+/**
+ * Number of captured frames: two, because the caller may be a function of V8, as in `Reflect.apply(app.get,
+ * app, args)`.
+ */
 const FRAMES = 2;
 
-/**
- * Captures few frames: that takes half the time and memory of a whole stack, and there may be 10,000 routes.
- */
+/** Captures few frames, which takes half the time and memory of a whole stack: there may be 10,000 routes. */
 function framesBelow(by: AnyFunction): { readonly stack?: string } {
   const { stackTraceLimit } = Error;
   const frames = {};
-  Reflect.set(Error, 'stackTraceLimit', FRAMES); // False when intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', FRAMES); // returns false if intrinsics are frozen
   Error.captureStackTrace(frames, by);
   Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
   return frames;
@@ -103,7 +106,7 @@ export function placeOf(stack: string): Place {
   return UNKNOWN;
 }
 
-// computed on first use, because a start without findings does not need it
+// computed on first use, because a start without findings does not need them
 let folders: readonly string[] | undefined;
 
 function isOwn(file: string): boolean {

@@ -65,7 +65,7 @@ export class ManualClock implements Clock {
 
   /**
    * Moves the time by `ms` and fires due timers in order, each at its own time. After each timer, and at the
-   * end, the event loop turns once. So waiting code runs, and may set timers of its own.
+   * end, the event loop turns once. So code that waits for a timer runs, and may set new timers.
    */
   async advance(ms: number): Promise<void> {
     const endMs = this.#elapsedMs + ms;
@@ -79,7 +79,7 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Moves the clock by itself, because a waiting caller would otherwise wait forever. */
+  /** Moves the time by `ms` at once, because a caller that waits for it would otherwise wait forever. */
   pass(ms: number): Promise<void> {
     return this.advance(ms);
   }

@@ -1,6 +1,7 @@
 /**
- * Options objects. Each is read once, checked by name and range, and never written to.
+ * Reads objects of options: once, checked by name and range. The caller's object is never changed.
  *
+ * Example:
  *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
  */
 import { SvcError } from './errors.ts';
@@ -14,7 +15,7 @@ export interface OptionKind<T> {
   accepts(value: unknown): boolean;
 }
 
-/** The values that a table of options describes. */
+/** Type of the values that {@link readOptions} returns for a table of option definitions. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
 /** An integer from `least` to `greatest`. */
@@ -122,8 +123,8 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
 }
 
 /**
- * Reads only the given options of `kinds`; absent and `undefined` options are absent from the result. For
- * objects that a program may have thousands of, each with few of many options.
+ * Reads only those options of `kinds` that are given; others are absent from the result. For declarations of
+ * which a program may have thousands, each with a few of many options.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -148,7 +149,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
 
 /** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  // the other members are unchanged
+  // the cast is safe: the other members are unchanged
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 

@@ -2,6 +2,7 @@
  * Finds this package on disk, to distinguish its stack frames from those of applications and to find
  * package.json.
  *
+ * Where this file is:
  *   <root>/package.json
  *   <root>/src/base/package-root.ts     in this repository
  *   <root>/dist/base/package-root.js    in an installed package

@@ -1,5 +1,5 @@
 /**
- * Promises: tells values that must be awaited, and allows promises to reject without a listener.
+ * Promises: recognizes values that must be awaited, and allows promises to reject without a listener.
  *
  * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. If the
  * handler has already returned, the rejection must not end the process.
@@ -22,7 +22,7 @@ export function handled<T>(reading: Promise<T>): Promise<T> {
   return reading;
 }
 
-/** Returns a generator whose steps may reject without a listener. */
+/** A generator whose steps may reject before anyone awaits them, without an `unhandledRejection`. */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 

@@ -1,10 +1,11 @@
 /**
  * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
  *
+ * Data structures:
  *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
  *
- * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a structured clone, and each reader
- * gets a new clone, so no caller can change the value of another.
+ * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
+ * structured clone, and each reader gets a new clone, so no caller can change the value of another.
  */
 import { DefaultDeserializer, serialize } from 'node:v8';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -29,13 +30,13 @@ export interface MemoryCacheOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Map entry, slot, deadline and size of one entry. */
+/** Estimated memory of one entry in addition to key and value: Map entry, slot, deadline and size. */
 const ENTRY_BYTES = 96;
 const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
 /**
- * The clock is read at most once in this time, and once per turn of the event loop. Reading it costs more
- * than the look-up.
+ * The clock is read at most once in this time and in each turn of the event loop, because reading it takes
+ * longer than the look-up. In milliseconds.
  */
 const CLOCK_STALE_MS = 1;
 
@@ -111,7 +112,7 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // never evicts the new entry, because it fits
+    // never evicts the new entry: it is the most recently used one, and not larger than the cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
@@ -158,9 +159,9 @@ export class MemoryCache implements CacheBackend {
   }
 
   #slotFor(key: string): number {
-    if (this.#index.isFull) return this.#index.replaceOldest(key); // subtracts the size of the evicted entry
+    if (this.#index.isFull) return this.#index.replaceOldest(key); // replaces an entry; subtracts its size
     const slot = this.#index.add(key);
-    // Fills the array in advance: an array that grows by one element is slower
+    // extends the array, because writing beyond its end would make it slower
     if (slot === this.#values.length) this.#values.push(undefined);
     if (slot >= this.#sizes.length) {
       this.#deadlines = grown(this.#deadlines);
@@ -195,7 +196,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** Returns the structured clone of a value as bytes. */
+/** A value, stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {
@@ -210,7 +211,8 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  return value === null ? null : (value as Cloned | Shared).read(); // the store holds no other objects
+  // the cast is safe: only these two classes are stored as objects
+  return value === null ? null : (value as Cloned | Shared).read();
 }
 
 /** A value that is returned by reference. */
@@ -233,7 +235,7 @@ function isPlain(value: unknown): boolean {
 }
 
 function sizeOf(kept: unknown): number {
-  // the store holds no other objects
+  // the cast is safe: only these two classes are stored as objects
   if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }
@@ -266,7 +268,7 @@ class Reader extends DefaultDeserializer {
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
-    )._readHostObject.call(this); // the method is documented, but its type is missing
+    )._readHostObject.call(this); // the types of Node lack this documented method
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))

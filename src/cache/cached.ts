@@ -1,10 +1,13 @@
 /**
- * A function with cached results: one call for each key, however many callers wait.
+ * Functions with cached results: for each key, the function is called once at a time, even if many callers
+ * wait.
  *
+ * Example:
  *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
  *   await getUser(7)               reads the cache, else calls the function
  *   await getUser.delete(7)        after a change
  *
+ * Steps of a call:
  *   call -> running for this key? join -> cached and fresh? return -> cached and stale? return, and refresh -> call
  *
  * No two callers get the same object, even from one call: each gets a structured clone. A failing cache
@@ -22,16 +25,22 @@ import type { Awaitable, CacheBackend } from './stores.ts';
 
 /** Options of cached(). Times are in seconds, with fractions. */
 export interface CachedOptions<A extends readonly unknown[]> {
-  /** How long a result is fresh, 0.001 ... 10 years. Default 60. */
+  /** Time in seconds for which a result is fresh, 0.001 ... 10 years. Default 60. */
   readonly ttlSeconds?: number | undefined;
-  /** Time for which a stale result may still be returned while the function is called in the background; 0 ... 10 years. Default 0: never. */
+  /**
+   * Time in seconds for which a result that is no longer fresh may still be returned, while the function is
+   * called in the background; 0 ... 10 years. Default 0: never.
+   */
   readonly staleSeconds?: number | undefined;
   /**
-   * How long an error of the function is thrown again without a call, in this process; 0 ... 1 day. Default
-   * 0: errors are not cached.
+   * Time in seconds for which an error of the function is thrown again without a call, in this process; 0 ...
+   * 1 day. Default 0: errors are not cached.
    */
   readonly negativeTtlSeconds?: number | undefined;
-  /** Key of a call. Default: its arguments if they are plain data, without AbortSignals. */
+  /**
+   * Returns the key of a call. Default: made from the arguments, which must be plain data; AbortSignals are
+   * ignored.
+   */
   readonly key?: ((...args: A) => string) | undefined;
   /** Storage of results. Default: a {@link MemoryCache} of this function's own. */
   readonly backend?: CacheBackend | undefined;
@@ -57,17 +66,17 @@ export interface CachedOptions<A extends readonly unknown[]> {
 
 /** Statistics of a cached function. */
 export interface CachedStats {
-  /** Calls answered with a fresh result. */
+  /** Calls that returned a fresh result. */
   readonly hits: number;
-  /** Calls answered with a stale result. */
+  /** Calls that returned a stale result. */
   readonly staleHits: number;
-  /** Calls answered with a cached error. */
+  /** Calls that threw a cached error. */
   readonly negativeHits: number;
-  /** Calls that joined a running one. */
+  /** Calls that waited for a running call with the same key. */
   readonly joined: number;
-  /** Calls of the function, including refreshes. */
+  /** Calls of the original function, including refreshes. */
   readonly calls: number;
-  /** Failed calls of the function. */
+  /** Failed calls of the original function. */
   readonly failures: number;
   /** Failures of the backend. */
   readonly backendFailures: number;
@@ -76,10 +85,12 @@ export interface CachedStats {
 /** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's wait; the function gets its own
-   * signal, which aborts when no caller waits. Rejects with the function's error.
+   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's
+   * wait; the function gets its own signal, which aborts when no caller waits. Rejects with the function's
+   * error.
    *
-   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
+   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a
+   * structured clone
    */
   (...args: A): Promise<R>;
   /**
@@ -97,7 +108,7 @@ export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
 ): Cached<A, Awaited<R>> {
-  // R is a value or a promise of Awaited<R>
+  // the cast is safe: R is Awaited<R>, or a promise of it
   const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options);
   return Object.assign((...args: A) => calls.call(args), {
     delete: (...args: A) => calls.delete(args),
@@ -109,7 +120,9 @@ export function cached<A extends readonly unknown[], R>(
 const TEN_YEARS_SECONDS = 315_360_000;
 const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
-/** After a failed refresh, the stale result is returned for this time without another attempt. */
+/**
+ * Time in milliseconds after a failed refresh, in which the stale result is returned without another attempt.
+ */
 const REFRESH_PAUSE_MS = 1_000;
 /** Minimum time between two log lines about a failing backend. */
 const LOG_PAUSE_MS = 60_000;
@@ -128,11 +141,11 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** Running calls with waiting callers. */
+  /** Running calls, by key, for which callers wait. */
   readonly #shared = new SingleFlight<R>();
   /** Running background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
-  /** Errors are cached in this process only, so that they keep their class. */
+  /** Cached errors. They are kept in this process only, so that they keep their class. */
   readonly #failures: MemoryCache;
   readonly #counts = {
     hits: 0,
@@ -182,14 +195,14 @@ class CachedCalls<A extends readonly unknown[], R> {
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'name',
-        'to be set together with "backend", which other functions may share',
+        'to be set together with "backend", because other functions may share the backend',
         'undefined',
       ]);
     if (backend !== undefined && maxEntries !== undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'maxEntries',
-        'to be left out when "backend" is set',
+        'to be omitted, because "backend" is set',
         'both',
       ]);
     this.#fn = fn;
@@ -249,7 +262,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     return { ...this.#counts };
   }
 
-  /** @throws SvcError `E_CACHED_KEY` */
+  /** Returns the key of a call. @throws SvcError `E_CACHED_KEY` */
   #keyOf(args: A): string {
     if (this.#key !== undefined) {
       const key: unknown = this.#key(...args);
@@ -262,7 +275,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      // a getter in the arguments may throw, too
+      // a getter in the arguments may throw other errors
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
@@ -298,7 +311,7 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   /**
    * Stores a result. Returns a promise if the backend is asynchronous.
-   * @throws SvcError `E_CACHE_VALUE`, because the value is at fault and not the backend
+   * @throws SvcError `E_CACHE_VALUE`, because the value is the cause, not the backend
    */
   #write(key: string, value: R): Promise<void> | undefined {
     const entry =
@@ -340,15 +353,15 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- shared calls --
 
   /**
-   * Starts a shared call. It waits for the backend's pending value if there is one, else it calls the
-   * function.
+   * Starts a shared call. If the backend's value is still pending, the call awaits it, and calls the function
+   * only if there is none.
    */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // From here on, further callers start a new call
+          this.#shared.release(call); // from now on, callers start a new call
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -381,7 +394,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // replaces each AbortSignal by the shared signal
+      ); // AbortSignals are replaced by the signal of the shared call
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
@@ -392,20 +405,20 @@ class CachedCalls<A extends readonly unknown[], R> {
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    // Later callers join this call
+    // callers that come while the result is written still join this call
     call.writing = this.#write(key, value)?.finally(() => group.release(call));
     return give;
   }
 
   #throwKept(key: string): void {
-    // the store holds no other objects
+    // the cast is safe: only errors in this form are stored
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
     throw kept.error;
   }
 
-  /** @throws SvcError `E_CACHE_VALUE` */
+  /** Returns a function that gives each caller an object of its own. @throws SvcError `E_CACHE_VALUE` */
   #giver(value: R): Give<R> {
     if (
       this.#shareReferences ||
@@ -415,7 +428,7 @@ class CachedCalls<A extends readonly unknown[], R> {
       return () => value;
     let bytes: Uint8Array;
     try {
-      // Clones at once: the first caller may change its result before the second one reads it
+      // cloned now, because the first caller may change its result before the second one reads it
       bytes = toBytes(value);
     } catch (error) {
       throw new SvcError('E_CACHE_VALUE', [], { cause: error });
@@ -436,7 +449,10 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
-/** Wraps a result that needs a freshness time, or that would look like a missing or wrapped result. */
+/**
+ * Wraps a result together with the time until which it is fresh. Also wraps a result that would otherwise
+ * look like a wrapped or missing one.
+ */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
 }
@@ -446,24 +462,28 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // the application's own array
+    : undefined; // not written by cached(): the application has stored this array itself
 }
 
 /*
  * Converts arguments to the key of a cached call. Two lists have equal keys only if they have equal values.
  *
+ * Example:
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
  * Strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. The order of members is
  * ignored. Other values, such as functions and class instances, are refused: a key for them could collide.
  */
 
-/** Reason why an argument has no key. */
+/** Says why an argument has no key. */
 class NoKey extends Error {}
 
-/** Longer keys are replaced by their digest, so that a large argument does not make a large key. */
+/**
+ * Maximum length of a key in characters. Longer keys are replaced by their digest, so that a large argument
+ * does not make a large key.
+ */
 const LONGEST_KEY = 256;
-/** Maximum nesting. It also ends the walk through a cyclic argument. */
+/** Maximum nesting of arguments. It also ends the walk through a cyclic one. */
 const DEEPEST = 32;
 
 /** Returns the key of a list of arguments. @throws NoKey with the argument and the reason */
@@ -474,7 +494,7 @@ function keyOfArguments(args: readonly unknown[]): string {
 
 /** Returns the key, or its digest if it is too long. */
 function bounded(key: string): string {
-  // the JSON text escapes lone surrogates, while UTF-8 would replace them
+  // hashed as JSON text: it escapes lone surrogates, which UTF-8 would all replace by one character
   return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`;
 }
 
@@ -493,7 +513,7 @@ function textOf(value: unknown, where: () => string, depth: number): string {
     case 'object':
       return value === null ? 'null' : textOfObject(value, where, depth);
     default:
-      throw new NoKey(`${where()} is a ${typeof value}`);
+      throw new NoKey(`${where()} is a ${typeof value}, which cannot be part of a key`);
   }
 }
 
@@ -506,7 +526,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
   if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype))
     return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
   if (prototype !== null && prototype !== Object.prototype)
-    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}`);
+    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}, which cannot be part of a key`);
   if (Object.getOwnPropertySymbols(value).length > 0)
     throw new NoKey(`${where()} has a member whose key is a symbol`);
   const members = Object.keys(value)
@@ -519,7 +539,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  const { constructor } = prototype as { constructor?: unknown }; // the prototype is not null here
+  const { constructor } = prototype as { constructor?: unknown }; // a null prototype was handled above
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name
     : 'a class without a name';

@@ -1,6 +1,7 @@
 /**
  * An index of keys in order of use, each with a slot number. All bounded LRU stores use it.
  *
+ * Data structures:
  *   Map: key -> slot        links: a ring of slots through slot 0        the owner stores values by slot
  *
  * Every operation is O(1). Links are numbers in typed arrays that grow by doubling. A Map used as a queue
@@ -94,7 +95,8 @@ export class LruIndex {
   }
 
   /**
-   * Gives the slot of the least recently used key to a new key, and returns it. The index must not be empty.
+   * Reuses the slot of the least recently used key for a new key, and returns it. The index must not be
+   * empty.
    */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;

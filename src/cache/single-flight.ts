@@ -1,12 +1,14 @@
 /**
- * A call whose result several callers share.
+ * A running call whose result several callers share.
  *
+ * Steps of a call:
  *   begin -> wait, wait, wait -> a copy of the result or the error for each -> released (later, if it is stored)
  *
- * A caller that leaves does not end the call of the others; the last one does.
+ * When a caller stops waiting, the call continues for the others; when the last one stops, the call is
+ * aborted.
  */
 
-/** Returns the copy of the result for one caller. */
+/** Returns a copy of the result for one caller. */
 export type Give<R> = () => R;
 
 /** A running call and its callers. */
@@ -18,7 +20,7 @@ export class SharedCall<R> {
   isObsolete = false;
   /** Resolves when the result is stored. */
   writing: Promise<void> | undefined;
-  /** Settles with the call, once. */
+  /** Settles once, when the call settles. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
   readonly #release: (call: SharedCall<R>) => void;
@@ -35,7 +37,8 @@ export class SharedCall<R> {
   }
 
   /**
-   * Waits for the caller's own copy. Its signal ends this wait only; the end of the last wait ends the call.
+   * Waits for a copy of the result. If the caller's signal aborts, only this wait ends; when the last wait
+   * has ended, the call is aborted.
    */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;
@@ -85,18 +88,17 @@ export class SingleFlight<R> {
     call.promise = run(call).finally(() => {
       if (call.writing === undefined) this.release(call);
     });
-    call.promise.catch(() => undefined); // the error is ignored when all callers have left
+    // without a listener, a rejection would end the process if all callers have left
+    call.promise.catch(() => undefined);
     return call;
   }
 
-  /** Lets no more callers join. A newer call with the same key stays listed. */
+  /** Removes a call, so that no more callers join it. A newer call with the same key stays. */
   readonly release = (call: SharedCall<R>): void => {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };
 
-  /**
-   * Discards the result of a running call. When this resolves, a write that was in progress has completed.
-   */
+  /** Discards the result of a running call. Resolves when a write of it that is in progress has completed. */
   async forget(key: string): Promise<void> {
     const call = this.#calls.get(key);
     if (call === undefined) return;

@@ -2,6 +2,7 @@
  * Four interfaces for storage between requests, and their implementations in memory. They differ in
  * guarantees and cannot replace each other.
  *
+ * Interfaces:
  *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
  *   RecordStore      never loses a live record            sessions, idempotency keys, login states
  *   RateLimitStore   one GCRA bucket per client           evicts the least used bucket
@@ -176,7 +177,7 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // #sweep() found nothing to remove, so all records are live
+    // #sweep() has found no expired record, so all records are live
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -219,10 +220,10 @@ const DRIFT_MS = 0.001;
  * theoretical arrival time at which it is full again. There is no window, so no double burst at the edge of
  * one.
  *
- * When the store is full, a new bucket replaces the one that is full again first. It inherits that bucket's
- * missing part except for one attempt, as counters are inherited in "Space-Saving" (Metwally, Agrawal and El
- * Abbadi, 2005). So no new client is locked out. Only a flood that uses up every bucket evicts a used-up key.
- * It gains one attempt for as many as there are buckets.
+ * When the store is full, a new bucket replaces the one that is full again first. The new bucket inherits the
+ * used part of the old one except for one attempt, as counters are inherited in "Space-Saving" (Metwally,
+ * Agrawal and El Abbadi, 2005). So no new client is locked out. An attacker must use up all buckets to evict
+ * a used-up one, and gains only one attempt by that.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -282,7 +283,7 @@ function inherited(
  * Computes one GCRA step, also for other stores. `usedMs`: how far the theoretical arrival time is ahead of
  * now; 0 for a new bucket.
  */
-export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
+function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
   const excessMs = usedMs + cost * intervalMs - periodMs;
   const isAllowed = excessMs <= DRIFT_MS;
@@ -299,7 +300,9 @@ export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cos
 
 /** Rooms of one process. publish() calls every subscriber before it returns. */
 export class MemoryRoomBus implements RoomBus {
-  /** Replaced instead of changed: a subscriber added during a publication only gets the next frame. */
+  /**
+   * Replaced instead of changed: a subscriber that is added during a publication gets only the next frame.
+   */
   #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
 
   /**
@@ -330,7 +333,10 @@ export class MemoryRoomBus implements RoomBus {
   }
 }
 
-/** Returns the members of a record that is stored as JSON; an empty object for a text of another program. */
+/**
+ * Returns the members of a record that is stored as JSON; an empty object for text that is not JSON of an
+ * object.
+ */
 export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
@@ -344,7 +350,7 @@ export function recordMembers(text: string): Readonly<Record<string, unknown>> {
 interface Timed {
   readonly key: string;
   timeMs: number;
-  /** Its index in the heap. */
+  /** Index of the entry in the heap. */
   place: number;
 }
 
@@ -381,7 +387,7 @@ export class ExpiryHeap<T extends Timed> {
 
   remove(entry: T): void {
     this.#entries.delete(entry.key);
-    const last = this.#heap.pop()!; // `entry` is in the heap, so it is not empty
+    const last = this.#heap.pop()!; // not empty, because it contains `entry`
     if (last === entry) return;
     this.#put(last, entry.place);
     this.move(last, last.timeMs);
@@ -395,7 +401,10 @@ export class ExpiryHeap<T extends Timed> {
     }
   }
 
-  /** Moves an entry below those with the same time: first in, first out. */
+  /**
+   * Moves an entry below those with the same time, so that entries with equal times are in the order of
+   * insertion.
+   */
   #sink(entry: T): void {
     for (;;) {
       const left = this.#heap[2 * entry.place + 1];
@@ -415,5 +424,64 @@ export class ExpiryHeap<T extends Timed> {
   #put(entry: T, place: number): void {
     this.#heap[place] = entry;
     entry.place = place;
+  }
+}
+
+/*
+ * Rate limits in a RecordStore, so that all processes share the counters (buckets).
+ *
+ * Steps of an attempt:
+ *   read the bucket -> GCRA step -> write it if it is unchanged, else repeat
+ *
+ * A bucket is one number: the theoretical arrival time (TAT) of the generic cell rate algorithm, by the given
+ * clock. A refused attempt only reads.
+ */
+
+/** Options of a {@link RecordRateLimitStore}, in addition to its records. */
+export interface RecordRateLimitStoreOptions {
+  /**
+   * Clock of the buckets. Default: the clock of the system. The clocks of all hosts must agree within the
+   * tolerance of a limit.
+   */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Maximum number of attempts to write a bucket. An attempt fails only if another process has changed the
+ * bucket in between.
+ */
+const ATTEMPTS = 100;
+
+/** A {@link RateLimitStore} over any {@link RecordStore}: `new RecordRateLimitStore(new DatabaseRecordStore(db))`. */
+export class RecordRateLimitStore implements RateLimitStore {
+  readonly #records: RecordStore;
+  readonly #clock: Clock;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(records: RecordStore, options: RecordRateLimitStoreOptions = {}) {
+    const { clock } = readOptions('RecordRateLimitStore', options, { clock: given<Clock>() });
+    this.#records = records;
+    this.#clock = clock ?? systemClock;
+  }
+
+  async take(key: string, rule: RateLimitRule, cost = 1): Promise<RateLimitResult> {
+    const bucket = `limit ${key}`;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const known = await this.#records.get(bucket);
+      const nowMs = this.#clock.nowMs();
+      // limited, so that clients are not locked out for longer than one period after the clock was set back
+      const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
+      const result = takeFrom(fromMs - nowMs, rule, cost);
+      if (!result.isAllowed || cost === 0) return result;
+      const arrivalMs = String(fromMs + (cost * rule.periodMs) / rule.limit);
+      const isWritten =
+        known === undefined
+          ? await this.#records.add(bucket, arrivalMs, result.resetMs)
+          : await this.#records.replace(bucket, known, arrivalMs, result.resetMs);
+      if (isWritten) return result;
+    }
+    throw new Error(
+      `A rate limit could not be counted: other requests changed its bucket during ${ATTEMPTS} attempts`,
+    );
   }
 }

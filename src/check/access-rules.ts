@@ -1,12 +1,21 @@
 /**
- * Rules about access: writes without a guard, guards that contradict each other, and routes where clients can try secrets
- * without a rate limit.
+ * Rules about access: writes without a guard, guards that contradict each other, and routes where clients can
+ * try secrets without a rate limit.
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
-import { layersWithPlaces, sourceAt } from './probes.ts';
-import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './check.ts';
+import {
+  layersWithPlaces,
+  sourceAt,
+  isGuarded,
+  isPublic,
+  isWrite,
+  layersOf,
+  ownRoutes,
+  shapeOf,
+  subjectOf,
+} from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -26,7 +35,10 @@ export function findUnguarded(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/** SVC206: functions for origins that compare only a part of the origin. Compilation reports those that allow every origin. */
+/**
+ * SVC206: functions for CORS origins that compare only a part of the origin. compile() reports those that
+ * allow every origin.
+ */
 export function findStrangers(view: ApplicationView, report: ReportFinding): void {
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
@@ -43,7 +55,10 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/** SVC202: writes that a session authenticates without CSRF protection. Browsers send session cookies by themselves. */
+/**
+ * SVC202: writing routes with a session but without CSRF protection. Browsers send session cookies also with
+ * requests of foreign pages.
+ */
 export function findForgeable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const { route, declared } = detail;
@@ -61,10 +76,13 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/** Methods, from the one that changes least to the one that changes most. */
+/** HTTP methods, from the one that usually changes least to the one that changes most. */
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
-/** SVC203: a method that requires less than a method of the same path that changes less. */
+/**
+ * SVC203: methods with a weaker guard than a method of the same path that changes less, such as `DELETE` and
+ * `POST`.
+ */
 export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
     const inOrder = details
@@ -92,7 +110,10 @@ function weakDemandOf(detail: RouteDetail): string {
   return isGuarded(detail) ? 'accepts every authenticated client' : 'asks for no credential';
 }
 
-/** Whether `other` requires more than `detail`. SVC201 reports unguarded routes that are not declared public. */
+/**
+ * Whether route `other` has a stricter guard than `detail`. Ignores unguarded routes that are not declared
+ * public: SVC201 reports them.
+ */
 function asksForMore(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [other.route.security, detail.route.security];
   if (!isGuarded(detail)) return isGuarded(other) && isPublic(detail);
@@ -113,7 +134,10 @@ const RANKS: readonly RegExp[] = [
   /^(?:admins?|administrators?|owners?|root|superusers?|superadmins?|delete|admin)$/i,
 ];
 
-/** Whether the weakest role or scope of `other` ranks above the weakest of `detail`. A route with an unknown word has no rank. */
+/**
+ * Whether the weakest role or scope of `other` ranks above the weakest of `detail`. False if a name is not in
+ * RANKS.
+ */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];
   return theirs.length > 0 && own.length > 0 && Math.min(...theirs) > Math.min(...own);
@@ -122,13 +146,13 @@ function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
 function ranksOf({ route: { security } }: RouteDetail): number[] {
   const words = security.flatMap(({ roles, scopes }) => [
     ...roles,
-    ...scopes.map((scope) => scope.split(/[:./]/).at(-1)!), // split() returns at least one part
+    ...scopes.map((scope) => scope.split(/[:./]/).at(-1)!), // split() always returns at least one part
   ]);
   const ranks = words.map((word) => RANKS.findIndex((rank) => rank.test(word)));
   return ranks.includes(-1) ? [] : ranks;
 }
 
-/** Reports, as a note, two writing methods of one path that have no role in common. The difference may be intended. */
+/** Reports, as a note, two writing methods of one path that have no role in common. */
 function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], report: ReportFinding): void {
   const rolesOf = ({ route: { security } }: RouteDetail): readonly string[] =>
     security.flatMap(({ roles }) => roles);
@@ -188,7 +212,9 @@ function demandsOf({ route: { security } }: RouteDetail): string {
 const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
-/** Words that concern a secret only beside a word of ACCOUNT_WORDS, because other things are reset and changed, too. */
+/**
+ * Words that suggest a secret only beside a word of ACCOUNT_WORDS: other things are reset and changed, too.
+ */
 const CHANGING_WORDS = /^(?:reset|change)$/i;
 const ACCOUNT_WORDS =
   /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail)$/i;
@@ -196,7 +222,7 @@ const ACCOUNT_WORDS =
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
-/** Whether the path or the tags of a route suggest that clients send or receive secrets there. */
+/** Whether the path or the tags of a route suggest that its requests or replies hold secrets. */
 export function isAboutSecrets(detail: RouteDetail): boolean {
   const words = wordsOf(detail);
   return (

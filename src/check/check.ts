@@ -1,18 +1,23 @@
 /**
- * Checks: runs the rules and joins their findings with those of compilation in one report.
+ * Runs the rules and joins their findings with those of compilation in one report.
  *
  *   findings of compilation ─────────────────────────┐
  *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
  *
  * Rules of the phase `live` run separately and asynchronously.
  *
- * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors of later
- * phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
+ * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors
+ * of later phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
  */
+import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { thrown } from '../routing/compile.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
+import { fileOfPlace } from '../base/findings.ts';
+import { systemClock } from '../base/clock.ts';
+import { within } from '../base/promises.ts';
+import { CORSMiddleware } from '../http/middleware/cors.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Config } from '../base/config.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
@@ -82,7 +87,7 @@ export interface Examination {
   readonly refuses: boolean;
 }
 
-/** A finding with its treatment in the report. */
+/** A finding, and how the report treats it. */
 interface Entry {
   readonly finding: Finding;
   /** Whether an error prevents the application from starting. */
@@ -95,7 +100,10 @@ const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', '
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
-/** Runs every rule except those of the phase `live`, and adds the findings `found` before. Never throws: a rule that throws is reported as a finding. */
+/**
+ * Runs every rule except those of the phase `live`, and adds them to the earlier findings `found`. A rule
+ * that throws becomes a finding.
+ */
 export function examine(
   view: ApplicationView,
   found: readonly Finding[],
@@ -130,7 +138,8 @@ export async function examineLive(
 }
 
 /**
- * Returns the rule if it is valid. With `mayExtend` it may have the id of a rule of the catalogue, and adds findings to that rule.
+ * Returns the rule if it is valid. With `mayExtend`, the rule may have the id of a built-in rule and adds
+ * findings under that id.
  * @throws SvcError `E_RULE` for an invalid rule or an id in use.
  */
 export function checkedRule(
@@ -158,7 +167,7 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    pending.catch(() => undefined); // the result is not used
+    pending.catch(() => undefined); // ignore the result: this rule was expected to be synchronous
     entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
     entries.push(broken(rule, `the rule threw ${thrown(error)}`));
@@ -199,7 +208,10 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
   };
 }
 
-/** Places of routes by subject, cached for each view because there may be thousands of routes and findings. */
+/**
+ * Places of routes and plugins by subject. Cached for each view, because there may be thousands of routes and
+ * findings.
+ */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
 /** Returns the place of the route or plugin that a subject names. */
@@ -213,7 +225,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
-    ); // reversed, so the first of two routes with the same subject wins
+    ); // reversed: the first of two routes with the same subject is set last and stays
   return places.get(subject);
 }
 
@@ -261,9 +273,12 @@ function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// -- allowances --
+// -- comments that allow findings --
 
-/** Returns undefined for an allowed finding, an error for one whose allowance has ended, and otherwise the finding itself. */
+/**
+ * Applies the allowances of routes: returns undefined for an allowed finding, an error if the allowance has
+ * ended, else the finding itself.
+ */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
   let problem: string | undefined;
@@ -291,7 +306,10 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
   );
 }
 
-/** Returns why an allowance does not count, or undefined. An allowance holds to the end of its last day in UTC. */
+/**
+ * Returns why an allowance is invalid (no reason, or ended), or undefined. An allowance is valid to the end
+ * of its last day in UTC.
+ */
 export function issueOf({ reason, until }: Allowance, nowMs: number): string | undefined {
   if (typeof reason !== 'string' || reason.trim() === '') return 'the allowance gives no reason';
   if (until === undefined) return undefined;
@@ -365,7 +383,9 @@ export function ownRoutes({ details }: ApplicationView): readonly RouteDetail[] 
   return details.filter(({ isOperation, declared }) => !isOperation && declared.mount === undefined);
 }
 
-/** Returns the template without parameter names. Routes of the same shape match the same paths. */
+/**
+ * Returns the path template without parameter names. Two templates of the same shape match the same paths.
+ */
 export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
   return segmentsOf(declared.template).join('/');
 }
@@ -373,4 +393,86 @@ export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
 /** Returns the middleware of a route, outermost first. */
 export function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
   return [...middleware, ...use];
+}
+
+/*
+ * Calls asynchronous functions of an application with test input: CORS origin functions and metrics guards.
+ * `check()` is synchronous, so `svc check` calls these functions first, and the rules read the results.
+ */
+
+/** Time limit for one function. Rules ignore a function that takes longer. */
+const LIMIT_MS = 1_000;
+
+type Guard = (...args: never[]) => unknown;
+
+const openGuards = new WeakSet<Guard>();
+
+/**
+ * Calls every CORS origin function and metrics guard of an application, and keeps the results for the rules.
+ * Never rejects.
+ */
+export async function probe(view: ApplicationView): Promise<void> {
+  const pending: Promise<void>[] = [];
+  for (const [layer, place] of layersWithPlaces(view))
+    if (layer instanceof CORSMiddleware) pending.push(layer.allowed.settle(sourceAt(place), LIMIT_MS));
+  for (const { declared, route } of view.details)
+    if (declared.socket !== undefined)
+      pending.push(declared.socket.guard.origin.settle(sourceAt(route.place), LIMIT_MS));
+  if (view.metricsGuard !== undefined) pending.push(probeGuard(view.metricsGuard));
+  await Promise.allSettled(pending);
+}
+
+/** Returns every middleware of the application and its routes, with the place of its use. */
+export function layersWithPlaces(view: ApplicationView): ReadonlyMap<Middleware, Place | undefined> {
+  const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
+  for (const { declared, route } of ownRoutes(view))
+    for (const layer of declared.use) layers.set(layer, route.place);
+  return layers;
+}
+
+/** Returns the text of the source file of a place, or an empty text if the file cannot be read. */
+export function sourceAt(place: Place | undefined): string {
+  if (place === undefined || place.line === 0) return '';
+  try {
+    return readFileSync(fileOfPlace(place), 'utf8');
+  } catch {
+    return ''; // generated code has no file
+  }
+}
+
+/** Whether a guard accepted a request without a valid credential. */
+export function letsStrangersIn(guard: Guard): boolean {
+  return openGuards.has(guard);
+}
+
+async function probeGuard(guard: Guard): Promise<void> {
+  try {
+    const verdict = Promise.try(() => guard(strangeRequest() as never));
+    const isAllowed = await within(systemClock, LIMIT_MS, verdict, () => undefined);
+    if (isAllowed === true) openGuards.add(guard);
+  } catch {
+    // the function reads parts of a request that this test request lacks: no result
+  }
+}
+
+/**
+ * Returns a test request from a public address (RFC 5737) in which every header and cookie has the same
+ * invalid value.
+ */
+function strangeRequest(): object {
+  const words = new Proxy(
+    {},
+    { get: (_target, name) => (typeof name === 'string' ? 'svc-check' : undefined) },
+  );
+  return {
+    method: 'GET',
+    path: '/metrics',
+    url: '/metrics',
+    ip: '203.0.113.9',
+    host: 'svc-check.invalid',
+    scheme: 'https',
+    headers: words,
+    cookies: words,
+    query: new URLSearchParams(),
+  };
 }

@@ -1,6 +1,6 @@
 /**
- * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up that may not
- * run, and dependencies that no handler uses.
+ * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up
+ * that may not run, and dependencies that no handler uses.
  */
 import { isBlockingName } from './source/blocking.ts';
 import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
@@ -21,7 +21,7 @@ export function findBlocking(view: ApplicationView, report: ReportFinding): void
   for (const detail of ownRoutes(view))
     reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
-    if (dependency.scope === 'app') continue; // runs only once
+    if (dependency.scope === 'app') continue; // code of scope 'app' runs only once
     reportBlocking(
       functionOf(dependency),
       subjectOf(detail),
@@ -87,7 +87,9 @@ function dependenciesOf(
   return [...found.values()];
 }
 
-/** Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports. */
+/**
+ * Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports.
+ */
 function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
   try {
     return viewOfDependency(dependency).needs;
@@ -96,7 +98,7 @@ function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[
   }
 }
 
-/** A statement that is a call of a clean-up method without await. `\u0001` stands for its arguments. */
+/** A statement that calls a clean-up method without await. `\u0001` replaces the arguments. */
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
 /** SVC502: clean-up that errors skip, and clean-up that is not awaited. */
@@ -108,7 +110,8 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
     const { label } = viewOfDependency(dependency);
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
-    const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after); // a catch after yield rolls back
+    // `finally` also runs after an error, and a `catch` after `yield` handles it
+    const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after);
     if (cleansUp && !seesFailures)
       report(
         subject,
@@ -138,10 +141,13 @@ function forgottenIn(code: string): string | undefined {
   return undefined;
 }
 
-/** SVC113: dependencies that the handler does not use. Guards, and dependencies that return no value, need no use. */
+/**
+ * SVC113: dependencies that the handler does not use. Guards, and dependencies that return no value, are
+ * exempt.
+ */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
-    if (declared.socket !== undefined) continue; // its handlers are added later
+    if (declared.socket !== undefined) continue; // handlers of a WebSocket route are added later
     const taken = takenBy(declared.handler);
     if (taken === undefined || taken.includes('...')) continue;
     for (const [name, dependency] of Object.entries(declared.deps)) {
@@ -175,16 +181,17 @@ function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set())
   );
 }
 
-/** Expressions that use values after the handler ends: streamed replies and background tasks. */
+/** Expressions whose code runs after the handler has ended: streamed replies and background tasks. */
 const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 
-/** SVC104: literal names in calls of urlFor() that no route has. The names are read from the source with its literals. */
+/** SVC104: calls of urlFor() with a literal name that no route has. */
 export function findUnknownNames(view: ApplicationView, report: ReportFinding): void {
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
-    if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue; // tsx compiles to double quotes
+    // quick test on code whose strings are emptied: `''`, or `""` as compiled by tsx
+    if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue;
     for (const [, , name] of Function.prototype.toString
       .call(handler)
       .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
@@ -215,7 +222,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         const asked = candidate.replaceAll('$', '\\$');
         const local =
           new RegExp(`^[^=]*[{,]\\s*${asked}\\s*:\\s*([\\w$]+)`).exec(code)?.[1]?.replaceAll('$', '\\$') ??
-          asked; // local name of the dependency in the handler
+          asked; // local name that the handler gives to the dependency
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
@@ -233,7 +240,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
   }
 }
 
-/** Returns the code from an index to the end of the next pair of parentheses. */
+/** Returns the code from `from` to the closing parenthesis of the next pair. */
 function insideOf(code: string, from: number): string {
   let depth = 0;
   for (let index = code.indexOf('(', from); index !== -1 && index < code.length; index++) {

@@ -1,6 +1,6 @@
 /**
- * Rules about schemas: bodies and replies without a schema, replies that cannot exist, and unbounded input of clients
- * without a credential.
+ * Rules about schemas: missing schemas of bodies and replies, replies that a route can never send, and
+ * unbounded input of unauthenticated clients.
  */
 import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts';
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
@@ -30,11 +30,11 @@ export function findUndescribedBodies(view: ApplicationView, report: ReportFindi
   }
 }
 
-/** Construction of a response that needs no schema. */
+/** A response object whose content needs no schema, such as a stream or a file. */
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
 const REVEALING_NAMES =
   /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
-/** Names of page tokens, form tokens and hashes of public content. */
+/** Names that look secret and are not: page tokens, form tokens and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
 
@@ -53,7 +53,7 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
         remedy: 'Declare a response schema: response: User',
       });
     }
-    if (isAboutSecrets(detail) || isIssuing(detail)) continue; // these routes exist to issue secrets
+    if (isAboutSecrets(detail) || isIssuing(detail)) continue; // routes about secrets return them on purpose
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
         report(
@@ -69,7 +69,9 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
   }
 }
 
-/** Returns the response types with their status. An undefined status means the default status of the route. */
+/**
+ * Returns the response types with their status. An undefined status means the default status of the route.
+ */
 function responsesOf({
   declared: {
     spec: { response },
@@ -147,7 +149,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
   }
 }
 
-/** Returns the examples in schemas of a route that their own schema refuses. */
+/** Returns a finding for each example in the schemas of a route that its own schema refuses. */
 function exampleFindingsOf(
   detail: RouteDetail,
 ): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
@@ -165,7 +167,7 @@ function exampleFindingsOf(
   );
 }
 
-/** SVC304: unbounded texts and lists that clients without a credential may send. */
+/** SVC304: strings and lists without a maximum length in the input of routes without a guard. */
 export function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, inputs } = detail;

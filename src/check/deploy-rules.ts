@@ -1,17 +1,16 @@
 /**
- * Rules about deployment: internals that production shows to every client, security headers, and limits that are too high
- * or switched off.
+ * Rules about deployment: internals that production shows to every client, security headers, and limits that
+ * are too high or switched off.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
-import { letsStrangersIn } from './probes.ts';
-import { ownRoutes, subjectOf } from './check.ts';
+import { letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 
-/** SVC208: stack traces, documents or metrics that production shows to every client. */
+/** SVC208: stack traces, API documents or metrics that are public in production. */
 export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
@@ -57,7 +56,10 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
   );
 }
 
-/** SVC219: unrestricted host names and missing TLS. Notes of `svc check` only, because a proxy may provide both. */
+/**
+ * SVC219: unrestricted host names and missing TLS. Only notes of `svc check`, because a proxy may provide
+ * both.
+ */
 export function findUnnamedHosts(
   view: ApplicationView,
   { severity, remedy }: RuleText,
@@ -106,7 +108,7 @@ const GREATEST = {
   maxBodyBytes: 1_073_741_824,
 } as const;
 const GREATEST_UPLOAD = 1_073_741_824;
-/** A call of `req.body()` without a limit. */
+/** A call of `req.body()`, which reads the whole body, without a limit. */
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
 /** SVC212: limits of bodies, files, times and WebSockets that are too high or switched off. */
@@ -155,7 +157,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
 /** Default limit of form bodies in bytes. */
 const FORM_BYTES = 10_000_000;
 
-/** SVC214: files of forms whose limit is above that of the body. */
+/** SVC214: file limits of a form that exceed the limit of its body. */
 export function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
@@ -236,7 +238,10 @@ function readEngines(file: string): string | undefined {
   }
 }
 
-/** Whether a version is in a range, or undefined for an unknown syntax. Ignores prerelease and build parts of the version. */
+/**
+ * Returns whether a version is in a range, or undefined if the syntax is unknown. Ignores prerelease and
+ * build parts of the version.
+ */
 export function satisfies(version: string, range: string): boolean | undefined {
   const own = versionOf(version.split(/[-+]/)[0]!);
   if (own === undefined) return undefined;
@@ -256,7 +261,8 @@ function isIn(version: Version, part: string): boolean | undefined {
 }
 
 function compares(version: Version, comparator: string): boolean | undefined {
-  const [, operator = '', rest = ''] = /^(\^|~|[<>]=?|=)?v?(.*)$/.exec(comparator)!; // matches every text, because each part is optional
+  // this pattern matches every text, because each of its parts is optional
+  const [, operator = '', rest = ''] = /^(\^|~|[<>]=?|=)?v?(.*)$/.exec(comparator)!;
   const wanted = versionOf(rest);
   if (wanted === undefined) return undefined;
   const { from, parts } = wanted;
@@ -291,7 +297,10 @@ function before(version: Version, limit: Version | undefined): boolean {
   return limit === undefined || order(version, limit) < 0;
 }
 
-/** Returns the first version above all versions that share the given number of leading parts. */
+/**
+ * Returns the first version above all versions that begin with the same `parts` numbers: 1.3.0 for 1.2.3 and
+ * 2 parts.
+ */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
   return parts === 0
     ? undefined
@@ -306,7 +315,10 @@ function order(left: Version, right: Version): number {
   return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
 }
 
-/** Parses `24`, `24.x`, `24.1.0` or `*`. Returns its lowest version and the number of its numeric parts. */
+/**
+ * Parses a version such as `24`, `24.x`, `24.1.0` or `*`. Returns the lowest version that it matches, and how
+ * many of its parts are numbers.
+ */
 function versionOf(text: string): { readonly from: Version; readonly parts: number } | undefined {
   if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };
   const match = /^(\d+)(?:\.(\d+|[xX*]))?(?:\.(\d+|[xX*]))?$/.exec(text);

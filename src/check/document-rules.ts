@@ -1,16 +1,13 @@
 /**
- * Rules about the OpenAPI document: contents that it cannot express (SVC305), and changes that break clients of an earlier
- * document (SVC306).
+ * Rules about the OpenAPI document and tools: contents that the document cannot express (SVC305).
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
-import { openapiDocument, openapiFindings } from '../openapi/openapi.ts';
-import { compareOpenapi } from '../openapi/compare.ts';
+import { openapiFindings } from '../openapi/openapi.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
 import { McpGuard } from '../mcp/mount.ts';
 import { planNames } from '../mcp/tools.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
-import type { CompilationView, RouteDetail } from '../routing/compile.ts';
-import type { Finding } from '../base/findings.ts';
+import type { RouteDetail } from '../routing/compile.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
 /** SVC305: problems of the OpenAPI document and of tools. */
@@ -37,7 +34,7 @@ function countsOf({ details }: ApplicationView): Map<string, number> {
   return counts;
 }
 
-/** Reports two schema classes of one name, because the document must rename one of them. */
+/** Reports two schema classes of the same name: the document must rename one of them. */
 function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
   const reported = new Set<unknown>();
@@ -76,37 +73,9 @@ function plansOfRoute({
   return plans;
 }
 
-/** SVC306: changes that break clients of the baseline document, at the changed routes. */
-export function findBreakingChanges(
-  view: CompilationView,
-  baseline: Readonly<Record<string, unknown>>,
-): readonly Finding[] {
-  const places = new Map(
-    view.routes.map(({ method, template, place }) => [
-      `${method} ${shape(template)}`,
-      { method, template, place },
-    ]),
-  );
-  return compareOpenapi(baseline, openapiDocument(view)).map(({ subject, message }) => {
-    const route = places.get(shape(subject));
-    return {
-      rule: 'SVC306',
-      severity: 'error',
-      subject: route === undefined ? subject : `${route.method} ${route.template}`,
-      message: `clients of the baseline break: ${message}`,
-      remedy:
-        'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
-      place: route?.place,
-    };
-  });
-}
-
-function shape(path: string): string {
-  return path.replace(/\{[^}]*\}/g, '{}');
-}
-
 /*
- * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a description.
+ * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a
+ * description.
  */
 
 /** Reports the findings of SVC305 about tools. */

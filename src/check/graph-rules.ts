@@ -1,7 +1,9 @@
 /**
- * Rules of the phase `graph`, whose errors prevent an application from starting, in addition to the findings of compilation.
+ * Rules of the phase `graph`, whose errors prevent an application from starting, in addition to the findings
+ * of compilation.
  *
- * At start-up passesAtStart() runs only the rules that may report something. `svc check` runs all of them through rules.ts.
+ * At start-up passesAtStart() runs only the rules that may report something. `svc check` runs all of them
+ * through rules.ts.
  */
 import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
 import { layersOf, ownRoutes, shapeOf } from './check.ts';
@@ -18,14 +20,19 @@ import type { Place } from '../base/findings.ts';
 import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
-/** Runs the rules that only warn. Such a finding becomes an error when its allowance has ended. */
+/**
+ * Runs the rules whose findings are warnings. A warning whose allowance has ended is an error, so it may
+ * prevent a start.
+ */
 function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
   if (ownRoutes(view).some(hasReadableCode))
     for (const find of [findUnknownNames, findUnused, findOutlived]) find(view, report);
 }
 
-/** Whether the code of a handler needs to be read: it has dependencies or calls urlFor(). */
+/**
+ * Whether code-rules.ts has a reason to read the code of a handler: it has dependencies or calls urlFor().
+ */
 function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
   return (
     Object.keys(deps).length > 0 ||
@@ -34,15 +41,16 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
   );
 }
 
-// -- SVC102 --
+// -- SVC102: routes that no request can reach --
 
 /**
- * Returns the templates that together take every path of a route, or an empty list if some path is left.
+ * Returns the more specific templates that together match every path of a route, or an empty list if a path
+ * remains for the route.
  *
- * The router prefers the more specific kind in each segment. Literals and converters leave some texts to the less specific
- * kinds, so only a template that ends with a `path` parameter can be covered. The covering templates have the same segments
- * before that parameter. Their remaining segments are written as a word: E stands for an empty segment, O for a segment
- * with any text, and P at the end for any non-empty rest.
+ * The router prefers the more specific kind in each segment. Literals and converters leave some texts to the
+ * less specific kinds, so only a template that ends with a `path` parameter can be covered. The covering
+ * templates have the same segments before that parameter. Their remaining segments are written as a word: E
+ * stands for an empty segment, O for a segment with any text, and P at the end for any non-empty rest.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -57,7 +65,8 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    return word === 'P' || word.includes('X') ? [] : [{ other, word }]; // the word "P" is the same template, which SVC101 reports
+    // the word "P" is the same template as that of the route, which SVC101 reports
+    return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
     rests.map((rest) => rest.word),
@@ -67,7 +76,10 @@ export function coveredBy<T>(
     : rests.map((rest) => rest.other);
 }
 
-/** Returns the letter of a segment. X matches only some texts, so it cannot cover a route. */
+/**
+ * Returns the letter for a segment: E, O or P as above. X is a segment that matches only some texts, so its
+ * template cannot cover a route.
+ */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
     ? 'E'
@@ -78,7 +90,9 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
         : 'X';
 }
 
-/** Whether a path whose word begins with `word` matches none of `rests`, which all begin with `word`. The words "" and "E" stand for no path. */
+/**
+ * Whether some path that begins with the letters `word` matches none of `rests`, which all begin with `word`.
+ */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
   const isOpen = rests.includes(`${word}P`);
@@ -90,7 +104,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
   });
 }
 
-/** SVC102: routes whose requests all match more specific routes. */
+/** SVC102: routes that never run because more specific routes match all their paths. */
 export function findUnreachable(view: ApplicationView, report: ReportFinding): void {
   for (const { route, declared } of view.details) {
     if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
@@ -109,7 +123,7 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
   }
 }
 
-// -- SVC103 --
+// -- SVC103: paths that differ only in case or a final slash --
 
 /** SVC103: routes whose paths differ only in case or in a final slash. */
 export function findTwins(view: ApplicationView, report: ReportFinding): void {
@@ -127,7 +141,7 @@ export function findTwins(view: ApplicationView, report: ReportFinding): void {
       shapeOf(twin) !== shapeOf(detail) &&
       (declared.mount === undefined || declared.mount !== twin.declared.mount)
     ) {
-      // both routes of one static mount are intended
+      // one static mount declares both routes on purpose
       const what =
         shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
       report(
@@ -143,7 +157,7 @@ function at(place: Place): string {
   return place.line === 0 ? '' : ` at ${fileOfPlace(place)}:${place.line}`;
 }
 
-// -- SVC105 --
+// -- SVC105: HEAD and OPTIONS that contradict GET or CORS --
 
 /** SVC105: HEAD and OPTIONS handlers that contradict GET or the CORS middleware. */
 export function findContradictions(view: ApplicationView, report: ReportFinding): void {
@@ -172,7 +186,7 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
   }
 }
 
-// -- SVC113 --
+// -- SVC113: dependencies that a route replaces --
 
 /** SVC113: dependencies of a router that a route replaces under the same name. */
 export function findRebound(view: ApplicationView, report: ReportFinding): void {
@@ -194,7 +208,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
   }
 }
 
-// -- SVC121 --
+// -- SVC121: middleware that is missing --
 
 /** SVC121: routes that need a middleware that is not registered. */
 export function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
@@ -206,7 +220,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
       declared.use.length === 0 &&
       !isIdempotent
     )
-      continue; // the route needs no middleware
+      continue; // this route needs no middleware
     const subject = `${route.method} ${route.template}`;
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);
@@ -252,20 +266,25 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
   }
 }
 
-/** Whether a requirement uses `req.session`. A requirement with its own credential reads another cookie. */
+/**
+ * Whether a guard reads the session through `req.session`. A guard with its own `credential` reads another
+ * cookie.
+ */
 function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
   return scheme === 'session' && credential === undefined;
 }
 
 /*
- * Start-up: only rules that may report something run, and the catalogue in rules.ts is loaded only after a finding.
+ * Start-up: only rules that may report something run, and the catalogue in rules.ts is loaded only after a
+ * finding.
  */
 
 /**
- * Whether the rules of the phase `graph` and the rule on secrets report nothing that could prevent a start. False when a rule throws.
+ * Whether no rule of the phase `graph`, nor the rule about secrets, reports anything that could prevent a
+ * start. False when a rule throws.
  *
- * Rules that only warn run only for applications with allowances, because an ended allowance turns a warning into an error.
- * With thousands of routes they would take longer than compilation.
+ * Rules that only warn run only for applications with allowances, because an ended allowance turns a warning
+ * into an error. With thousands of routes they would take longer than compilation.
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;

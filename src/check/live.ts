@@ -1,5 +1,6 @@
 /**
- * Checks of the phase `live`: databases can be opened and have every migration, and certificates can be read and are valid.
+ * Checks of the phase `live`: databases can be opened and have every migration, and certificates can be read
+ * and are valid.
  */
 import { thrown } from '../routing/compile.ts';
 import { readTlsOptions } from '../http/server/options.ts';
@@ -12,7 +13,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
   changed: 'has changed since it was applied',
 };
 
-/** SVC402: databases that cannot be opened, and migrations that are not applied. */
+/** SVC402: databases that cannot be opened, and migrations that have not been applied. */
 export async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
   for (const plugin of view.plugins) {
     if (!isMigratable(plugin)) continue;
@@ -50,7 +51,10 @@ export async function findMigrations(view: ApplicationView, report: ReportFindin
   }
 }
 
-/** SVC405: problems of the certificate in the settings. A certificate passed to run() is unknown to the check. */
+/**
+ * SVC405: expired, unreadable or mismatched certificates of the settings. The check cannot see certificates
+ * passed to run().
+ */
 export async function findCertificates(
   { settings, nowMs }: ApplicationView,
   report: ReportFinding,
@@ -59,7 +63,8 @@ export async function findCertificates(
   if (cert === undefined && key === undefined) return;
   try {
     const { examinePair } = await import('../http/server/tls.ts');
-    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) report('SVC_TLS_CERT', problem); // defined, because cert or key is set
+    // cert or key is set, so the result is defined
+    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) report('SVC_TLS_CERT', problem);
   } catch (error) {
     report('SVC_TLS_CERT', thrown(error));
   }

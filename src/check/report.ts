@@ -9,7 +9,7 @@ import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
-/** Target, working folder and rules of a report. */
+/** Context of a report: target, working folder, rules and checked parts. */
 export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
@@ -20,7 +20,7 @@ export interface ReportContext {
   readonly scope?: ReportScope | undefined;
 }
 
-/** Numbers of the checked parts of an application. */
+/** Counts of what was checked in an application. */
 export interface ReportScope {
   /** Environment in which the application was checked. */
   readonly env: string;
@@ -127,7 +127,10 @@ function plural(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** Returns one JSON document with `ok`, `counts`, `findings` and `suppressed`. Files below the working folder have relative paths. */
+/**
+ * Returns one JSON document with `ok`, `counts`, `findings` and `suppressed`. Files below the working folder
+ * have relative paths.
+ */
 export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
   const plain = (finding: Finding): object => plainFinding(finding, cwd, rules);
 
@@ -193,7 +196,10 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
   info: 'info',
 };
 
-/** Returns one workflow command for each finding, then a summary. GitHub shows ten of each level, so severe findings come first. */
+/**
+ * Returns one workflow command for each finding, then a summary. GitHub shows ten of each level, so severe
+ * findings come first.
+ */
 export function githubReport(report: Report, { target, cwd }: ReportContext): string {
   const { error, warning, info } = countFindings(report.findings);
   const lines = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
@@ -266,8 +272,9 @@ function inMarkdown(text: string): string {
 }
 
 /**
- * Returns a fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a colon, and a counter.
- * Place and message do not count, so a dismissed finding stays dismissed when they change.
+ * Returns a stable fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a
+ * colon, and a counter. Place and message are left out, so that a finding dismissed in GitLab or GitHub stays
+ * dismissed when code moves.
  */
 export function fingerprints(findings: readonly Finding[]): readonly string[] {
   const seen = new Map<string, number>();
@@ -279,7 +286,10 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
   });
 }
 
-/** Returns a JUnit report. Findings for which `fails` is true are failures, and other findings are output of their test case. */
+/**
+ * Returns a JUnit report. Findings for which `fails` is true are failures, and other findings are output of
+ * their test case.
+ */
 export function junitReport(
   report: Report,
   { rules, cwd, target }: ReportContext,
@@ -364,10 +374,11 @@ function escapeXml(text: string): string {
 /*
  * SARIF 2.1.0 (OASIS), for code scanning services.
  *
- * Allowed findings are left out, because services that do not support `suppressions` would open alerts for them.
+ * Allowed findings are left out, because services that do not support `suppressions` would open alerts for
+ * them.
  */
 
-/** Code scanning services refuse reports with more results. Only the most severe findings are kept. */
+/** Most results that code scanning services accept in one report. The most severe findings are kept. */
 const MAX_RESULTS = 25_000;
 const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
   error: 'error',
@@ -377,7 +388,10 @@ const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
 /** Scores up to 10 for security rules. GitHub shows 7 and above as "high", and 4 and above as "medium". */
 const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
 
-/** Returns a SARIF 2.1.0 document. `isLoaded` states whether the application could be loaded, `version` is that of this package. */
+/**
+ * Returns a SARIF 2.1.0 document. `isLoaded` states whether the application could be loaded, `version` is
+ * that of this package.
+ */
 export function sarifReport(
   report: Report,
   context: ReportContext,
@@ -461,7 +475,9 @@ function artifact(file: string): object {
   return { uri: file.split('/').map(encodeURIComponent).join('/'), uriBaseId: '%SRCROOT%' };
 }
 
-/** Returns the file of a target such as `src/app.ts:app`. Findings without a place are shown there. */
+/**
+ * Returns the file of a target such as `src/app.ts:app`. SARIF shows findings without a place at this file.
+ */
 export function fileOf(target: string): string {
   return target.replace(/:[\w$]+$/, '').replace(/^\.\//, '');
 }

@@ -1,8 +1,10 @@
 /**
- * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled application.
+ * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled
+ * application.
  *
- * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts), while compiling
- * (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources (source/examine.ts).
+ * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts),
+ * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
+ * (source/examine.ts).
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -144,7 +146,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'info',
     phase: 'graph',
     why: 'When one exception class has two handlers, the second takes every error and the first never runs',
-    remedy: 'Keep one handler for each class',
+    remedy: 'Register one exception handler for each class',
   },
   {
     id: 'SVC201',
@@ -405,16 +407,16 @@ export function coreRules(): readonly CoreRule[] {
   return CORE_RULES;
 }
 
-// -- SVC113 --
+// -- SVC113: dependencies that nothing uses --
 
 function findIdle(view: ApplicationView, report: ReportFinding): void {
   findRebound(view, report);
   findUnused(view, report);
 }
 
-// -- SVC213 --
+// -- SVC213: static folders that serve private files --
 
-/** File names that show that a directory holds a program. */
+/** Files that show that a folder is a program, whose sources must not be served. */
 const PRIVATE = ['package.json', 'node_modules'];
 
 function findExposed(view: ApplicationView, report: ReportFinding): void {
@@ -422,7 +424,8 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
     route,
     declared: { mount, template },
   } of view.details) {
-    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue; // a mount has several routes, and one is enough
+    // a static mount has several routes: check only the route that serves its files
+    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
       report(subject, 'the static directory follows links that lead out of it: followSymlinks', route.place);
@@ -442,9 +445,12 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-// -- SVC401 --
+// -- SVC401: settings that are missing, misspelt or invalid --
 
-/** Settings that the framework reads only after the check, with their casts. */
+/**
+ * Settings that are read only when a server starts, after the check. Each has the function that converts its
+ * text.
+ */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,
   port: Number,
@@ -504,11 +510,11 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
   }
 }
 
-// -- SVC404 --
+// -- SVC404: release of Node.js --
 
 /**
- * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any release is accepted.
- * `endsOn` is the end of life.
+ * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any
+ * release is accepted. `endsOn` is the end of life.
  */
 const LINES: Readonly<
   Record<

@@ -5,7 +5,7 @@
  *   a placeholder, repeated letters, a sequence      error of the check, and a warning in the log at each start
  */
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
-import { sourceAt } from './probes.ts';
+import { sourceAt } from './check.ts';
 import { variableOf } from '../base/config.ts';
 import { viewOfDependency } from '../routing/di.ts';
 import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';
@@ -14,7 +14,10 @@ import type { CompilationView } from '../routing/compile.ts';
 import type { Dependency } from '../routing/di.ts';
 import type { Middleware, Plugin } from '../http/contracts.ts';
 
-/** SVC205: missing and weak secrets. Secrets that their first use would refuse prevent the application from starting. */
+/**
+ * SVC205: missing and weak secrets. A secret that the framework would refuse at its first use prevents the
+ * application from starting.
+ */
 export function findSecrets(view: ApplicationView, report: ReportFinding): void {
   for (const { key, neededBy, place } of view.secrets) {
     const variable = variableOf(key);
@@ -25,7 +28,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
         place,
         { remedy: remedyFor(key), refuses: true },
       );
-    // other secrets may have any form, which their users validate
+    // the format of other secrets is validated by the code that uses them
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
         const isArgument = view.settings.sourceOf(setting) === 'argument';
@@ -55,7 +58,7 @@ function findWritten(
   }
 }
 
-/** Reports weak secrets in a setting that holds one secret or a list. */
+/** Reports each weak secret in a setting, which holds one secret or a list. */
 function judgeSecret(setting: string, value: unknown, place: Place | undefined, report: ReportFinding): void {
   if (isAbsent(value)) return;
   const texts: readonly unknown[] = [value].flat();
@@ -95,12 +98,15 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** An object whose place is computed only when a finding needs it. */
+/** Has a place of its use in the source, computed only when a finding needs it. */
 interface Placed {
   readonly place: Place | undefined;
 }
 
-/** Returns the secret settings that plugins, middleware and dependencies need, each with the first part that needs it. */
+/**
+ * Returns the secret settings that plugins, middleware and dependencies need, each with the first part that
+ * needs it.
+ */
 export function neededSecrets(
   view: CompilationView,
   placeOfPlugin: (plugin: Plugin) => Place | undefined,
@@ -128,7 +134,7 @@ export function neededSecrets(
     for (const key of secrets) need(key, `the dependency ${label}`, by);
     for (const inner of needs) visit(inner, by);
   };
-  const looked = new Set<object>(); // routes share dependency objects, so each object is visited once
+  const looked = new Set<object>(); // routes share dependency objects: visit each object once
   for (const {
     declared: { routerDeps, deps },
     route,

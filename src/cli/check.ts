@@ -1,8 +1,10 @@
 /**
- * `svc check`: everything that is wrong with an application, found without starting it.
+ * `svc check`: reports everything that is wrong with an application, without starting it.
  *
- *   0  nothing at or above --fail-level     1  findings, or too many warnings     2  not understood
- *   3  the module could not be imported     4  our own fault                      124  out of time
+ * Exit status:
+ *
+ *   0  nothing at or above --fail-level     1  findings, or too many warnings     2  invalid arguments
+ *   3  the module could not be imported     4  a bug of this package              124  time limit reached
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { findRule, makeReport, matches, select } from '../check/check.ts';
@@ -114,7 +116,7 @@ export const checkCommand: Command = {
 
 type Format = (typeof FORMATS)[number];
 
-/** Report format for a file. */
+/** Report format, and the file to write it to. */
 interface Output {
   readonly format: Format;
   readonly file: string;
@@ -128,7 +130,7 @@ interface CheckOptions extends Selection {
   readonly env: string | undefined;
   readonly timeoutMs: number;
   readonly baseline: AskOptions['baseline'];
-  /** The file of known findings. */
+  /** File of known findings (`--known`), which are left out of the report. */
   readonly known: string | undefined;
   readonly wants: 'report' | 'live';
 }
@@ -142,14 +144,14 @@ async function check({ values, subject }: Invocation): Promise<number> {
   if (isAboutRules(values))
     return printRules(values, options, subject === undefined ? CORE_RULES : await rulesOf(subject, options));
   const startMs = systemClock.monotonicMs();
-  const answer = await ask(subject!, options); // takesModule
+  const answer = await ask(subject!, options); // a command with `takesModule` has a subject
   const status = await print(answer, subject!.given, values);
   if (options.format === 'human' && process.stderr.isTTY)
-    process.stderr.write(`Checked in ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
+    process.stderr.write(`svc check took ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
   return status;
 }
 
-/** The report, and the status that it means. */
+/** Prints the report and returns the exit status. */
 async function print(
   answer: Extract<Answer, { report: Report }>,
   target: string,
@@ -175,8 +177,9 @@ async function print(
 }
 
 /**
- * Removes known findings from a report. An absent file is written with all findings; a file that names findings that no longer exist is
- * rewritten without them, so that it only shrinks. @throws SvcError `E_CLI_USAGE`
+ * Removes known findings from a report. If the file does not exist, all findings are written to it. Findings
+ * that no longer occur are removed from the file, so that it only shrinks.
+ * @throws SvcError `E_CLI_USAGE`
  */
 function withoutKnown(report: Report, file: string): Report {
   const found = keysOf(report.findings);
@@ -192,7 +195,10 @@ function withoutKnown(report: Report, file: string): Report {
   );
 }
 
-/** Readable key of a finding that does not depend on line numbers: its rule, its subject, and its number among equal ones. */
+/**
+ * Returns a readable key for each finding, independent of line numbers: rule, subject, and a number among
+ * equal ones.
+ */
 function keysOf(findings: readonly Finding[]): string[] {
   return fingerprints(findings).map(
     (print, index) => `${findings[index]!.rule} ${findings[index]!.subject} ${print}`,
@@ -240,7 +246,10 @@ function render(
   }
 }
 
-/** Writes the summary page of a GitHub Actions step, to the file that it names. A failed write does not fail the check. */
+/**
+ * Appends the summary of a GitHub Actions step to the file in `GITHUB_STEP_SUMMARY`. A failed write does not
+ * fail the check.
+ */
 function summarize(report: Report, context: ReportContext): void {
   const file = process.env['GITHUB_STEP_SUMMARY'];
   if (!file) return;
@@ -251,7 +260,7 @@ function summarize(report: Report, context: ReportContext): void {
   }
 }
 
-/** Whether a finding fails the check by its severity alone. */
+/** Returns a function that tells whether a finding fails the check by its severity. */
 function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);
@@ -279,7 +288,8 @@ async function printRules(
       ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'],
       2,
     );
-  const id = values['explain'] as string | undefined; // a string: parseArgs knows its type
+  // the option has type string, so parseArgs returns a string
+  const id = values['explain'] as string | undefined;
   if (id === undefined) {
     const width = Math.max(...rules.map((rule) => rule.id.length));
     await printAll(
@@ -305,7 +315,7 @@ async function printRules(
   return 0;
 }
 
-/** Code that breaks a rule, code that does not, and further reading. */
+/** Returns the explanation of a rule: code that breaks it, code that does not, and further reading. */
 function more(id: RuleText['id']): string {
   const explained = EXPLANATIONS[id];
   if (explained === undefined) return '';
@@ -324,14 +334,15 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
 function readCheckOptions(values: Invocation['values']): CheckOptions {
   return {
     baseline: readBaseline(values['baseline']),
-    known: values['known'] as string | undefined, // parseArgs returns a string here
+    known: values['known'] as string | undefined, // the option has type string, so parseArgs returns a string
     format: readWord(
       'format',
       values['format'],
       FORMATS,
       process.env['GITHUB_ACTIONS'] === 'true' ? 'github' : 'human',
     ),
-    outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput), // parseArgs returns strings here
+    // the option has type string, so parseArgs returns strings
+    outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput),
     failLevel: readWord('fail-level', values['fail-level'], SEVERITIES, 'error'),
     maxWarnings: readCount('max-warnings', values['max-warnings'], 0, 999_999_999),
     env: values['env'] === undefined ? undefined : readWord('env', values['env'], ENVIRONMENTS, 'production'),
@@ -347,20 +358,20 @@ function readCheckOptions(values: Invocation['values']): CheckOptions {
 function readBaseline(file: unknown): AskOptions['baseline'] {
   if (typeof file !== 'string') return undefined;
   const refuse = (problem: string, cause?: unknown): never => {
-    throw new SvcError('E_CLI_USAGE', [`--baseline ${file} ${problem}`], { cause });
+    throw new SvcError('E_CLI_USAGE', [`--baseline: the file "${file}" ${problem}`], { cause });
   };
   let document: unknown;
   try {
     document = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
-    return refuse(error instanceof SyntaxError ? 'is no JSON' : `cannot be read: ${codeOf(error)}`, error);
+    return refuse(error instanceof SyntaxError ? 'is not JSON' : `cannot be read: ${codeOf(error)}`, error);
   }
   if (typeof document !== 'object' || document === null || !('paths' in document))
-    return refuse('is no OpenAPI document: it has no paths');
+    return refuse('is not an OpenAPI document: it has no paths');
   return document as NonNullable<AskOptions['baseline']>;
 }
 
-/** `sarif=check.sarif` @throws SvcError `E_CLI_USAGE` */
+/** Parses the option `--output`, such as `sarif=check.sarif`. @throws SvcError `E_CLI_USAGE` */
 function readOutput(given: string): Output {
   const [form, file] = [given.slice(0, given.indexOf('=')), given.slice(given.indexOf('=') + 1)];
   if (!given.includes('=') || file === '')
@@ -370,7 +381,10 @@ function readOutput(given: string): Output {
   return { format: readWord('output', form, FORMATS, 'human'), file };
 }
 
-/** Patterns of rules. A pattern of this package that matches no rule is misspelt; rules of plugins are not known yet. */
+/**
+ * Returns the patterns of rules in an option. A pattern such as `SVC9*` that matches no built-in rule is
+ * reported as misspelt; rules of plugins are not known yet.
+ */
 function readPatterns(option: string, given: unknown): string[] {
   const patterns = ((given ?? []) as readonly string[])
     .flatMap((text) => text.split(','))

@@ -1,5 +1,5 @@
 /**
- * Type of a command, and shared parts of commands that take an application.
+ * The type of a command, and what commands with an application share.
  */
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
@@ -9,12 +9,12 @@ import type { Svc } from '../app/svc.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Target } from './load.ts';
 
-/** The application that a command is about: not loaded yet. */
+/** The application that a command works on, before it is loaded. */
 export interface Subject {
-  /** As it was given. */
+  /** Target as written on the command line. */
   readonly given: string;
   readonly target: Target;
-  /** The file of its module. */
+  /** File of the module. */
   readonly module: URL;
 }
 
@@ -22,47 +22,60 @@ export interface Subject {
 export interface Invocation {
   readonly positionals: readonly string[];
   readonly values: Readonly<Record<string, unknown>>;
-  /** The whole command line. */
+  /** All arguments, including the command. */
   readonly argv: readonly string[];
-  /** There for commands that take a module. */
+  /** Defined for commands with `takesModule`. */
   readonly subject: Subject | undefined;
 }
 
-/** A command. */
+/** A command of `svc`. */
 export interface Command {
   readonly usage: string;
   readonly summary: string;
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
-  /** Words of options, for shell completion; empty if unknown, as for numbers. Unlisted options complete files. */
+  /**
+   * Values of an option, for shell completion. An empty list means free text, such as a number; options
+   * without an entry complete file names.
+   */
   readonly choices?: Readonly<Record<string, readonly string[]>>;
-  /** Words of the first argument, for shell completion. */
+  /** Values of the first argument, for shell completion. */
   readonly verbs?: readonly string[];
-  /** Whether its argument names an application, always or with these options: then `--env-file` is read first, and the application's own copy of the package takes over. */
+  /**
+   * Whether the argument names an application, always or depending on the options. `--env-file` is then read
+   * first, and the command runs in the copy of this package that the application imports.
+   */
   readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
-  /** Number of words before the module. Default 0. */
+  /** Number of positional arguments before the module. Default 0. */
   readonly words?: number;
-  /** Refuses option values before anything is looked up. @throws SvcError `E_CLI_USAGE` */
+  /** Refuses invalid option values before the module is searched for. @throws SvcError `E_CLI_USAGE` */
   check?(values: Invocation['values']): void;
-  /** Handles a missing module, if that is a valid result of the command. Default: it is thrown. */
+  /**
+   * Handles a module that cannot be found, for a command where this is a valid result. Default: the error is
+   * thrown.
+   */
   absent?(invocation: Invocation, given: string, error: SvcError): Promise<number>;
-  /** The exit status, or undefined where a server keeps the process alive. */
+  /** Returns the exit status, or undefined if a server keeps the process alive. */
   run(invocation: Invocation): Promise<number | undefined>;
 }
 
-/** Help for the options that every command with a module has. */
+/** Help text for `--env-file`, which every command with a module has. */
 export const ENV_FILE_HELP =
   '  --env-file <file>   reads variables from a file first; those that are set already win';
 
-/** Environments that an option can name. */
+/** Values of the option `--env`. */
 export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 
-/** Time for a module to load before it counts as hanging. */
+/** Time limit for the import of a module. */
 const LOAD_TIMEOUT_MS = 30_000;
-/** Time before a waiting user is informed. */
+/** Time until a message on standard error says that the import is still running. */
 const NOTICE_MS = 5_000;
 
-/** Imports the application. In production its checks must pass, unless disabled: then findings are logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
+/**
+ * Imports the application. In production its checks must pass; with `isChecked` false, findings are only
+ * logged.
+ * @throws SvcError `E_LOAD`, `E_COMPILE`
+ */
 export async function openApplication(
   subject: Subject,
   { isChecked = true }: { readonly isChecked?: boolean } = {},
@@ -76,14 +89,16 @@ export async function openApplication(
   return app;
 }
 
-/** Imports the application, and does not check it. @throws SvcError `E_LOAD` */
+/** Imports the application without checking it. @throws SvcError `E_LOAD` */
 export function importApplication({ target, module, given }: Subject): Promise<Svc> {
   return settling(loadApplication(target, module), given, 'a top-level await', LOAD_TIMEOUT_MS);
 }
 
 /**
- * A promise with a time limit. A promise that never settles hangs the process while other work runs, which is reported on standard error. Without
- * other work the process would exit with status 0 and no message: Node emits `beforeExit` for that.
+ * Waits for a promise with a time limit, and reports on standard error if it takes long.
+ *
+ * If nothing else keeps the process alive, Node.js would exit with status 0 and no message. The event
+ * `beforeExit` shows that, so the promise is rejected then.
  */
 export async function settling<T>(
   pending: Promise<T>,
@@ -93,10 +108,11 @@ export async function settling<T>(
   clock: Clock = systemClock,
 ): Promise<T> {
   const { promise: hung, reject } = Promise.withResolvers<never>();
-  const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
+  const onHung = (): void =>
+    reject(new SvcError('E_LOAD', [target, `${what} never settles, so the application cannot be loaded`]));
   using _notice = clock.after(NOTICE_MS, () =>
     process.stderr.write(
-      `svc: ${target} is waited for since ${NOTICE_MS / 1000} seconds: ${what} has not settled yet\n`,
+      `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what} has not settled\n`,
     ),
   );
   using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);
@@ -108,7 +124,7 @@ export async function settling<T>(
   }
 }
 
-/** A whole number in a range out of an option's text. @throws SvcError `E_CLI_USAGE` */
+/** Parses a whole number within a range from the text of an option. @throws SvcError `E_CLI_USAGE` */
 export function readCount(
   option: string,
   text: unknown,
@@ -119,7 +135,7 @@ export function readCount(
   const count = typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (!(count >= least && count <= greatest))
     throw new SvcError('E_CLI_USAGE', [
-      `--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`,
+      `--${option} needs a number from ${least} to ${greatest}, found "${String(text)}"`,
     ]);
   return count;
 }

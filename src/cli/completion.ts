@@ -1,7 +1,8 @@
 /**
- * `svc completion bash|zsh|fish`: a script by which a shell completes commands, options and their words.
+ * `svc completion bash|zsh|fish`: prints a script with which the shell completes commands, options and their
+ * values.
  *
- * The script is generated from the commands, so it matches its version of `svc`.
+ * The script is generated from the commands, so that it always matches this version of `svc`.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -14,7 +15,7 @@ interface Option {
   readonly name: string;
   readonly summary: string;
   readonly takesValue: boolean;
-  /** The words that its value can be, none where it is free; undefined where it is a file. */
+  /** Possible values; empty for free text, undefined for a file name. */
   readonly choices: readonly string[] | undefined;
 }
 
@@ -26,7 +27,10 @@ interface Completed {
   readonly options: readonly Option[];
 }
 
-/** The completion command. `commands` is called when it runs. */
+/**
+ * Returns the completion command. `commands` is a function because the list of commands contains this
+ * command.
+ */
 export function completionCommand(commands: () => Readonly<Record<string, Command>>): Command {
   return {
     usage: 'svc completion bash|zsh|fish',
@@ -79,7 +83,10 @@ function describe(name: string, { summary, details, options, verbs = [], choices
     name,
     summary,
     words: verbs,
-    options: [...own, { name: 'help', takesValue: false, choices: [], summary: 'tells of the command' }],
+    options: [
+      ...own,
+      { name: 'help', takesValue: false, choices: [], summary: 'prints the help of the command' },
+    ],
   };
 }
 

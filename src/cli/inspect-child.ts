@@ -1,13 +1,14 @@
 /**
- * Child process that imports an application to inspect it: one request, one response, then it exits.
+ * Child process that imports an application to inspect it: it receives one request, sends one response and
+ * exits.
  *
- * Its standard output is the parent's standard error, so that output of the application does not mix with a report.
+ * Its standard output is connected to standard error of the parent, so that output of the application does
+ * not mix with a report.
  */
 import { systemClock } from '../base/clock.ts';
-import { makeReport } from '../check/check.ts';
+import { makeReport, probe } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
-import { findBreakingChanges } from '../check/document-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -16,6 +17,7 @@ import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
+import { findBreakingChanges } from '../openapi/compare.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
@@ -25,16 +27,18 @@ import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!; // the catalogue begins with it
-const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // the catalogue has it
+// CORE_RULES has every rule
+const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
+const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
 process.once('message', (job: Job) => {
-  const send = process.send!.bind(process); // fork() creates it; the application may remove it
+  // fork() defines process.send; keep it, because the application may remove it
+  const send = process.send!.bind(process);
   const answer = (of: Answer): void => {
     flush();
-    process.channel?.ref(); // the parent ends this process after the response
+    process.channel?.ref(); // stay alive until the parent has received the response
     send(of);
   };
   send({ token: job.token, kind: 'begun' } satisfies Begun);
@@ -46,13 +50,15 @@ process.once('message', (job: Job) => {
     }),
   );
 });
-process.once('disconnect', () => process.exit(1)); // the parent is gone
+process.once('disconnect', () => process.exit(1)); // the parent has ended
 
 async function work(job: Job): Promise<Answer> {
-  process.channel?.unref(); // makes hanging promises visible
+  // a promise that never settles then ends the process instead of waiting for the parent
+  process.channel?.unref();
   Error.stackTraceLimit = STACK_FRAMES;
   process.setSourceMapsEnabled(true); // maps places of compiled code to its sources
-  void process.stdout.writable; // opened now, so that it is not taken for the application's
+  // open both streams now, so that they do not count as opened by the application
+  void process.stdout.writable;
   void process.stderr.writable;
   denyStart();
   const network = denyNetwork();
@@ -67,7 +73,8 @@ async function work(job: Job): Promise<Answer> {
   const startedMs = importMsSoFar();
   const loaded = await load(job);
   const importMs = importMsSoFar() - startedMs;
-  if ('app' in loaded) await systemClock.sleep(0); // unhandled rejections are emitted after the import's turn
+  // wait one turn: Node.js emits unhandled rejections after the import
+  if ('app' in loaded) await systemClock.sleep(0);
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const tried = await placed(job, [...network.tried, ...open]);
   const trespassed = (): Finding[] => [
@@ -85,17 +92,15 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // before functions of the application run that may want the network
-  if (job.wants === 'report' || job.wants === 'live') {
-    const { probe } = await import('../check/probes.ts');
-    await probe(app.inspect());
-  }
+  const found = trespassed(); // read before the probes below, which may use the network
+  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    return openapiOf(job, app); // a route that cannot be compiled would be missing
+    // only without errors: the document would lack a route that cannot be compiled
+    return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { examineSources } = await import('../check/source/examine.ts');
@@ -125,17 +130,18 @@ async function work(job: Job): Promise<Answer> {
   };
 }
 
-/** A deployment is checked as production, whatever the source says, unless the command line or SVC_ENV says otherwise. */
+/** Compiles the application as production, unless the command line or SVC_ENV names another environment. */
 function judgeAsDeployed(app: Svc): void {
   const env = process.env['SVC_ENV'];
   try {
     app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
   } catch (error) {
-    if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error; // it was compiled at import
+    // the module itself has compiled the application
+    if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
 }
 
-/** Inspected parts of the application. */
+/** Counts the parts of the application that the report covers. */
 function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
   const { details, tools, env } = app.inspect();
   const own = details.filter(({ isOperation }) => !isOperation);
@@ -153,22 +159,21 @@ function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
 type Loaded =
   { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
-/** Reason why there is no application. Denied operations were reported already. */
+/** Returns the reason why there is no application. Denied operations are reported separately. */
 function unloaded(
   job: Job,
   loaded: Exclude<Loaded, { app: Svc }>,
   running: readonly string[],
 ): readonly Finding[] {
   if ('hung' in loaded) {
-    const message =
-      loaded.hung + (running.length === 0 ? '' : `; what keeps it alive: ${running.join(', ')}`);
+    const message = loaded.hung + (running.length === 0 ? '' : `; it is kept alive by ${running.join(', ')}`);
     return [
       {
         rule: 'SVC001',
         severity: 'error',
         subject: job.given,
         message,
-        remedy: 'Await at import only what ends by itself and soon; the rest belongs in app.onStartup()',
+        remedy: 'At import await only work that ends soon by itself; do other work in app.onStartup()',
       },
     ];
   }
@@ -179,7 +184,7 @@ function unloaded(
     : [loadFinding(job, error)];
 }
 
-/** Imports the application; a promise that never settles, and one that takes too long, end too. */
+/** Imports the application within its time limit. Also detects a top-level await that never settles. */
 async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   const { promise: ended, resolve } = Promise.withResolvers<Loaded>();
   const onHung = (): void => resolve({ hung: 'a top-level await never settles' });
@@ -196,28 +201,30 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   return loaded;
 }
 
-/** Time in which the process computed or idled, without the time that other processes took. */
+/**
+ * Returns the time in which this process computed or idled. Other processes on a busy machine do not count.
+ */
 function importMsSoFar(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000 + performance.eventLoopUtilization().idle;
 }
 
-/** SVC503: a slow import delays every start of every process. */
+/** SVC503: a slow import, which delays every start of every process. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
-  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // the catalogue ends with it
+  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // CORE_RULES has every rule
   return [
     {
       rule: 'SVC503',
       severity,
       subject: given,
-      message: `importing it takes ${(importMs / 1_000).toFixed(1)} s`,
+      message: `importing the application takes ${(importMs / 1_000).toFixed(1)} s`,
       remedy,
     },
   ];
 }
 
-/** Finds in the sources where a connection was opened, where the stack did not show it. */
+/** Adds the place of an opened connection from the sources, where the stack did not show it. */
 async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);
@@ -238,13 +245,13 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
   }));
 }
 
-/** The exception of the import, under its fault's rule if it has one. */
+/** Returns the finding for an error of the import, with the rule of its fault code or SVC001. */
 function loadFinding({ given }: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =
     error instanceof Error
       ? error.message.replace(/^Cannot load "[^"]*": /, '')
-      : `something was thrown that is no error`;
+      : `a value that is not an error was thrown`;
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??
@@ -257,7 +264,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
     remedy:
       isFault(cause) && !(cause instanceof Denied)
         ? cause.remedy
-        : 'Mend what the message names, so that the module can be imported',
+        : 'Fix the cause in the message, so that the module can be imported',
     place,
   };
 }
@@ -266,7 +273,7 @@ function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
 }
 
-/** Findings without duplicates by id. */
+/** Returns the texts of rules, without duplicate ids. */
 function texts(rules: readonly RuleText[]): RuleText[] {
   return [...Map.groupBy(rules, ({ id }) => id).values()]
     .map(([first]) => first!)

@@ -1,5 +1,5 @@
 /**
- * Asking a child process about an application: imported there without network, under a time limit, and nowhere else.
+ * Inspects an application in a child process: imported without network and within a time limit.
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -18,21 +18,21 @@ import type { Place, Report } from '../base/findings.ts';
 import type { Target } from './load.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
-/** Request to the child. */
+/** Request to the child process. */
 export interface Job {
-  /** Returned with the response, because the application may send its own messages. */
+  /** Repeated in the response, because the application may send messages of its own. */
   readonly token: string;
   readonly wants: 'report' | 'live' | 'routes' | 'openapi';
   readonly given: string;
   readonly target: Target;
-  /** The URL of the module. */
+  /** URL of the module. */
   readonly module: string;
   readonly timeoutMs: number;
-  /** An earlier document, which the application is compared with. */
+  /** An earlier OpenAPI document, which the application is compared with. */
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A listed route. */
+/** A route in the output of `svc routes`. */
 export interface ListedRoute {
   readonly method: string;
   readonly path: string;
@@ -43,13 +43,13 @@ export interface ListedRoute {
   readonly place: Place | null;
 }
 
-/** First message, before any code of the application has run. */
+/** First message of the child: it has started and imports the application next. */
 export interface Begun {
   readonly token: string;
   readonly kind: 'begun';
 }
 
-/** Last message. */
+/** Last message of the child. */
 export type Answer = { readonly token: string } & (
   | {
       readonly kind: 'checked';
@@ -58,24 +58,30 @@ export type Answer = { readonly token: string } & (
       readonly scope: ReportScope;
     }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
-  /** JSON, with one line for each part that it omits. */
+  /** The document as JSON, and one line for each part that it cannot express. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
-  /** The module was not imported. */
+  /** The import failed. */
   | {
       readonly kind: 'failed';
       readonly isLate: boolean;
       readonly report: Report;
       readonly rules: readonly RuleText[];
     }
-  /** Our own fault. */
+  /** A bug of this package. */
   | { readonly kind: 'crashed'; readonly stack: string }
 );
 
-/** Time for the child to start, and beyond its own limit to name the cause: a blocked child never does. */
+/**
+ * Time limit for the child process to start. GRACE_MS is added to its own time limit, so that the child can
+ * report what hangs; a child whose event loop is blocked cannot.
+ */
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
-/** Response to each job, beside `failed`. An application with mistakes has a report instead of a document. */
+/**
+ * Kind of response for each kind of job, apart from `failed`. An application with mistakes has a report
+ * instead of a document.
+ */
 interface Kinds {
   readonly report: 'checked';
   readonly live: 'checked';
@@ -87,13 +93,14 @@ interface Kinds {
 export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   readonly wants: W;
   readonly timeoutMs: number;
-  /** Instead of SVC_ENV. */
+  /** Replaces the variable SVC_ENV. */
   readonly env?: string | undefined;
   readonly baseline?: Job['baseline'];
 }
 
 /**
- * Imports an application in a child process and inspects it. Never rejects because of the application.
+ * Imports an application in a child process and inspects it. A broken application gives a report and never a
+ * rejection.
  *
  * @throws Error with the child's stack for a bug of this package
  */
@@ -112,7 +119,8 @@ export async function ask<W extends Job['wants']>(
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
     stdio: ['ignore', 2, 2, 'ipc'], // output of the application goes to standard error
-    env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk
+    // the compile cache is off, so that nothing is written to disk
+    env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' },
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const within = (graceMs: number): Disposable =>
@@ -139,20 +147,22 @@ export async function ask<W extends Job['wants']>(
   try {
     const answer = await promise;
     if (answer.kind === 'crashed') throw new Error('The child process failed', { cause: answer.stack });
-    return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>; // by inspect-child.ts
+    // inspect-child.ts sends the kind that `wants` asks for
+    return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {
     deadline[Symbol.dispose]();
     child.kill('SIGKILL');
   }
 }
 
-/** Result without an application. */
+/** Returns the response for an application that could not be imported. */
 export function failed(
   { token, given }: Pick<Job, 'token' | 'given'>,
   message: string,
   { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
 ): Extract<Answer, { kind: 'failed' }> {
-  const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!; // the catalogue begins with it
+  // CORE_RULES has every rule
+  const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!;
   return {
     token,
     kind: 'failed',
@@ -162,7 +172,10 @@ export function failed(
   };
 }
 
-/** A word out of a few, from an option. @throws SvcError `E_CLI_USAGE` */
+/**
+ * Returns the value of an option, which must be one of `words`; `fallback` if the option is not given.
+ * @throws SvcError `E_CLI_USAGE`
+ */
 export function readWord<const T extends string>(
   option: string,
   text: unknown,
@@ -178,7 +191,7 @@ export function readWord<const T extends string>(
   return word;
 }
 
-/** Writes a file that an option names. @throws SvcError `E_CLI_USAGE` where that cannot be */
+/** Writes a file that an option names. SvcError `E_CLI_USAGE` if it cannot be written */
 export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
     mkdirSync(dirname(file), { recursive: true });
@@ -190,12 +203,15 @@ export function writeOutput(file: string, text: string, option = 'output'): void
   }
 }
 
-/** The disk is full. */
+/** Error codes of a full disk, or of an exhausted quota or file size. */
 const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
 /**
- * Writes to standard output and waits for it, because the process exits right afterwards. A closed pipe is not an error, a truncated file is.
- * Files are written here, because Node counts a partial write of a file stream as complete.
+ * Writes to standard output and waits until everything is written, because the process exits right
+ * afterwards. A closed pipe is not an error.
+ *
+ * If standard output is a file, it is written with writeSync(): a file stream of Node.js reports a partial
+ * write as complete.
  *
  * @throws SvcError `E_CLI_USAGE` if the disk is full
  */
@@ -220,7 +236,10 @@ function written(text: string): Promise<void> {
   return promise;
 }
 
-/** Whether standard output supports colours: a capable terminal, and the user has not disabled them. */
+/**
+ * Whether standard output supports colours: it is a terminal with colours, and no variable or option disables
+ * them.
+ */
 export function hasColours(values: Readonly<Record<string, unknown>>): boolean {
   return (
     process.stdout.isTTY &&

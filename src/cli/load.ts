@@ -1,7 +1,8 @@
 /**
- * Loads an application: `src/app.ts:app` -> the object, or an error that names the cause.
+ * Imports an application: `src/app.ts:app` -> the object, or an error that names the cause.
  *
- * Type stripping runs TypeScript. An import of `./x.js` finds `x.ts`. Node's errors about syntax and modules become instructions.
+ * Node.js runs TypeScript by stripping the types. An import of `./x.js` finds `x.ts`. Errors of Node.js about
+ * syntax and modules become instructions.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
@@ -15,13 +16,16 @@ import { closest } from '../base/options.ts';
 import { APP_BRAND } from '../app/svc.ts';
 import type { Svc } from '../app/svc.ts';
 
-/** A module and the name of its export. */
+/** A module, and the name of its export that is the application. */
 export interface Target {
   readonly module: string;
   readonly exportName: string;
 }
 
-/** Splits at the last colon that an identifier follows: drive letters stay whole. The export is `app` unless named. */
+/**
+ * Splits a target at its last colon before an identifier, so that a drive letter stays with the path.
+ * Default export name: `app`.
+ */
 export function parseTarget(target: string): Target {
   const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);
   return match === null || /^[A-Za-z]$/.test(match[1]!)
@@ -29,7 +33,10 @@ export function parseTarget(target: string): Target {
     : { module: match[1]!, exportName: match[2]! };
 }
 
-/** The file or package that a module name means, seen from `cwd`. @throws SvcError `E_LOAD` */
+/**
+ * Returns the URL of the file or package that a target names, relative to `cwd`.
+ * @throws SvcError `E_LOAD`
+ */
 export function locate(target: Target, cwd: string): URL {
   const path = resolve(cwd, target.module);
   const extensions = namesFolder(target.module) ? [''] : EXTENSIONS;
@@ -44,24 +51,27 @@ export function locate(target: Target, cwd: string): URL {
   return inPackage;
 }
 
-/** The extensions that a file's name may lack, in the order in which they are tried. */
+/** Extensions that a file name may lack, in the order in which they are tried. */
 const EXTENSIONS = ['', '.ts', '.mts', '.js', '.mjs'];
 
-/** Whether a name can only mean a folder: ".", ".." and "src/" do not mean "../shop.ts" and "src.ts". */
+/**
+ * Whether a name can only mean a folder: ".", ".." and "src/". Without this test, "src/" would find a file
+ * "src.ts".
+ */
 function namesFolder(module: string): boolean {
   return /(?:^|[/\\])\.{0,2}$/.test(module);
 }
 
-/** Whether a file of that name exists. */
+/** Whether a file of this path exists. */
 function isFile(path: string): boolean {
   try {
     return !statSync(path).isDirectory();
   } catch {
-    return false; // not there, or not for us
+    return false; // absent or not accessible
   }
 }
 
-/** A file beside it with a similar name, as suggestion. */
+/** Returns a suggestion for the error message: a file in the same folder with a similar name. */
 function hint(path: string, module: string): string {
   if (existsSync(path)) return '; it is a folder';
   const folder = dirname(path);
@@ -76,20 +86,23 @@ function hint(path: string, module: string): string {
     : `: did you mean "${module.slice(0, module.length - basename(path).length)}${near}"?`;
 }
 
-/** Resolves a specifier from a module of the folder; `exports` and `imports` of package.json apply. */
+/**
+ * Resolves a specifier as if a module in the folder imported it, so that `exports` and `imports` of
+ * package.json apply.
+ */
 function resolvedFrom(folder: string, specifier: string): URL | undefined {
   const parentURL = pathToFileURL(resolve(folder, 'package.json')).href;
   const hooks = registerHooks({ resolve: (asked, context, next) => next(asked, { ...context, parentURL }) });
   try {
     return new URL(import.meta.resolve(specifier));
   } catch {
-    return undefined; // neither file nor package: the caller reports it
+    return undefined; // neither a file nor a package: the caller reports it
   } finally {
     hooks.deregister();
   }
 }
 
-/** The package.json of the copy of this package that a module would import; undefined when it has none. */
+/** Returns the path of the package.json of the `svc` that a module would import, or undefined. */
 export function packageSeenBy(module: URL): string | undefined {
   try {
     const found = findPackageJSON('svc', module);
@@ -99,22 +112,25 @@ export function packageSeenBy(module: URL): string | undefined {
   }
 }
 
-/** The package.json of this copy. */
+/** Returns the path of the package.json of the running copy. */
 export function ownPackage(): string {
   return realpathSync(new URL('package.json', packageRoot()));
 }
 
-/** The version of this copy. */
+/** Returns the version of the running copy. */
 export function ownVersion(): string {
   return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
 }
 
-/** The code of an error of Node, or the error itself as text. */
+/** Returns the code of an error of Node.js, or the error as text. */
 export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);
 }
 
-/** Imports the module and returns its export. @throws SvcError `E_LOAD`, with Node's error translated */
+/**
+ * Imports the module and returns the application that it exports.
+ * @throws SvcError `E_LOAD`, with Node's error translated
+ */
 export async function loadApplication(target: Target, module: URL): Promise<Svc> {
   findTypeScriptToo();
   const name = `${target.module}:${target.exportName}`;
@@ -122,7 +138,8 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   try {
     exports = (await import(module.href)) as Record<string, unknown>;
   } catch (error) {
-    if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error; // its findings have their places
+    // each finding of E_COMPILE names its place, so E_LOAD would add nothing
+    if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error;
     throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
   }
   const app = exports[target.exportName];
@@ -144,16 +161,19 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   return app;
 }
 
-/** Whether a value is an application of any copy of the package. */
+/** Whether a value is an application, of any copy of this package. */
 export function isApplication(value: unknown): value is Svc {
   return typeof value === 'object' && value !== null && APP_BRAND in value;
 }
 
 let isHooked = false;
-/** The last resolved module: the faulty one if Node reports a syntax error without its place. */
+/** URL of the last resolved module. If Node.js reports a syntax error without a place, this module has it. */
 let lastResolved = '';
 
-/** TypeScript sources may import `./x.js`: if that file is absent, `x.ts` is loaded. */
+/**
+ * Lets TypeScript sources import `./x.js`: if that file does not exist, `x.ts` is loaded. Installs the hook
+ * once.
+ */
 function findTypeScriptToo(): void {
   if (isHooked) return;
   isHooked = true;
@@ -191,11 +211,13 @@ function alternatives(specifier: string): string[] {
   return [`${specifier}.ts`, `${specifier}/index.ts`];
 }
 
-/** V8's error for an ES module loaded as CommonJS, which "npm init" makes the default of a new package. */
+/**
+ * Errors of V8 for an ES module that is loaded as CommonJS, because package.json lacks `"type": "module"`.
+ */
 const NO_MODULE =
   /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
 
-/** Node's error, and its remedy. */
+/** Translates an error of the import into a message with a remedy. */
 function translate(error: unknown): string {
   if (!(error instanceof Error))
     return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
@@ -220,7 +242,7 @@ function translate(error: unknown): string {
   return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
 }
 
-/** Whether an error is a fault with a remedy, of any copy of the package. */
+/** Whether an error is an SvcError with a remedy, of any copy of this package. */
 export function isFault(error: unknown): error is SvcError {
   const { code, remedy } = (error ?? {}) as Partial<SvcError>;
   return (
@@ -228,18 +250,25 @@ export function isFault(error: unknown): error is SvcError {
   );
 }
 
-/** Translates denials of Node's --permission into a mistake in the start command; returns other errors unchanged. */
+/**
+ * Translates a denial by `node --permission` into an SvcError about the start command. Returns other errors
+ * unchanged.
+ */
 export function permissionFault(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
     return error;
   const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
-  const { resource = '' } = error as { readonly resource?: string }; // set for a child process that is Node itself
+  // Node.js sets no resource for some permissions
+  const { resource = '' } = error as { readonly resource?: string };
   return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], {
     cause: error,
   });
 }
 
-/** `file:line: ` from the first line of an error's stack, or from a frame outside Node and this package. */
+/**
+ * Returns `file:line: ` from the first line of the stack, or from the first frame outside of Node.js and this
+ * package.
+ */
 function placeIn(error: Error): string {
   const stack = error.stack ?? '';
   const head = /^((?:file:\/\/|\/|[A-Za-z]:\\).*):(\d+)\n/.exec(stack);
@@ -249,8 +278,9 @@ function placeIn(error: Error): string {
 }
 
 /**
- * V8 does not report the place of a syntax error in a module. `node --check` finds it in JavaScript without running it. TypeScript whose types can
- * be stripped, but that is then not JavaScript, contains a decorator.
+ * Returns the message of a syntax error with its place, which V8 does not report for a module. `node --check`
+ * finds it in JavaScript without running the code. TypeScript that fails after its types were stripped
+ * contains a decorator or `accessor`.
  */
 function syntaxError(said: string): string {
   if (!lastResolved.startsWith('file:')) return said;

@@ -1,7 +1,10 @@
 /**
- * The command line: arguments -> command -> exit status.
+ * Entry point of the command line: arguments -> command -> exit status.
  *
- *   0  done      1  failed while running      2  not understood      3  the application did not load or compile      4  our own fault
+ * Exit status:
+ *
+ *   0  done                                        1  failed while running        2  invalid arguments
+ *   3  the application did not load or compile     4  a bug of this package
  */
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -52,7 +55,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.exit(status);
 }
 
-/** The arguments with their command: `svc app.ts:app` means `svc run app.ts:app`. */
+/** Adds the default command: `svc app.ts:app` means `svc run app.ts:app`. */
 function withCommand(argv: readonly string[]): readonly string[] {
   const [first = ''] = argv;
   const isTarget =
@@ -102,7 +105,10 @@ function readArguments(
   }
 }
 
-/** Reports an option without its value, or with a useless one. A word that begins with a dash is the next option. */
+/**
+ * Returns the message for an option whose value is missing or invalid. A word that begins with a dash counts
+ * as the next option.
+ */
 function valueIssue({ options, choices }: Command, option: string, args: readonly string[]): string {
   const name = option.slice(2);
   if (options[name]?.type === 'boolean') return `${option} takes no value`;
@@ -114,7 +120,7 @@ function valueIssue({ options, choices }: Command, option: string, args: readonl
   );
 }
 
-/** Runs a command, or lets the copy of the package run it that the application brings. */
+/** Runs a command. If the application imports another copy of this package, that copy runs the command. */
 async function invoke(
   name: string,
   command: Command,
@@ -149,10 +155,10 @@ async function invoke(
   return command.run({ positionals, values, argv, subject: { given, target, module } });
 }
 
-/** Command line of a package: the current one, and that of packages that a bundler had joined. */
+/** Path of the command line in a package, now and in older bundled versions. */
 const COMMAND_LINES = ['dist/cli/main.js', 'dist/cli.js'] as const;
 
-/** The application brings its own copy of the package: that one must serve it. */
+/** Runs the command in the copy of this package that the application imports. */
 async function delegate(packageJson: string, given: string, argv: readonly string[]): Promise<undefined> {
   const [current, bundled] = COMMAND_LINES.map((path) => resolve(dirname(packageJson), path)) as [
     string,
@@ -162,7 +168,7 @@ async function delegate(packageJson: string, given: string, argv: readonly strin
   if (!existsSync(cli))
     throw new SvcError('E_LOAD', [
       given,
-      `the package "svc" that it imports is incomplete or another one: there is no ${cli}`,
+      `the package "svc" that it imports is incomplete or a different package: there is no ${cli}`,
     ]);
   const { main: theirMain } = (await import(pathToFileURL(cli).href)) as { main: typeof main };
   await theirMain(argv);
@@ -181,7 +187,10 @@ function loadEnvironment(file: string): void {
 
 const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
 
-/** Prints one line with the mistake and one with the remedy; a stack only for a bug of this package or the application. */
+/**
+ * Prints a line with the mistake and a line with the remedy. A stack is printed only for a bug of this
+ * package or the application.
+ */
 function report(thrown: unknown, command: string | undefined): number {
   const error = permissionFault(thrown);
   const text = isFault(error)
@@ -194,7 +203,10 @@ function report(thrown: unknown, command: string | undefined): number {
   return isFault(error) ? (STATUS[error.code] ?? 1) : 1;
 }
 
-/** Remedy of an error: a command's help, a finding's own remedy, or the stack of the application's exception. */
+/**
+ * Returns the remedy of an error: the help of the command, the remedy of the only finding, or the stack of
+ * the exception in the application.
+ */
 function adviceOn({ code, cause, remedy, findings }: SvcError, command: string | undefined): string {
   if (code === 'E_CLI_USAGE')
     return command !== undefined && Object.hasOwn(COMMANDS, command) ? `See: svc ${command} --help` : remedy;

@@ -1,5 +1,5 @@
 /**
- * `svc mcp`: the routes of an application as tools of an MCP server over standard input and output.
+ * `svc mcp`: serves the routes of an application as tools of an MCP server over standard input and output.
  */
 import { systemClock } from '../base/clock.ts';
 import { printAll, readWord } from './inspect.ts';
@@ -42,15 +42,17 @@ export const mcpCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const reserved = reserveOutput(process.stdout, process.stderr); // also output of the module during its import
-  const app = await openApplication(subject!); // takesModule
+  // reserves standard output for MCP: other output, also during the import, goes to standard error
+  const reserved = reserveOutput(process.stdout, process.stderr);
+  const app = await openApplication(subject!); // a command with `takesModule` has a subject
   if (values['list'] === true) {
     const tools = app.mcpTools();
     reserved[Symbol.dispose]();
     const printed = printAll(
       readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools),
     );
-    reserveOutput(process.stdout, process.stderr); // later output of the application, for example on exit, is not part of the list
+    // later output of the application, such as an exit message, must not mix with the list
+    reserveOutput(process.stdout, process.stderr);
     await printed;
     return 0;
   }
@@ -73,7 +75,7 @@ async function run({ values, subject }: Invocation): Promise<number> {
   return 0;
 }
 
-/** How long calls under way, hooks and plugins may take after a signal. */
+/** Time limit for running calls, hooks and plugins after a signal. */
 const SHUTDOWN_MS = 20_000;
 
 function readFormat(values: Invocation['values']): 'human' | 'json' {
@@ -81,7 +83,8 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
 }
 
 function headersOf(values: Invocation['values']): readonly string[] {
-  return (values['header'] as readonly string[] | undefined) ?? []; // parseArgs returns strings here
+  // the option has type string, so parseArgs returns strings
+  return (values['header'] as readonly string[] | undefined) ?? [];
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
@@ -89,7 +92,7 @@ function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');
   if (!isToken(name) || !/^[A-Za-z_]\w*$/.test(variable) || rest.length > 0)
     throw new SvcError('E_CLI_USAGE', [
-      `--header is the name of a field and that of an environment variable: X-API-Key=SHOP_KEY, found "${name}=…"`,
+      `--header needs the name of a header field and of a variable, such as X-API-Key=SHOP_KEY, found "${name}=…"`,
     ]);
   return [name.toLowerCase(), variable];
 }
@@ -102,7 +105,7 @@ function valueOf([name, variable]: readonly [string, string]): [string, string] 
   return [name, value];
 }
 
-/** A block for each tool: its name and arguments, description, and target. */
+/** Returns a paragraph for each tool: its name with arguments, and its description. */
 function listing(tools: readonly Tool[]): string {
   if (tools.length === 0) return 'No route is a tool';
   return tools
@@ -110,7 +113,7 @@ function listing(tools: readonly Tool[]): string {
       const { properties = {}, required = [] } = inputSchema as {
         readonly properties?: object;
         readonly required?: readonly string[];
-      }; // by ArgumentPlan
+      }; // the arguments of a tool always form an object schema
       const args = Object.keys(properties)
         .map((argument) => (required.includes(argument) ? argument : `${argument}?`))
         .join(', ');

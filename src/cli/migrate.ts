@@ -1,5 +1,5 @@
 /**
- * `svc migrate`: migrates the database of an application forwards or back, and reports its state.
+ * `svc migrate`: applies or reverts migrations of an application's database, and reports their state.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,8 @@ type Action = (open: OpenMigrator, values: Invocation['values']) => Promise<numb
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async ({ migrator }, values) =>
-    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs returns a string here
+    // the option has type string, so parseArgs returns a string
+    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'),
   down: async ({ migrator }, values) =>
     printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: printStatus,
@@ -86,22 +87,23 @@ function actionOf([word]: readonly string[]): string {
   throw new SvcError('E_CLI_USAGE', [
     word === undefined
       ? `migrate needs one of ${words.join(', ')}`
-      : `unknown word "${word}" after migrate: ${near === undefined ? `there are ${words.join(', ')}` : `did you mean "${near}"?`}`,
+      : `unknown word "${word}" after migrate: ${near === undefined ? `use one of ${words.join(', ')}` : `did you mean "${near}"?`}`,
   ]);
 }
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
-  denyStart(); // a module that starts its application when it is imported must not do so now
-  const app = await importApplication(subject!); // takesModule
+  denyStart(); // make `app.run()` throw in a module that starts its application on import
+  const app = await importApplication(subject!); // a command with `takesModule` has a subject
   const view = app.inspect();
-  const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined); // parseArgs returns a string here
+  // the option has type string, so parseArgs returns a string
+  const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined);
   const action = actionOf(positionals);
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
   await using open = await plugin.openMigrator({ onDone: printDone });
   return await ACTIONS[action]!(open, values);
 }
 
-/** The plugin of the database. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
+/** Returns the plugin of the database to migrate. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
 function pluginOf(plugins: readonly Migratable[], name: string | undefined): Migratable {
   const chosen =
     plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
@@ -121,10 +123,13 @@ function pluginOf(plugins: readonly Migratable[], name: string | undefined): Mig
 
 const NONE_UNFINISHED = 'No migration is unfinished\n';
 
-/** Reported migrations: a plugin may report none while it works. */
+/**
+ * Migrations that printDone() has printed. Some plugins report each migration at once, others only at the
+ * end.
+ */
 const printed = new Set<MigrationDone>();
 
-/** At once: the next one may take its time, or fail. */
+/** Prints a migration as soon as it is done: a later one may take long or fail. */
 function printDone(done: MigrationDone): void {
   printed.add(done);
   process.stdout.write(
@@ -153,7 +158,7 @@ function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
 }
 
-/** Shows the unfinished migration, or records its outcome. */
+/** Shows the unfinished migration, or records its outcome with `--as`. */
 async function repair({ migrator }: OpenMigrator, values: Invocation['values']): Promise<number> {
   const as = readAs(values);
   if (as !== undefined) {
@@ -179,7 +184,7 @@ async function repair({ migrator }: OpenMigrator, values: Invocation['values']):
   return 1;
 }
 
-/** Runs the seeds once the tables are there. @throws SvcError `E_SEED` */
+/** Runs the seeds after all migrations have been applied. @throws SvcError `E_SEED` */
 async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   if (seeder === undefined)
     throw new SvcError('E_SEED', ['the plugin of this database has no folder of seeds (seedDirectory)']);
@@ -201,7 +206,10 @@ function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined
   throw new SvcError('E_CLI_USAGE', [`--as must be applied or pending, found "${String(as)}"`]);
 }
 
-/** Writes the next two files; no two migrations have one name. @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES` */
+/**
+ * Writes the two files of a new migration, up and down. Its name must be unused.
+ * @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES`
+ */
 async function create({ positionals: [, given, ...surplus], values }: Invocation): Promise<number> {
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
@@ -215,12 +223,13 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     .replace(/^_+|_+$/g, '');
   if (name === '')
     throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
-  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY; // parseArgs returns a string here
+  // the option has type string, so parseArgs returns a string
+  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY;
   const number = nextNumber(directory);
   const earlier = fileNamed(directory, name);
   if (earlier !== undefined)
     throw new SvcError('E_CLI_USAGE', [
-      `migrate new needs a name of its own: ${join(directory, earlier)} is there already`,
+      `migrate new needs an unused name: ${join(directory, earlier)} already exists`,
     ]);
   const files = (['up', 'down'] as const).map((direction) =>
     join(directory, `${number}_${name}.${direction}.sql`),

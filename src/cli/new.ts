@@ -1,13 +1,14 @@
 /**
- * `svc new`: writes a project that runs.
+ * `svc new`: writes a runnable project.
  *
  *   --vendor    depends on a copy in vendor/svc: npm install --offline is enough. The default
  *   --registry  depends on the package at the running version: npm install fetches it
  *   --link      depends on the running copy, through links in node_modules: nothing to install
  *
- * The public registry has another package of this name: a project uses it only with --registry.
+ * The package `svc` in the public registry is a different one: a project depends on the registry only with
+ * --registry.
  *
- * The project is written beside its destination and then moved, so that it is complete or absent.
+ * The project is written to a temporary folder and then moved, so that it is either complete or absent.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -56,7 +57,7 @@ export const newCommand: Command = {
   run,
 };
 
-/** The used part of this package's package.json. */
+/** The parts of package.json that are read. */
 interface Manifest {
   readonly version: string;
   readonly engines: { readonly node: string };
@@ -72,10 +73,11 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   }
   const source = sourceOf(values);
   const target = resolve(given);
-  const name = nameFor(target, values['name'] as string | undefined); // parseArgs returns a string here
+  // the option has type string, so parseArgs returns a string
+  const name = nameFor(target, values['name'] as string | undefined);
   if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
-    // moved there last, so the rest is there too
-    process.stdout.write(`${given} is there already: nothing changed\n`);
+    // package.json is moved last, so the other files exist, too
+    process.stdout.write(`${given} already exists: nothing changed\n`);
     return 0;
   }
   const count = create(given, target, name, source);
@@ -97,7 +99,7 @@ function sourceOf(values: Invocation['values']): PackageSource {
 
 const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
-/** The requested name, or a valid one made of the folder's. @throws SvcError `E_CLI_USAGE` */
+/** Returns the requested package name, or one made of the folder's name. @throws SvcError `E_CLI_USAGE` */
 function nameFor(target: string, asked: string | undefined): string {
   const name =
     asked ??
@@ -111,12 +113,12 @@ function nameFor(target: string, asked: string | undefined): string {
   const needs = 'small letters, digits, "-", "." and "_", beginning with a letter or digit, and not "svc"';
   throw new SvcError('E_CLI_USAGE', [
     asked === undefined
-      ? `the folder's name makes no package name: add --name with ${needs}`
+      ? `the folder's name is not a valid package name: add --name with ${needs}`
       : `--name needs ${needs}; found "${asked}"`,
   ]);
 }
 
-/** Three lines, or fewer. */
+/** Returns the next steps for the user, one command a line. */
 function stepsAfter(given: string, source: PackageSource): string[] {
   const enter =
     resolve(given) === process.cwd() ? [] : [`cd ${/^[\w./\\:-]+$/.test(given) ? given : `"${given}"`}`];
@@ -125,7 +127,7 @@ function stepsAfter(given: string, source: PackageSource): string[] {
   return [...enter, ...install, 'npm run dev        # http://127.0.0.1:8000'];
 }
 
-/** The number of files. @throws SvcError `E_NEW_FOLDER` */
+/** Creates the project and returns the number of its files. @throws SvcError `E_NEW_FOLDER` */
 function create(given: string, target: string, name: string, source: PackageSource): number {
   const isThere = assertFree(given, target);
   const staging = join(
@@ -146,7 +148,8 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error }); // from node:fs
+    // only functions of node:fs throw here
+    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error });
   }
 }
 
@@ -169,7 +172,7 @@ function assertFree(given: string, target: string): boolean {
       [
         given,
         code === 'ENOTDIR'
-          ? 'it, or what it is in, is a file'
+          ? 'the path, or a folder in it, is a file'
           : `it cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },
@@ -185,7 +188,10 @@ function assertFree(given: string, target: string): boolean {
 
 const MOST_NAMED = 5;
 
-/** Writes the project for its place into another folder. */
+/**
+ * Writes the files of a project into `folder`. Relative paths in them are valid for `place`, where the
+ * project is moved later.
+ */
 function write(folder: string, place: string, name: string, source: PackageSource): number {
   const own = dirname(ownPackage());
   const { version, engines, files } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
@@ -213,7 +219,10 @@ function write(folder: string, place: string, name: string, source: PackageSourc
   return texts.length;
 }
 
-/** Copies the files that npm would publish, without development packages, which npm would install for a folder inside the project. */
+/**
+ * Copies the files that npm would publish. Removes development dependencies from package.json, because npm
+ * would install them for a package inside the project.
+ */
 function copyPackage(own: string, files: readonly string[], to: string): void {
   mkdirSync(to, { recursive: true });
   for (const file of [...files, 'LICENSE', 'README.md']) {
@@ -228,16 +237,20 @@ function copyPackage(own: string, files: readonly string[], to: string): void {
   writeFileSync(join(to, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
 }
 
-/** Copies file by file: Node's own copying of folders finds nothing in archives, where Yarn leaves packages. */
+/** Copies a folder file by file. fs.cpSync() finds nothing in archives, where Yarn keeps packages. */
 function copyTree(from: string, to: string): void {
   for (const file of filesBelow(from)) {
     const [source, copied] = [join(from, file), join(to, file)];
     mkdirSync(dirname(copied), { recursive: true });
-    writeFileSync(copied, readFileSync(source), { mode: statSync(source).mode | 0o200 }); // installed files may be read-only
+    // make the copy writable: installed files may be read-only
+    writeFileSync(copied, readFileSync(source), { mode: statSync(source).mode | 0o200 });
   }
 }
 
-/** The links that npm would make. Windows has junctions, which are absolute, and a script for the command. */
+/**
+ * Creates the links that npm would create. Windows needs a junction, whose path is absolute, and a script as
+ * command.
+ */
 function linkPackage(own: string, place: string, modules: string): void {
   const bin = join(modules, '.bin');
   mkdirSync(bin, { recursive: true });
@@ -251,13 +264,15 @@ function linkPackage(own: string, place: string, modules: string): void {
 }
 
 /**
- * Moves everything out of the staging folder, package.json last, and lists in `moved` the paths that the caller must remove on failure.
+ * Moves every entry of the staging folder to the target, package.json last. Appends the moved paths to
+ * `moved`, which the caller removes after a failure.
  *
- * Fails if a destination exists, which a rename would replace. Of two processes that fill one folder, the first to create the first entry
- * wins, and the other has changed nothing.
+ * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the first to
+ * create the first entry wins; the other has changed nothing.
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
-  const names = readdirSync(staging).sort(); // a fixed order: otherwise both could lose
+  // a fixed order, so that one of two processes wins at the first entry
+  const names = readdirSync(staging).sort();
   for (const name of [
     ...names.filter((entry) => entry !== 'package.json'),
     ...names.filter((entry) => entry === 'package.json'),
@@ -265,7 +280,8 @@ export function moveEntries(staging: string, target: string, moved: string[]): v
     const [from, to] = [join(staging, name), join(target, name)];
     const isFolder = statSync(from).isDirectory();
     if (isFolder) mkdirSync(to);
-    else copyFileSync(from, to, constants.COPYFILE_EXCL); // not every file system has hard links
+    // fails if the file exists, as link() would; not every file system has hard links
+    else copyFileSync(from, to, constants.COPYFILE_EXCL);
     moved.push(to);
     if (isFolder) for (const entry of readdirSync(from)) renameSync(join(from, entry), join(to, entry));
   }

@@ -1,7 +1,12 @@
 /**
- * `svc openapi`: the OpenAPI document of an application, as `/openapi.json` serves it, without starting it.
+ * `svc openapi`: writes the OpenAPI document of an application as `/openapi.json` would serve it, without
+ * starting the application.
  *
- *   0  written     2  not understood     3  the module could not be imported, or has mistakes that keep it from compiling
+ * Exit status:
+ *
+ *   0  written
+ *   2  invalid arguments
+ *   3  the module could not be imported, or has mistakes that prevent compilation
  */
 import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
@@ -10,7 +15,7 @@ import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
 import { clientText } from '../openapi/client/client.ts';
 import type { Command, Invocation } from './command.ts';
 
-/** Time for the module to be imported. */
+/** Time limit for the import of the module. */
 const TIMEOUT_MS = 60_000;
 const FORMATS = ['json'] as const;
 
@@ -47,8 +52,10 @@ export const openapiCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const env = values['env'] as string | undefined; // parseArgs has it as a string
-  const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env }); // takesModule
+  // the option has type string, so parseArgs returns a string
+  const env = values['env'] as string | undefined;
+  // a command with `takesModule` has a subject
+  const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env });
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));
     process.stderr.write(

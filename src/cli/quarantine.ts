@@ -1,5 +1,6 @@
 /**
- * Restrictions of a module during its inspected import: no network, no listening, nothing left running.
+ * Restricts a module during its inspected import: no network, no listening, and reports of what is left
+ * running.
  *
  * For a child process only: `denyNetwork()` replaces parts of node:net, node:dgram and node:dns.
  */
@@ -12,13 +13,13 @@ import { systemClock } from '../base/clock.ts';
 import { placeOf } from '../base/findings.ts';
 import type { Place } from '../base/findings.ts';
 
-/** A denied or leftover operation, with its place. */
+/** A denied operation, or a resource left open, with its place in the code. */
 export interface Trespass {
   readonly what: string;
   readonly place: Place;
 }
 
-/** Thrown by denied operations. */
+/** Error thrown by a denied operation. */
 export class Denied extends Error {
   constructor(what: string) {
     super(`Denied while the module is imported: it ${what}`);
@@ -26,7 +27,7 @@ export class Denied extends Error {
   }
 }
 
-/** Whether an error comes from a denial, also if wrapped. */
+/** Whether an error is a {@link Denied}, or has one as a cause. */
 export function isDenied(error: unknown): boolean {
   for (
     let current = error, depth = 0;
@@ -39,15 +40,15 @@ export function isDenied(error: unknown): boolean {
   return false;
 }
 
-/** The network is denied. */
+/** The denial of the network, which can be ended. */
 interface DeniedNetwork {
-  /** Denied operations so far. */
+  /** Operations denied so far. */
   readonly tried: readonly Trespass[];
-  /** Ends it. */
+  /** Ends the denial. */
   allow(): void;
 }
 
-/** Denies the network. */
+/** Replaces the functions of Node.js that use the network by functions that throw {@link Denied}. */
 export function denyNetwork(): DeniedNetwork {
   const tried: Trespass[] = [];
   const undo: (() => void)[] = [];
@@ -69,7 +70,8 @@ export function denyNetwork(): DeniedNetwork {
         writable: true,
         enumerable: true,
         value: function (this: unknown, ...args: unknown[]): never {
-          if (this instanceof net.Socket) this.destroy(); // its handle would stay open
+          // close the unused socket, whose handle would keep the process alive
+          if (this instanceof net.Socket) this.destroy();
           const denied = new Denied(what(args));
           tried.push({ what: what(args), place: placeOf(denied.stack ?? '') });
           throw denied;
@@ -99,7 +101,7 @@ export function denyNetwork(): DeniedNetwork {
   return { tried, allow };
 }
 
-/** The address that a call of connect() is about, in its many forms. */
+/** Returns the address in the arguments of connect(), whose forms differ. */
 function addressOf(args: readonly unknown[]): string {
   const [first] = args.flat();
   if (typeof first === 'object' && first !== null) {
@@ -113,7 +115,7 @@ function addressOf(args: readonly unknown[]): string {
     : 'a local socket';
 }
 
-/** Node's names of active resources, in words. */
+/** Descriptions of active resources by the names that Node.js gives them. */
 const HANDLES: Readonly<Record<string, string>> = {
   timeout: 'a timer',
   immediate: 'an immediate',
@@ -134,7 +136,7 @@ const HANDLES: Readonly<Record<string, string>> = {
   filehandle: 'an open file',
   ttywrap: 'a terminal',
 };
-/** Rounds of waiting for resources that end by themselves, such as a file being read. */
+/** Number of waits for resources that end by themselves, such as a file read. */
 const SETTLE_ROUNDS = 10;
 const SETTLE_MS = 10;
 
@@ -144,7 +146,7 @@ interface Kept {
   readonly place: Place;
 }
 
-/** Remembers from now on where each handle is opened. */
+/** Records where each handle is opened from now on. */
 export class HandleWatch {
   readonly #kept = new Map<number, Kept>();
   readonly #before: readonly string[] = process.getActiveResourcesInfo();
@@ -166,7 +168,10 @@ export class HandleWatch {
     this.#hook.enable();
   }
 
-  /** New resources that keep the process alive, named by Node, with their place if known. Waits briefly for those that end by themselves. */
+  /**
+   * Returns new resources that keep the process alive, with their place if known. Waits briefly for those
+   * that end by themselves.
+   */
   async leftOpen(): Promise<Trespass[]> {
     this.#hook.disable();
     for (let round = 0; round < SETTLE_ROUNDS && this.#more().length > 0; round++)
@@ -176,7 +181,8 @@ export class HandleWatch {
       return kept !== undefined && kept.hasRef?.() !== false;
     });
     const named = this.#more().map((type) => type.toLowerCase());
-    const workers = open.filter(({ type }) => type === 'worker').map(({ type }) => type); // Node does not name them
+    // getActiveResourcesInfo() does not list worker threads
+    const workers = open.filter(({ type }) => type === 'worker').map(({ type }) => type);
     return [...named, ...workers].map((type) => {
       const index = open.findIndex((kept) => kept.type === type);
       const place = index === -1 ? undefined : open.splice(index, 1)[0]!.place;
@@ -184,7 +190,7 @@ export class HandleWatch {
     });
   }
 
-  /** New resources that keep the process alive now, by Node's names. */
+  /** Returns the names of new resources that keep the process alive now, as Node.js calls them. */
   runningNow(): string[] {
     return [...new Set(this.#more())];
   }

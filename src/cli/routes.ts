@@ -1,5 +1,5 @@
 /**
- * `svc routes`: the routes of an application as a table, or as JSON.
+ * `svc routes`: prints the routes of an application as a table or as JSON.
  */
 import { humanReport, relativeFile, shownPlace } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord } from './inspect.ts';
@@ -8,7 +8,7 @@ import type { Command, Invocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
-/** Time for the module to be imported. */
+/** Time limit for the import of the module. */
 const TIMEOUT_MS = 60_000;
 
 export const routesCommand: Command = {
@@ -30,7 +30,8 @@ export const routesCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const answer = await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS }); // takesModule
+  // a command with `takesModule` has a subject
+  const answer = await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS });
   const cwd = process.cwd();
   if (answer.kind !== 'routes') {
     process.stderr.write(
@@ -51,7 +52,7 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
 
 const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'DECLARED'];
 
-/** Columns as wide as their content. */
+/** Returns a table whose columns are as wide as their content. */
 function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean): string {
   const rows = routes.map((route) => [
     route.method,
@@ -73,7 +74,7 @@ function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean):
   return lines.join('\n');
 }
 
-/** One way in: `bearer scopes:a+b roles:x|y`. */
+/** Returns a security requirement as text: `bearer scopes:a+b roles:x|y`. */
 function describe({ scheme, scopes, roles }: SecurityRequirement): string {
   return [
     scheme,

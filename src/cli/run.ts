@@ -55,18 +55,20 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   const options = readRunOptions(values);
   const { workers, reload } = options;
   if ((workers !== undefined || reload) && ownRole() === undefined)
-    return supervise(options, values['env-file'] as string | undefined); // parseArgs returns a string for it
+    // the option has type string, so parseArgs returns a string
+    return supervise(options, values['env-file'] as string | undefined);
   if (reload) process.env['SVC_ENV'] ??= 'development';
   let app: Svc | undefined;
   endOnUncaught(() => app?.log ?? createLogger());
-  app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
+  // a command with `takesModule` has a subject
+  app = await openApplication(subject!, { isChecked: values['no-check'] !== true });
   await settling(app.run(options), subject!.given, 'a startup hook');
   return undefined;
 }
 
 /**
- * Ends the process with one line in the log and status 1 for an error that nothing catches: a rejection that is not handled, or an
- * exception in a callback. A listener of the application's own takes the place of this one.
+ * Ends the process with one log line and status 1 after an uncaught exception or an unhandled rejection. Does
+ * nothing if the application has its own listener.
  */
 function endOnUncaught(log: () => Logger): void {
   process.on('uncaughtException', (error, origin) => {
@@ -90,7 +92,8 @@ function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)
     throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
-  const mode = values['socket-mode'] as string | undefined; // a string, as are host and socket: parseArgs knows their types
+  // the options have type string, so parseArgs returns strings
+  const mode = values['socket-mode'] as string | undefined;
   const socketMode = mode === undefined ? undefined : readMode(mode);
   if (mode !== undefined && socketMode === undefined)
     throw new SvcError('E_CLI_USAGE', [
@@ -110,7 +113,10 @@ function readRunOptions(values: Invocation['values']): RunOptions {
   };
 }
 
-/** Starts the processes that serve. The application is theirs: this one does not load it. */
+/**
+ * Starts worker processes, or one process that restarts on changes. They load the application; this process
+ * does not.
+ */
 async function supervise(
   { workers, reload: _, ...place }: RunOptions,
   envFile: string | undefined,
@@ -119,7 +125,7 @@ async function supervise(
   if (workers !== undefined) {
     const { countOf, superviseWorkers } = await import('../operations/workers.ts');
     const outcome = await superviseWorkers({ ...deps, count: countOf(workers) });
-    return 'url' in outcome ? undefined : outcome.status || 1; // it has said why
+    return 'url' in outcome ? undefined : outcome.status || 1; // superviseWorkers() has logged the reason
   }
   const { superviseReload } = await import('../operations/reload.ts');
   await superviseReload({ ...deps, envFile, place: readPlace('svc run', place, new Config()) });

@@ -1,6 +1,6 @@
 /**
- * JSON objects in tokens: base64url -> UTF-8 -> one object. Each step accepts one spelling only (RFC 7515 §2,
- * §5.2).
+ * JSON objects in tokens: decodes base64url, then UTF-8, then one JSON object. Each step accepts only one
+ * spelling (RFC 7515 §2, §5.2).
  *
  * Stricter than JSON.parse(). Refuses duplicate names at any depth and with any escaping, because parsers
  * differ in which one they use (RFC 8259 §4). Also refuses the name `__proto__`, and nesting beyond 32
@@ -19,7 +19,7 @@ const REPLACEMENT = '\ufffd';
 
 /** Returns a text as a segment of a token. */
 export function segmentOf(text: string): string {
-  // a code unit has at most three bytes in UTF-8
+  // not longer than the buffer: a UTF-16 unit has at most three bytes in UTF-8
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
@@ -48,7 +48,7 @@ export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
-    : undefined; // REFUSED is checked above
+    : undefined; // the value REFUSED was excluded above
 }
 
 /** Returns the value of a JSON text, or undefined. */
@@ -113,7 +113,7 @@ function mostNames(text: string): number {
 
 /** Whether an object in a valid JSON text has a duplicate member. */
 function hasRepeatedName(text: string): boolean {
-  const open: (Set<string> | undefined)[] = []; // the names of an object; undefined for an array
+  const open: (Set<string> | undefined)[] = []; // the names in each open object; undefined for an array
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {
       case '{':
@@ -129,7 +129,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          const names = open.at(-1)!; // the string is a name in an object
+          const names = open.at(-1)!; // the caller has checked that the string is a name in an object
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
         }

@@ -1,12 +1,14 @@
 /**
  * JSON Web Tokens, HS256 only (RFC 7515, RFC 7519, RFC 8725).
  *
+ * Form of a token:
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
+ * Steps of the verification:
  *   length -> three segments -> header, usually a cached one -> HMAC -> claims (bytes, JSON, types, times)
  *
  * Claims are read only after the MAC is verified. Keys and addresses in a token are ignored. Every segment
- * has one valid spelling, so text that another decoder might skip is refused. A client only learns that its
+ * has one valid spelling, so text that another decoder might skip is refused. A client learns only that its
  * token is refused; `InvalidToken.reason` is for the audit log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -44,14 +46,17 @@ export interface CreateTokenOptions {
   readonly issuer?: string | undefined;
   /** Claim `aud`. Only readers that are configured with it accept the token. */
   readonly audience?: string | readonly string[] | undefined;
-  /** Header `typ`. Default `JWT`; another keeps tokens of different kinds apart (RFC 8725 §3.11), for example `at+jwt`. */
+  /**
+   * Header `typ`. Default `JWT`. Another value separates tokens of different kinds, for example `at+jwt` (RFC
+   * 8725 §3.11).
+   */
   readonly type?: string | undefined;
   /** Claim `jti`: this text, or 128 random bits for `true`. Default: no claim. */
   readonly id?: boolean | string | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Requirements for a token. */
+/** Requirements that a token must meet. */
 export interface TokenRequirements {
   /** Required `iss`. Default: not checked. */
   readonly issuer?: string | undefined;
@@ -62,7 +67,10 @@ export interface TokenRequirements {
    * token, RFC 9068) or no `typ`.
    */
   readonly type?: string | undefined;
-  /** Seconds by which clocks may differ, 0 ... 300. Widens the limits `exp`, `nbf` and `iat`. Default 0. */
+  /**
+   * Number of seconds by which clocks may differ, 0 ... 300. It widens the limits of `exp`, `nbf` and `iat`.
+   * Default 0.
+   */
   readonly leewaySeconds?: number | undefined;
   /** Refuses a token without `exp`, which would never expire. Default true. */
   readonly requireExp?: boolean | undefined;
@@ -82,7 +90,7 @@ export interface VerifyTokenOptions extends TokenRequirements {
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
-/** One audience, or a list of at least one. */
+/** Whether a value is one audience, or a list of at least one. */
 const isAudience = (value: unknown): boolean =>
   isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -149,7 +157,11 @@ export function createToken(sub: string, secret: Secrets, options: CreateTokenOp
 
 function refuseTaken(claims: Readonly<Record<string, unknown>>): void {
   for (const name of Object.keys(claims)) {
-    if (TAKEN.has(name)) throw new SvcError('E_TOKEN_CLAIM', [name, 'cannot be given among the claims']);
+    if (TAKEN.has(name))
+      throw new SvcError('E_TOKEN_CLAIM', [
+        name,
+        'is a claim that createToken() sets itself: use its options',
+      ]);
   }
 }
 
@@ -157,7 +169,7 @@ function asJson(claims: object): string {
   try {
     return JSON.stringify(claims);
   } catch (error) {
-    // a cycle, a bigint, or a toJSON() that throws
+    // a cycle, a bigint, or an exception of toJSON()
     throw new SvcError('E_TOKEN_CLAIM', ['claims', 'cannot be written as JSON'], {
       cause: error,
     });
@@ -179,7 +191,7 @@ function headerFor(keyring: Keyring, typ: string): string {
   return header;
 }
 
-/** Adds a value. Removes the oldest one beyond `most`. */
+/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -243,7 +255,7 @@ export function verifyToken<C = unknown>(
   }
   const found = readToken(Keyring.of(secret), token, checks, Math.floor(time.nowMs() / 1_000));
   if (typeof found === 'string') throw new InvalidToken(found);
-  return found as Claims & C; // the caller is responsible for C
+  return found as Claims & C; // the caller has chosen C, and is responsible for it
 }
 
 /**
@@ -275,14 +287,14 @@ export function readToken(
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : // issueOf() checked the types of the claims
+    : // issueOf() has checked the types of the claims
       (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
 /** Accepted types when no type is required. */
 const USUAL_TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt']);
 
-/** 32 bytes in base64url. */
+/** Length of a MAC: 32 bytes in base64url. */
 const MAC_CHARACTERS = 43;
 const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
@@ -296,7 +308,7 @@ function isSigned(signed: string, presented: string, keys: readonly RingKey[]): 
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // Also compares the texts: the Latin-1 bytes alone would ignore high bytes. Only a client with the right
+    // also compares the texts, because conversion to Latin-1 ignores high bytes; only a client with the right
     // MAC gets here
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
@@ -312,11 +324,15 @@ interface Header {
 
 const PLAIN: Header = Object.freeze({ type: 'jwt', kid: undefined });
 /**
- * Maximum length of a header: this package's `kid` has 12 characters, and no other accepted member is long.
+ * Maximum length of a decoded header, in characters: the `kid` of this package has 12, and no other accepted
+ * member is long.
  */
 const MAX_HEADER_CHARACTERS = 1_024;
 const MAX_KEPT_CHARACTERS = 256;
-/** Parsed headers of tokens with a valid MAC only, because clients can invent any number of others. */
+/**
+ * Parsed headers by their segment. Only headers of tokens with a valid MAC are cached, because clients can
+ * invent any number of others.
+ */
 const knownHeaders = new Map<string, Header>();
 /** Header members that must be understood (RFC 7515 §4.1.11), contain a key, or announce nested content. */
 const UNSUPPORTED: ReadonlySet<string> = new Set([
@@ -348,7 +364,7 @@ function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
 
-/** Returns an own member only: a polluted prototype must not provide an algorithm or a subject. */
+/** Returns an own member only, so that a polluted prototype cannot provide an algorithm or a subject. */
 function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

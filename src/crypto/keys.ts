@@ -1,7 +1,8 @@
 /**
- * Converts secrets to keys. In a ring of secrets the first one signs and all are accepted, so that a secret
- * can be rotated without ending every session.
+ * Converts secrets to keys. In a ring of secrets the first one signs, and all are accepted. So a secret can
+ * be replaced without ending every session.
  *
+ * Keys derived from a secret:
  *   secret, UTF-8 bytes -┬- unchanged                                    signs JWTs, so that any HS256 library can read them
  *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
  *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
@@ -37,8 +38,8 @@ const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
 /**
- * Cached rings: by the only secret, and by the JSON text of a list. Two Maps, so that no secret can equal the
- * text of a list.
+ * Cached rings. `rings` has those of one secret, the other Map those of a list by its JSON text. Two Maps,
+ * because a secret may equal the text of a list.
  */
 const rings = new Map<string, Keyring>();
 const ringsOfLists = new Map<string, Keyring>();
@@ -111,7 +112,8 @@ export class Keyring {
  * Returns the secrets of an application: the setting `authSecret` (a string, or a list in code), then
  * `authSecretPrevious`. An empty string counts as absent.
  *
- * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string nor a list of strings
+ * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string
+ * nor a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
@@ -171,7 +173,7 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-/** Adds a value. Removes the oldest one beyond `most`. */
+/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -205,7 +207,7 @@ function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
   if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
-  // X.690 §8.1.3: the number of bytes that contain the length
+  // number of bytes that encode the length (X.690 §8.1.3)
   const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0;
   if (sizes > 4) return false;
   const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
@@ -282,6 +284,7 @@ function entropyBits(secret: string): number {
 /*
  * HMAC-SHA-256 of a short text (RFC 2104), computed by two one-shot hashes with prepared key blocks:
  *
+ * Formulas:
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
  * Takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text (topic
@@ -298,7 +301,7 @@ const OUTER_PAD = 0x5c;
  * time.
  */
 const MOST_CHARACTERS = 2_048;
-// a code unit has at most three bytes in UTF-8
+// large enough: a UTF-16 unit has at most three bytes in UTF-8
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
 /** Buffers that begin with a key block, followed by the text or the inner hash. */
@@ -335,7 +338,8 @@ function blocksOf(key: KeyObject): Blocks {
 
 /** Returns a buffer that begins with the key combined with a pad. */
 function padded(key: Uint8Array, pad: number, size: number): Buffer {
-  const block = Buffer.allocUnsafeSlow(size).fill(pad); // not from the Buffer pool, whose memory is shared
+  // not from Node's pool, whose memory other buffers share
+  const block = Buffer.allocUnsafeSlow(size).fill(pad);
   for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
   return block;
 }

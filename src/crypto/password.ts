@@ -1,12 +1,14 @@
 /**
  * Passwords: PBKDF2 (RFC 8018 §5.2), with the parameters stored in the hash.
  *
+ * Form of a hash:
  *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
  *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
  *
  * Hashes are made of the password's UTF-8 bytes in Unicode normal form C, so composed and decomposed
  * spellings are equal. Nothing is trimmed, cut or case-folded. Form KC is not used, because it would make "ﬁ"
- * and "fi" equal. Hashes run in the thread pool, a few at once, so that files can be read meanwhile.
+ * and "fi" equal. Hashes are computed in the thread pool, only a few at once, so that files can be read
+ * meanwhile.
  */
 import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -152,11 +154,11 @@ function read(owner: string, options: PasswordOptions): HashOptions {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'iterations',
-      `an integer ${least} … ${maxIterations} for ${algorithm}`,
+      `an integer from ${least} to ${maxIterations} for ${algorithm}`,
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
-  // reports a weak pepper at once, not when it is first used
+  // checks the peppers now, so that a weak one is reported before it is used
   for (const { secret } of peppers) Keyring.of(secret);
   return { algorithm, iterations, maxIterations, peppers };
 }
@@ -186,12 +188,12 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // the pattern only allows these two
+  const algorithm = parts[1] as Algorithm; // the pattern allows only names of the type Algorithm
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // an output longer than the hash takes a multiple of the time
+  // an output longer than the hash would multiply the time
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
@@ -260,11 +262,11 @@ async function offer(
 }
 
 /**
- * One thread fewer than in the pool. If all were busy, files and host names would wait a tenth of a second
- * each.
+ * Maximum number of hashes at once: one thread fewer than the pool has. If all were busy, reading files and
+ * resolving host names would wait a tenth of a second.
  */
 const MOST_AT_ONCE = 3;
-/** Maximum number of waiting hashes, some seconds of work. Clients behind them would have given up. */
+/** Maximum number of waiting hashes, which take some seconds. Clients after them would give up. */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
 const inThreadPool = promisify(pbkdf2);
@@ -281,7 +283,8 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    await new Promise<void>((resolve) => waiting.push(resolve)); // passes its slot to the next in the queue
+    // a hash that has ended passes its slot on to the first in the queue
+    await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again', {
       headers: { 'Retry-After': RETRY_AFTER_SECONDS },

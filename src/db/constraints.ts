@@ -4,15 +4,15 @@
  *   await db.execute('insert into account …').catch(conflictOn({ email: 'This address is taken' }));      in a handler
  *   app.exceptionHandler(ConstraintViolation, conflictOn());                                               for all handlers
  *
- * The response has the sentence of a rule, or a general sentence. Names of tables, columns and constraints,
- * statements and values never leave the server.
+ * The response contains the text of the matching rule, or a general text. Names of tables, columns and
+ * constraints, statements and values never leave the server.
  */
 import { Conflict, UnprocessableContent, type HTTPException } from '../base/errors.ts';
 import { ConstraintViolation, type ConstraintKind } from './errors.ts';
 
 /** Response to one kind of constraint violation. */
 export interface ConflictRule {
-  /** Sentence that the client reads, sent as the problem's `detail`. */
+  /** Text for the client, sent as the problem's `detail`. */
   readonly detail: string;
   /** Status of the response. Default 409 or 422: see {@link conflictOn}. */
   readonly status?: 409 | 422 | undefined;
@@ -24,12 +24,12 @@ export interface ConflictRule {
 }
 
 /**
- * Rules by what was violated. A key is a column (`email`), several columns in key order (`owner, title`), or
- * a constraint (`account_email_key`). Each key may start with a table and a dot (`account.email`).
+ * Rules by the violated column (`email`), columns in key order (`owner, title`), or constraint
+ * (`account_email_key`). Each key may start with a table and a dot (`account.email`).
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 
-/** Default sentences for clients, by kind of constraint. */
+/** Default texts for clients, by kind of constraint. */
 const DETAILS: Readonly<Record<ConstraintKind, string>> = {
   unique: 'There is such an entry already',
   exclusion: 'The entry collides with another one',

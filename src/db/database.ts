@@ -30,7 +30,7 @@ import type {
   Row,
 } from './driver.ts';
 
-/** Pause before the first retry of a transaction; each further pause is twice as long. */
+/** Pause before the first retry of a transaction. Each further pause is twice as long. */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
@@ -50,7 +50,7 @@ const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 /** Dependencies of a {@link Database} besides its driver. @internal */
 interface DatabaseDeps {
   readonly clock: Clock;
-  /** Default `timeoutMs` of every verb; 0 means no limit. */
+  /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
   /** Default: no custom types, and columns have the names of members. */
   readonly conversion?: Conversion | undefined;
@@ -88,16 +88,16 @@ export class Database extends Session {
     this.#onWait = onWait;
   }
 
-  /** Numbers of connections in use, idle connections, and callers that wait for one. */
+  /** Number of connections in use, of idle connections, and of callers that wait for one. */
   get load(): DriverLoad {
     return this.#driver.load;
   }
 
   /**
    * Runs `fn` in a transaction: commits when `fn` returns, rolls back when it throws, and passes on its
-   * result or error. All statements must use the handle that `fn` receives. With `retries`, `fn` runs again
-   * from its start after an error that is retryable. Such an `fn` must have no effect outside the database
-   * that must not happen twice.
+   * result or error. All statements must use the handle that `fn` receives. With `retries`, an error that is
+   * retryable makes `fn` run again from its start. Then `fn` must not do anything outside the database that
+   * must happen only once, such as sending mail.
    *
    * @throws SvcError `E_DB_NESTED` inside a transaction of this database: use its handle's `transaction`
    */
@@ -135,9 +135,9 @@ export class Database extends Session {
   }
 
   /**
-   * Subscribes to a NOTIFY channel on a connection of its own, until the subscription is disposed of or the
-   * database closes. A lost connection is made again. Notifications sent in between are lost; `onReconnect`
-   * lets the caller read the current state.
+   * Subscribes to a NOTIFY channel on a separate connection, until the subscription is disposed of or the
+   * database closes. After a loss, the connection is opened again. Notifications sent in between are lost:
+   * use `onReconnect` to read the current state.
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
@@ -162,7 +162,7 @@ export class Database extends Session {
    */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      refuseInsideTransaction(this); // closing would wait for the caller's own transaction to end
+      refuseInsideTransaction(this); // refuse here: closing would wait for the caller's own transaction
       return this.#driver.close();
     });
   }
@@ -193,7 +193,7 @@ export class Database extends Session {
       throw atCaller(error);
     } finally {
       if (late !== undefined)
-        this.#release(connection!, late); // work that is late has a connection
+        this.#release(connection!, late); // `late` is set only for work on a connection
       else if (connection !== undefined) this.#driver.release(connection);
     }
   }
@@ -305,8 +305,8 @@ export class Database extends Session {
   }
 
   /**
-   * Returns a connection to the driver. When the caller left before its work ended, `late` is that work, and
-   * the connection returns after it.
+   * Returns a connection to the driver: at once, or when `late` has settled. `late` is work that still runs
+   * although its caller has stopped waiting.
    */
   #release(connection: Connection, late: Promise<unknown> | undefined): void {
     if (late === undefined) return this.#driver.release(connection);
@@ -320,7 +320,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    await late?.catch(() => undefined); // the caller already has this error
+    await late?.catch(() => undefined); // ignore the error, which the caller already has
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 
@@ -373,7 +373,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // the reader has left; the source ends on its own
+      hasEnded = true; // the caller has stopped reading; the source ends by itself
       void rows.return?.().catch(() => undefined);
     });
   try {

@@ -131,7 +131,7 @@ export interface Connection {
   /** Undoes everything after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;
   /**
-   * Prevents that the connection is lent again, because its session has settings that no other owner should
+   * Prevents further use of the connection by others, because its session has settings that they should not
    * get. Absent for an engine with a single connection.
    */
   retire?(): void;

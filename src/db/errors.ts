@@ -57,7 +57,10 @@ export interface DatabaseErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A failure of the database or of the connection to it. Its `stack` begins where the verb was called. */
+/**
+ * A failure of the database or of the connection to it. Its `stack` begins where the application called the
+ * database.
+ */
 export class DatabaseError extends Error {
   readonly code: DatabaseErrorCode = 'database';
   readonly sqlstate: string | undefined;
@@ -150,7 +153,7 @@ export class ExclusionViolation extends ConstraintViolation {
   override readonly code = 'exclusion';
 }
 
-/** Another transaction changed rows that this one had read. */
+/** The transaction read rows that another transaction then changed. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
   override get isRetryable(): boolean {
@@ -253,15 +256,16 @@ export class Corrupt extends DatabaseError {
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
- * Returns the error with a stack that begins at the caller of the verb. Call it while that caller still
- * awaits: V8 then finds the caller's frames behind the library's `await`s.
+ * Returns the error with a stack that begins at the caller of the database method. Call it while that caller
+ * still awaits: V8 then finds the caller's frames behind the library's `await`s.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
-  if (frames.length === 0) return error; // the caller does not await, so the original stack is all there is
+  // without an await there are no frames of the caller: keep the original stack
+  if (frames.length === 0) return error;
   Object.defineProperty(error, 'stack', {
     value: `${error.name}: ${error.message}\n${frames.join('\n')}`,
     configurable: true,
@@ -270,7 +274,10 @@ export function atCaller(error: unknown): unknown {
   return error;
 }
 
-/** Call site of a verb. Capturing is cheap: the frames are only formatted when they are read. */
+/**
+ * Call site of a method of the database. Capturing is cheap: the frames are only formatted when they are
+ * read.
+ */
 export class Caller {
   readonly stack?: string;
 
@@ -280,7 +287,7 @@ export class Caller {
   }
 }
 
-/** Returns the call site of the running verb. */
+/** Returns the call site of the running database method. */
 export function callerHere(): Caller {
   const caller = new Caller();
   Error.captureStackTrace(caller, callerHere);

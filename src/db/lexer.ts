@@ -2,15 +2,18 @@
  * Splits SQL text into tokens, by a syntax table for each dialect. Does not change the text, and takes time
  * linear in its length.
  *
- *             quotes            backslash in   comments              placeholders          besides
- *   SQLite    ' " ` [ ]         -              -- and block          ? ?1 :a @a $a
- *   Postgres  ' "               E'...'         --, block nests       ? $1, ?? operator     $tag$ ... $tag$
- *   MySQL     ' " `             ' "            -- and space, #,      ?                     executable comments, whose marks are
- *                                              block                                       tokens and whose text is read
+ * Syntax that differs between the dialects:
+ *
+ *             quotes       backslash escapes in   comments               placeholders        also
+ *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 :a @a $a
+ *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
+ *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments
+ *
+ * The marks of an executable comment are tokens, and so are the words in it.
  */
 import type { Dialect } from './driver.ts';
 
-/** `mark`: opens or closes an executable comment. `other`: one character. */
+/** Kinds of tokens. `mark` opens or closes an executable comment; `other` is a single character. */
 type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
 
 interface Syntax {
@@ -21,9 +24,9 @@ interface Syntax {
   readonly nestsComments?: boolean;
   /** Opening of a comment that the server executes. */
   readonly executable?: RegExp;
-  /** Opening of each quote, and its close. */
+  /** Opening quotes, each with its closing quote. */
   readonly quotes: Readonly<Record<string, string>>;
-  /** Quotes in which a backslash escapes what follows it. */
+  /** Quotes in which a backslash escapes the next character. */
   readonly escaping: string;
   readonly placeholder: RegExp;
   /** Whether the dialect has E'...' and $tag$ ... $tag$. */
@@ -90,7 +93,7 @@ export class Lexer {
   readonly #syntax: Syntax;
   readonly #space: RegExp;
   readonly #escaping: string;
-  /** Whether the previous token was the E of E'...'. */
+  /** Whether the previous token was the E of E'...', so that backslashes escape in the string. */
   #isBehindE = false;
   /** Whether an executable comment is open. */
   #isExecutable = false;
@@ -170,7 +173,7 @@ export class Lexer {
     this.#skipTo(-1, 0);
   }
 
-  /** A closing quote that is doubled stands for itself, except a bracket. */
+  /** Skips a quoted token. A doubled closing quote stands for one quote; a bracket cannot be doubled. */
   #skipQuoted(close: string, hasEscapes: boolean): void {
     const { source } = this;
     for (this.end++; this.end < source.length; this.end++) {

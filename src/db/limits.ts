@@ -10,7 +10,7 @@ import type { Limit } from './driver.ts';
 /** Longest delay of a timer, about 24 days. */
 export const MAX_TIMEOUT_MS = 2_147_483_647;
 
-/** Options that every verb takes last. */
+/** Last argument of every method that runs a statement. */
 export interface QueryOptions {
   /**
    * Aborting it ends the wait, and the statement if the engine supports that. SQLite supports it only for
@@ -90,8 +90,9 @@ export function endingLimit(
 const ANSWER_MS = 200;
 
 /**
- * Settles as `work` does. Rejects with the limit's error when there is no answer {@link ANSWER_MS} after the
- * limit. Then calls `onLate` with the work, which continues without its caller.
+ * Returns a promise that settles as `work` does. It rejects with the limit's error if `work` has not settled
+ * {@link ANSWER_MS} after the limit. Then `onLate` gets the work, which still runs although its caller has
+ * stopped waiting.
  */
 export function settledBy<T>(
   work: Promise<T>,
@@ -119,7 +120,7 @@ export function settledBy<T>(
       },
       (error: unknown) => {
         stop();
-        reject(error as Error); // `work` rejected with it
+        reject(error as Error); // the error with which `work` rejected
       },
     );
   });
@@ -184,7 +185,7 @@ export async function sleepWithin(
   const abort = new AbortController();
   const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
-    // not clock.after(): its timer does not keep a process alive that only waits for a lock
+    // not clock.after(), whose timer lets the process end while it only waits for a lock
     await clock.sleep(ms, abort.signal);
   } finally {
     watched?.[Symbol.dispose]();

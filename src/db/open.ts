@@ -36,7 +36,7 @@ const CLOSE_MS = 10_000;
 export interface PoolOptions {
   /** Maximum number of connections, 1 ... 10_000. Default 10. */
   readonly max?: number | undefined;
-  /** Number of connections that always stay open, made in the background, 0 ... 10_000. Default 0. */
+  /** Number of connections that the pool opens in advance and keeps open, 0 ... 10_000. Default 0. */
   readonly min?: number | undefined;
   /** Idle time in seconds after which a connection beyond `min` closes, 1 ... 86_400. Default 60. */
   readonly idleSeconds?: number | undefined;
@@ -59,8 +59,8 @@ export interface PoolOptions {
   /** Time that a caller waits for a connection before PoolTimeout, 1 ... 2_147_483_647. Default 5_000. */
   readonly acquireTimeoutMs?: number | undefined;
   /**
-   * Maximum number of waiting callers, 0 ... 1_000_000; the next one gets a PoolTimeout at once. Default
-   * 1_000.
+   * Maximum number of waiting callers, 0 ... 1_000_000; the next one gets a PoolTimeout at once.
+   * Default 1_000.
    */
   readonly maxWaiting?: number | undefined;
 }
@@ -73,8 +73,8 @@ export interface DatabaseOptions {
    */
   readonly int8?: Int8 | undefined;
   /**
-   * Default `timeoutMs` of every verb, 0 ... 2_147_483_647. It also applies inside transactions, and to their
-   * begin and end. The default 0 means no limit.
+   * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies inside transactions, and to
+   * their begin and end. The default 0 means no limit.
    */
   readonly statementTimeoutMs?: number | undefined;
   /**
@@ -88,7 +88,7 @@ export interface DatabaseOptions {
    */
   readonly statementCache?: number | undefined;
   /**
-   * Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A verb
+   * Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A call
    * may override it. Default false.
    */
   readonly snakeCase?: boolean | undefined;
@@ -110,8 +110,8 @@ export interface DatabaseOptions {
    */
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
-   * SQLite: time to wait for the lock of another process, 0 ... 2_147_483_647; then LockTimeout. Default
-   * 5_000.
+   * SQLite: time to wait for the lock of another process, 0 ... 2_147_483_647; then LockTimeout.
+   * Default 5_000.
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
@@ -197,10 +197,12 @@ function sqliteDriver(
   { onStatement }: DatabaseObserver,
 ): () => Driver {
   if (read.statementCache === 0)
-    throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
+    throw new SvcError('E_DB_OPTION', [
+      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server',
+    ]);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
-      '"types" are functions, which "readers" in other processes cannot have',
+      '"types" are functions, which cannot be sent to the processes of "readers"',
     ]);
   const { acquireTimeoutMs, maxWaiting } = pool;
   const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
@@ -218,7 +220,9 @@ function serverDriver(
   const isPostgres = address.dialect === 'postgres';
   const mustWrite = address.target === 'read-write';
   if (readers > 0)
-    throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
+    throw new SvcError('E_DB_OPTION', [
+      '"readers" are processes that read an SQLite file: remove the option for a database server',
+    ]);
   if (busyTimeoutMs !== BUSY_MS)
     throw new SvcError('E_DB_OPTION', [
       `"busyTimeoutMs" is for SQLite: write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
@@ -229,7 +233,7 @@ function serverDriver(
     ]);
   if (synchronous === 'normal' && !isPostgres)
     throw new SvcError('E_DB_OPTION', [
-      '"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)',
+      '"synchronous" is for SQLite and PostgreSQL: on this server the setting innodb_flush_log_at_trx_commit decides',
     ]);
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
   const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };
@@ -270,7 +274,7 @@ function poolEventReporter({
 /** All options after validation. */
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// the address gives defaults for options
+// parameters of the address are defaults for the options
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;

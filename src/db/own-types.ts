@@ -129,6 +129,6 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
   if (bytes !== undefined) return bytes;
   throw new SvcError('E_DB_PARAMETER', [
     place,
-    `a value of which "encode" of the type "${type}" makes neither text nor bytes`,
+    `a value that "encode" of the type "${type}" converts to neither text nor bytes`,
   ]);
 }

@@ -3,10 +3,10 @@
  * statement. For PostgreSQL it rewrites `?` to `$n`. The library rewrites no other text. Values are always
  * bound, so a mistake here can break a statement but never makes a value part of it.
  *
- *   PostgreSQL   ?  the next value      ??  the operator ?, as in ??| and @??      $1 $2  as they are, where there is no plain ?
- *   MySQL        the server's own lexer finds the `?`, and this one only finds mistakes before they are sent
- *   SQLite       node:sqlite fills missing values with NULL, runs only the first of several statements, and would let a stray BEGIN
- *                capture the statements of other callers
+ *   PostgreSQL   `?` is the next value, `??` is the operator `?`. `$1` and `$2` stay, if there is no plain `?`.
+ *   MySQL        The server finds each `?` itself. The scan only finds mistakes before the text is sent.
+ *   SQLite       Without the scan, node:sqlite would fill missing values with NULL, run only the first of several
+ *                statements, and let a stray BEGIN include the statements of other callers.
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';
@@ -18,7 +18,7 @@ import type { Dialect } from './driver.ts';
 type StatementKind =
   /** Cannot write. */
   | 'select'
-  /** Inserts rows: the key of its last row counts. */
+  /** Inserts rows, and SQLite reports the key of the last one. */
   | 'insert'
   /**
    * Changes rows, or inserts rows whose key SQLite does not report. After `on conflict do update` SQLite does
@@ -27,7 +27,7 @@ type StatementKind =
   | 'update'
   /** `with ... select` reads and `with ... insert` writes: only running the statement shows which it is. */
   | 'with'
-  /** Changes the schema or a setting, so statements prepared earlier may change their meaning. */
+  /** Anything else. It may change the schema or a setting, so prepared statements must be dropped. */
   | 'other';
 
 /** Result of scanning the text of one statement. */
@@ -43,7 +43,7 @@ export interface ScannedStatement {
 
 /** Number of scanned texts in the cache. */
 const MAX_KEPT = 1_000;
-/** The protocol counts values in an Int16. */
+/** Most placeholders of a statement: the protocols count values with 16 bits. */
 const MAX_PLACEHOLDERS = 65_535;
 
 const KINDS: Readonly<Record<string, StatementKind>> = {
@@ -64,8 +64,8 @@ const kept: Readonly<Record<Dialect, TextCache<ScannedStatement>>> = {
 };
 
 /**
- * Returns the scan of a statement's text, from a cache of the thousand texts used last. `hasPlainBackslashes` is true with
- * NO_BACKSLASH_ESCAPES of MySQL.
+ * Returns the scan of a statement's text, from a cache of the thousand texts used last. `hasPlainBackslashes`
+ * is true with NO_BACKSLASH_ESCAPES of MySQL.
  */
 export function scanned(
   text: string,
@@ -95,7 +95,7 @@ export function checkedStatement(
   return found;
 }
 
-/** Counts the placeholders of a text, and writes the text in the form of its server. */
+/** Placeholders found in a text, and the text in the form of its server. */
 interface Found {
   text: string;
   questionMarks: number;

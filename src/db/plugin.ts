@@ -232,7 +232,7 @@ export class DatabasePlugin implements Plugin {
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
     if (this.#described.isInMemory) return this.#prepare();
-    const { clock, log } = this.#host!; // set by register(), as in #prepare()
+    const { clock, log } = this.#host!; // register() has set the host
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
     return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });

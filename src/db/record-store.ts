@@ -46,7 +46,7 @@ const SWEPT_AT_ONCE = 256;
  * together.
  */
 const PROCESSES = 16;
-/** Number of attempts after a conflict; the longest pause doubles each time. */
+/** Number of attempts after a conflict. The longest pause between them doubles each time. */
 const ATTEMPTS = 5;
 const PAUSE_MS = 5;
 /** Lock name, unique for each table of each database. MySQL allows 64 characters. */
@@ -86,7 +86,7 @@ export class DatabaseRecordStore implements RecordStore {
   readonly #table: string;
   readonly #maxRecords: number;
   readonly #isMySql: boolean;
-  /** Inserts that are left before the records must be counted again. */
+  /** Number of inserts that are allowed before the records must be counted again. */
   #headroom = 0;
   #counting: Promise<void> | undefined;
   readonly #adding = new Set<Promise<unknown>>();
@@ -169,7 +169,8 @@ export class DatabaseRecordStore implements RecordStore {
       this.#headroom--;
       return (await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs])) === 1;
     }
-    await Promise.allSettled(this.#adding); // an insert is counted only after it ends
+    // wait for running inserts, because a count includes only inserts that have ended
+    await Promise.allSettled(this.#adding);
     const affectedRows = await this.#addBelow([
       this.#stored(key),
       this.#stored(value),

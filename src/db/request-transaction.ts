@@ -35,13 +35,14 @@ export interface RequestTransactionOptions {
 /** Source for `Depends()` that gives the handle of a transaction. */
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
-/** Sources by their options: equal options share one transaction in a request. */
+/** Sources by their options, so that equal options share one transaction in a request. */
 const sources = new Map<string, TransactionSource>();
 
 /**
  * The transaction of a request: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. The
- * handler and all dependencies of a request that use equal options share one transaction. Statements on the
- * database itself are outside of it; on SQLite they wait for its end.
+ * handler and all dependencies of a request that use equal options share one transaction. The transaction
+ * begins after all dependencies that do not use it. In the handler and in functions that need the
+ * transaction, statements on the database itself are refused with `E_DB_NESTED`.
  *
  * Its scope is `handler`, so a dependency that uses it also ends before the response is sent. A streamed body
  * cannot use it.
@@ -55,7 +56,7 @@ export function transaction(
 ): TransactionSource | AsyncGenerator<Transaction, void, undefined> {
   return 'req' in given ? sourceOf({})(given) : sourceOf(given);
 }
-withScope(transaction, 'handler');
+withScope(transaction, 'handler', inside);
 
 function sourceOf(given: RequestTransactionOptions): TransactionSource {
   const {
@@ -73,11 +74,17 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
   let source = sources.get(key);
   if (source === undefined) {
     const options = { isolation: isolation === '' ? undefined : isolation, readOnly, timeoutMs };
-    source = withScope((context) => transactionOf(context, name, options), 'handler');
+    source = withScope((context) => transactionOf(context, name, options), 'handler', inside);
     Object.defineProperty(source, 'name', { value: 'transaction' });
     sources.set(key, source);
   }
   return source;
+}
+
+/** Calls a handler or dependency, where statements on the database itself are then refused. */
+function inside(tx: unknown, work: () => unknown): unknown {
+  // only sources of this file use inside(), and their value is a transaction
+  return (tx as Transaction).surround(work);
 }
 
 async function* transactionOf(

@@ -14,7 +14,7 @@ import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Dialect, Row, SqlValue } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 
-/** Options of a verb that reads rows as a schema. */
+/** Options of a method that reads rows as a schema. */
 export interface RowOptions<T extends object = object> extends QueryOptions {
   /**
    * Schema class of the rows. Each row is validated and becomes an instance; a row that does not fit throws
@@ -34,18 +34,36 @@ export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOp
   readonly as: S;
 }
 
-/** Options of any verb. @internal */
-export type VerbOptions = QueryOptions | RowOptions | ValueOptions;
+/** Options of `fetchSets()` that reads the rows of each result as a schema. */
+export interface SetOptions<S extends readonly SchemaClass[] = readonly SchemaClass[]> extends QueryOptions {
+  /** Schema class of each result, in order. Another number of results throws `E_DB_ROW`. */
+  readonly as: S;
+  /** As in {@link RowOptions}. */
+  readonly snakeCase?: boolean | undefined;
+}
+
+/** Rows of each result, by the list of schemas. */
+export type SetsOf<S extends readonly SchemaClass[]> = {
+  -readonly [K in keyof S]: S[K] extends SchemaClass<infer T> ? T[] : never;
+};
+
+/** Options of any method that runs a statement. @internal */
+export type VerbOptions = QueryOptions | RowOptions | ValueOptions | SetOptions;
 
 /** Whether the options ask for rows or a value as a schema. @internal */
-export function hasSchema(options: VerbOptions | undefined): options is RowOptions | ValueOptions {
+export function hasSchema(
+  options: VerbOptions | undefined,
+): options is RowOptions | ValueOptions | SetOptions {
   return isObject(options) && 'as' in options;
 }
 
 /** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
 export function limitsOf(options: VerbOptions): QueryOptions | undefined {
-  const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
-  for (const _name in limits) return limits;
+  for (const name in options) {
+    if (name === 'as' || name === 'snakeCase') continue;
+    const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
+    return limits;
+  }
   return undefined;
 }
 
@@ -96,10 +114,10 @@ export class RowDecoder<T extends object> {
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
-    const run = new Run(false, false); // stops at the first problem
+    const run = new Run(false, false); // this validation stops at the first problem
     for (let index = 0; index < rows.length; index++)
       (rows as object[])[index] = this.#read(check, rows[index]!, run);
-    return rows as object[] as T[]; // the loop replaced every row
+    return rows as object[] as T[]; // the loop has replaced every row by an instance
   }
 
   /** Returns the instance for a row. @throws SvcError `E_DB_ROW` */
@@ -110,7 +128,7 @@ export class RowDecoder<T extends object> {
   #read(check: Check, row: Row, run: Run): T {
     this.#count++;
     const instance = check(row, run);
-    if (instance !== FAIL) return instance as T; // the check built an instance
+    if (instance !== FAIL) return instance as T; // a successful check returns an instance of the schema
     const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
     const problem = problemOf(run, `column "${String(loc[0])}"`, row, loc);
     throw new SvcError('E_DB_ROW', [`row ${this.#count}`, this.#schema.name, problem]);
@@ -152,7 +170,7 @@ export class RowDecoder<T extends object> {
 export function valueAs<S extends TypeSource>(value: unknown, source: S, dialect: Dialect): Infer<S> {
   const run = new Run(false, false);
   const read = checkOf(source, dialect)(value, run);
-  if (read !== FAIL) return read as Infer<S>; // the check validated the type
+  if (read !== FAIL) return read as Infer<S>; // a successful check returns a value of the type
   const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
   throw new SvcError('E_DB_ROW', [
     'the value',
@@ -188,7 +206,7 @@ function hasColumns(row: Row, columns: readonly string[]): boolean {
 function missingColumns(missing: readonly string[], columns: readonly string[]): string {
   const names = missing.map((name) => `"${name}"`).join(', ');
   const snake = missing.map(snakeCased).find((name) => columns.includes(name));
-  const hint = snake === undefined ? '' : ` ("${snake}" would do with snakeCase: true)`;
+  const hint = snake === undefined ? '' : ` (with snakeCase: true the column "${snake}" fits)`;
   return `${names}, found ${columns.map((name) => `"${name}"`).join(', ')}${hint}`;
 }
 

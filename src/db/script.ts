@@ -48,8 +48,8 @@ const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
 /** Tokens that a statement in a body may follow. */
 const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 /**
- * Last words that may precede the body of a procedure or function. BEFORE_NAME lists words that a name, type
- * or text follows before the body.
+ * Last words that may precede the body of a procedure or function. BEFORE_NAME lists words that are followed
+ * by a name, type or text before the body.
  */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
@@ -178,7 +178,7 @@ export class Splitter implements SplitScript {
   /** Returns the issue that the current token has no end. */
   openIssue(): ScriptIssue {
     const { kind, source, start } = this.lexer;
-    const quote = /\$\w*\$|./su.exec(source.slice(start))![0]; // the current token is not empty
+    const quote = /\$\w*\$|./su.exec(source.slice(start))![0]; // the token has at least its opening quote
     return new ScriptIssue(
       this.#lineOf(start),
       kind === 'comment' ? 'a comment /* has no end' : `the quote ${quote} has no end`,
@@ -203,12 +203,12 @@ export class Splitter implements SplitScript {
   #isInBody(): boolean {
     const [first, second] = this.#words;
     if (this.#isMySql && !this.#isScript)
-      // the server decides where the body ends
+      // the server decides where the body ends, because this is a single statement
       return first === 'create' || (first === 'alter' && second === 'event');
     if (this.#dialect !== 'sqlite')
       return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
     const isTrigger = /^(?:explain )?create (?:temp |temporary )?trigger(?: |$)/.test(this.#words.join(' '));
-    // same rule as sqlite3_complete(): "end" may be a name elsewhere
+    // same rule as sqlite3_complete(), because "end" may be a name elsewhere
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';');
   }
 
@@ -229,12 +229,12 @@ export class Splitter implements SplitScript {
    */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // after `=` or `@` the word is a name
+      this.#object = word; // an OBJECT word after `=` or `@` is a name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // Oracle mode of MariaDB ends such loops with `end loop`
+        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // MariaDB's Oracle mode: `end loop`
       // `end` closed a block that was never counted, so reopen the counted one
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))

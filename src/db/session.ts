@@ -1,5 +1,5 @@
 /**
- * Verbs that the database and its transactions share.
+ * Methods that run statements, shared by the database and its transactions.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -11,13 +11,15 @@ import {
   limitsOf,
   valueAs,
   type RowOptions,
+  type SetOptions,
+  type SetsOf,
   type ValueOptions,
   type VerbOptions,
 } from './rows.ts';
 import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { Infer, TypeSource } from '../schema/types.ts';
+import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, SqlValue, Table } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 import type { Parameter, Params } from './values.ts';
@@ -29,7 +31,7 @@ const NO_PARAMS: Params = Object.freeze([]);
  * work with both.
  *
  * A statement is text with a `?` for each value plus the values, or a template of `sql`. Rows are plain
- * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each verb rejects
+ * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each method rejects
  * with a DatabaseError when the database refuses the statement. It rejects with an SvcError
  * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
@@ -64,7 +66,10 @@ export abstract class Session {
     const work: Work<Row | undefined> = (connection, limit) =>
       connection.fetchOne(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
-    return hasSchema(options) ? this.#readOne(options, work) : this.run('statement', work, options);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (row) =>
+      row === undefined ? undefined : this.#decoder(options).one(row),
+    );
   }
 
   /**
@@ -79,28 +84,39 @@ export abstract class Session {
     const work: Work<Row[]> = (connection, limit) =>
       connection.fetchAll(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
-    return hasSchema(options) ? this.#readAll(options, work) : this.run('statement', work, options);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (rows) => this.#decoder(options).all(rows));
   }
 
   /**
    * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
-   * list of one. The other verbs refuse several results.
+   * list of one. The other methods refuse several results. With `as`, a list of schemas, the rows of each
+   * result are instances of its schema.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
-  fetchSets(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row[][]> {
-    return this.run(
-      'statement',
-      async (connection, limit) => {
-        const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
-        return (
-          (await connection.fetchSets?.(text, params, limit)) ?? [
-            await connection.fetchAll(text, params, limit),
-          ]
-        );
-      },
-      optionsOf(query, second, third),
-    );
+  fetchSets<const S extends readonly SchemaClass[]>(query: Sql, options: SetOptions<S>): Promise<SetsOf<S>>;
+  fetchSets<const S extends readonly SchemaClass[]>(
+    query: string,
+    params: Params,
+    options: SetOptions<S>,
+  ): Promise<SetsOf<S>>;
+  fetchSets(
+    query: string | Sql,
+    second?: Params | VerbOptions,
+    third?: VerbOptions,
+  ): Promise<readonly object[][]> {
+    const work: Work<Row[][]> = async (connection, limit) => {
+      const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
+      return (
+        (await connection.fetchSets?.(text, params, limit)) ?? [
+          await connection.fetchAll(text, params, limit),
+        ]
+      );
+    };
+    const options = optionsOf(query, second, third);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (sets) => this.#readSets(sets, options as SetOptions));
   }
 
   /** Returns all rows as arrays, and their columns, for results in which two columns share a name. */
@@ -131,9 +147,10 @@ export abstract class Session {
     const work: Work<unknown> = (connection, limit) =>
       connection.scalar(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
-    return hasSchema(options)
-      ? this.#readValue(options as ValueOptions, work)
-      : this.run('statement', work, options);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (value) =>
+      value === undefined ? undefined : valueAs(value, (options as ValueOptions).as, this.dialect),
+    );
   }
 
   /**
@@ -237,34 +254,33 @@ export abstract class Session {
     return types === undefined ? rows : encodeRows(rows, types);
   }
 
-  // -- rows as a schema: decoded after run() settles, so that the connection is already free --
-
-  async #readOne(options: VerbOptions, work: Work<Row | undefined>): Promise<object | undefined> {
-    try {
-      const decoder = this.#decoder(options);
-      const row = await this.run('statement', work, limitsOf(options));
-      return row === undefined ? undefined : decoder.one(row);
-    } catch (error) {
-      throw atCaller(error);
-    }
+  /** Runs `work` and converts its result. SQLite's result is there at once, without a promise. */
+  #read<T, U>(work: Work<T>, options: VerbOptions, convert: (result: T) => U): Promise<U> {
+    return this.run(
+      'statement',
+      (connection, limit) => {
+        const result = work(connection, limit);
+        return result instanceof Promise ? result.then(convert) : convert(result as T);
+      },
+      limitsOf(options),
+    );
   }
 
-  async #readAll(options: VerbOptions, work: Work<Row[]>): Promise<object[]> {
-    try {
-      const decoder = this.#decoder(options);
-      return decoder.all(await this.run('statement', work, limitsOf(options)));
-    } catch (error) {
-      throw atCaller(error);
-    }
-  }
-
-  async #readValue(options: ValueOptions, work: Work<unknown>): Promise<unknown> {
-    try {
-      const value = await this.run('statement', work, limitsOf(options));
-      return value === undefined ? undefined : valueAs(value, options.as, this.dialect);
-    } catch (error) {
-      throw atCaller(error);
-    }
+  #readSets(sets: Row[][], { as, snakeCase }: SetOptions): object[][] {
+    if (!Array.isArray(as))
+      throw new SvcError('E_OPTION_RANGE', [
+        'the statement',
+        'as',
+        'a list of schemas',
+        shown(as as unknown),
+      ]);
+    if (as.length !== sets.length)
+      throw new SvcError('E_DB_ROW', [
+        'the results',
+        'a list of schemas',
+        `found ${sets.length}, and "as" has ${as.length}`,
+      ]);
+    return sets.map((rows, index) => this.#decoder({ as: as[index]!, snakeCase }).all(rows));
   }
 
   #decoder(options: VerbOptions): RowDecoder<object> {
@@ -285,7 +301,7 @@ export abstract class Session {
 
 /** Conversions of values, shared by a database and its transactions. @internal */
 export interface Conversion {
-  /** Default `snakeCase` of every verb. */
+  /** Default `snakeCase` of every method. */
   readonly snakeCase: boolean;
   /** Custom types; undefined when there are none. */
   readonly types: OwnTypes | undefined;
@@ -302,7 +318,7 @@ export type OpenStream = (
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;
   if (query instanceof Sql) return query.text(dialect);
-  throw new SvcError('E_DB_STATEMENT', [`text or a template of sql is needed, found ${shown(query)}`]);
+  throw new SvcError('E_DB_STATEMENT', [`text or a template made with sql is needed, found ${shown(query)}`]);
 }
 
 function quotedTable(table: string | Sql, dialect: Dialect): string {
@@ -311,7 +327,8 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
       .split('.')
       .map((name) => quotedName(dialect, name))
       .join('.');
-  if (table.params.length > 0) throw new SvcError('E_DB_IDENTIFIER', ['a template with values']);
+  if (table.params.length > 0)
+    throw new SvcError('E_DB_IDENTIFIER', ['an sql template that contains values']);
   return table.text(dialect);
 }
 
@@ -343,8 +360,8 @@ async function writeChunks(
 function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
-  if (Array.isArray(second)) return second as Params; // guaranteed by the overloads
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
+  if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
 }
 
 function optionsOf(

@@ -29,7 +29,7 @@ export interface BatchTiming {
   end(): void;
 }
 
-/** Timer for a connection whose statements are not timed. */
+/** Stands for a timer on connections that record no times: it measures nothing. */
 export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
 
 /** Times the statements of one connection. */

@@ -1,5 +1,5 @@
 /**
- * Caches by the text of a statement, with least-recently-used eviction.
+ * Caches by the text of a statement. The least recently used entry is evicted.
  */
 import { LruIndex } from '../cache/lru.ts';
 

@@ -18,9 +18,9 @@ export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:q
 
 /** A statement in the events of `svc:db:query`. Each property names its OpenTelemetry attribute. */
 export class QueryEvent implements Failable {
-  /** Error with which the database or the verb rejected the statement. */
+  /** Error with which the database, or the method that was called, rejected the statement. */
   error?: unknown;
-  /** `db.system.name` */
+  /** Engine of the database (OpenTelemetry: `db.system.name`). */
   readonly system: Dialect;
   /** Name of the database's plugin; `database` for a plugin without a name. */
   readonly database: string;
@@ -77,11 +77,12 @@ export class TracedConnection implements Connection {
     this.#dialect = dialect;
     this.#name = name;
     if (inner.fetchSets !== undefined)
-      // the condition above has checked that it exists
+      // the condition above has checked that the method exists
       this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit));
     if (inner.insertMany !== undefined) {
       this.insertMany = (table, columns, rows, limit) =>
-        this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit)); // the condition above has checked that it exists
+        // the condition above has checked that the method exists
+        this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit));
     }
   }
 
@@ -148,7 +149,7 @@ async function* tracedStream(
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  // the reader of the rows gets this error below
+  // no unhandled rejection: the reader of the rows gets this error below
   traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;

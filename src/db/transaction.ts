@@ -83,9 +83,12 @@ export class Transaction extends Session {
   #idle: PromiseWithResolvers<void> | undefined;
   /** Settles when the running nested transaction has ended. */
   #nested: Promise<void> | undefined;
-  /** Number of statements that reached their limits, lost their callers, and have no response yet. */
+  /**
+   * Number of statements that have reached their limits and still run, although their callers have stopped
+   * waiting.
+   */
   #late = 0;
-  /** End of the transaction that continues after its caller has settled. Never rejects. */
+  /** Promise of the end of a transaction whose caller has stopped waiting for it. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */
@@ -160,15 +163,16 @@ export class Transaction extends Session {
     }
   }
 
+  /** Runs `work` inside the transaction, where the database itself refuses statements. @internal */
+  surround<T>(work: () => T): T {
+    return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
+  }
+
   /** Runs the callback, then `commit` or `rollback`, and returns the callback's result. @internal */
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
-      value = await scopes.run(
-        { root: this.#deps.root, transaction: this, outer: scopes.getStore() },
-        fn,
-        this,
-      );
+      value = await this.surround(() => fn(this));
     } catch (error) {
       throw await this.#undo(end, false, error);
     }
@@ -224,7 +228,7 @@ export class Transaction extends Session {
   }
 
   /**
-   * Waits for `work` until the limit. Work without a response by then delays the release of the connection.
+   * Waits for `work` until the limit. Work that has not settled by then delays the release of the connection.
    */
   #within<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
     return settledBy(work, limit, this.#deps.clock, (late) => this.#hold(late));
@@ -307,8 +311,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Rolls back after running statements have ended. The caller waits for that while the server responds.
-   * Returns the result of {@link undo}.
+   * Rolls back after running statements have ended. Waits for this rollback up to the time limit, after which
+   * it continues in the background. Returns the result of {@link undo}.
    */
   async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;
@@ -319,7 +323,7 @@ export class Transaction extends Session {
     }
     return settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
       this.#behind = late;
-    }).catch(() => error); // the original error matters more than the failure of the rollback
+    }).catch(() => error); // throw the original error, which matters more than a failed rollback
   }
 
   /**

@@ -69,7 +69,7 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
 
 /** Returns why the text is not an address: an unset environment variable, or a line break from a file. */
 export function textIssue(url: unknown): string | undefined {
-  if (typeof url !== 'string') return 'it is no text: perhaps it comes from a variable that is not set';
+  if (typeof url !== 'string') return 'it is not text: perhaps it comes from a variable that is not set';
   return /\s$/.test(url)
     ? 'it ends with white space: perhaps it comes from a file, whose last line has an end'
     : undefined;

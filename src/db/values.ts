@@ -43,7 +43,7 @@ export function json(value: unknown): Json {
     // the error below replaces the TypeError, whose message is engine-specific and may quote the value
   }
   if (text === undefined)
-    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} has no JSON text`]);
+    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} cannot be written as JSON`]);
   return new Json(text);
 }
 
@@ -72,7 +72,7 @@ export function parameterIssue(value: unknown): string | undefined {
         ? undefined
         : 'text with half a surrogate pair, which no encoding can store';
     case 'number':
-      return Number.isFinite(value) ? undefined : `${value}, which is no number in SQL: write null`;
+      return Number.isFinite(value) ? undefined : `${value}, which SQL cannot represent: write null`;
     case 'bigint':
       return BigInt.asIntN(64, value) === value
         ? undefined
@@ -89,8 +89,8 @@ export function parameterIssue(value: unknown): string | undefined {
 }
 
 function objectIssue(value: object | null): string | undefined {
-  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
+  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Typed)
     return `a value of the type "${value.type}", and the database has no option "types"`;
   if (value instanceof Promise) return 'a promise: await it first';
@@ -116,7 +116,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
   else row[name] = value;
 }
 
-/** Throws for a value at a position, and in a row if given; both count from 1. */
+/** Throws the error for an invalid value. Its position, and its row if given, count from 1. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [
     row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`,
@@ -152,6 +152,6 @@ export function isoText(date: Date): string {
   const inDay = ms - day * DAY_MS;
   const seconds = Math.floor(inDay / 1_000);
   const minutes = Math.floor(seconds / 60);
-  // each index is within its table
+  // hours, minutes and seconds are indexes within the table
   return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`;
 }

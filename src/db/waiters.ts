@@ -90,7 +90,8 @@ export class Waiters<T> {
     const { clock, timedOut } = this.#options;
     const nowMs = clock.monotonicMs();
     while (this.#first !== undefined && this.#first.expiresMs <= nowMs) {
-      this.#giveUp(this.#first, timedOut()); // the callback still counts this caller as waiting
+      // leave the queue after creating the error, so that its count includes this caller
+      this.#giveUp(this.#first, timedOut());
     }
     if (this.#first !== undefined)
       this.#timer = clock.after(Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);

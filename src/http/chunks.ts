@@ -1,6 +1,8 @@
 /**
- * Reads bodies in chunks: pulls one at a time from a source, and ends the source as soon as no reader wants more.
+ * Reads the chunks of a body: pulls one at a time from a source, and ends the source as soon as no reader
+ * wants more.
  *
+ * Steps from a source to a response whose first chunk is known:
  *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -13,14 +15,14 @@ import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { Writable } from 'node:stream';
 
-/** Whether a step is a promise. */
+/** Whether a step of a source is a promise. */
 export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is PromiseLike<ChunkStep> {
   return typeof (step as { readonly then?: unknown }).then === 'function';
 }
 
 /**
- * Starts to read a source. The iterators of streams queue `return()`, so they would end only with the next chunk. Streams
- * therefore have their own readers.
+ * Starts to read a source. The iterators of node and web streams queue `return()`: they would end only with
+ * the next chunk. So streams are read by classes of this file, which end at once.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -29,7 +31,10 @@ export function iterate(chunks: Chunks): ChunkIterator {
   return chunks[Symbol.iterator]();
 }
 
-/** Runs the steps of a source in the async context of this call. The server pulls them later, in its own. */
+/**
+ * Runs the steps of a source in the async context of this call, because the server pulls them later, in its
+ * own context.
+ */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = AsyncLocalStorage.snapshot();
   return {
@@ -38,17 +43,22 @@ export function inContext(source: ChunkIterator): ChunkIterator {
   };
 }
 
-/** Ends a source that is not read. */
+/** Ends a source that will not be read. */
 export async function discard(chunks: Chunks): Promise<void> {
   await iterate(chunks).return?.();
 }
 
-/** The chunk of a step: text unchanged, bytes as a `Uint8Array`. @throws SvcError `E_STREAM` for other values */
+/**
+ * Checks the value of a step and returns it as a chunk: text unchanged, bytes as a `Uint8Array`.
+ * @throws SvcError `E_STREAM` for other values
+ */
 export function checkedChunk(value: unknown): Chunk {
   if (typeof value === 'string') return value;
   const bytes = bytesOf(value);
   if (bytes !== undefined) return bytes;
-  throw new SvcError('E_STREAM', [`its source gave ${shown(value)} where a string or bytes are needed`]);
+  throw new SvcError('E_STREAM', [
+    `its source yielded ${shown(value)}, but only strings and bytes can be sent`,
+  ]);
 }
 
 class WebChunks implements ChunkIterator {
@@ -56,7 +66,8 @@ class WebChunks implements ChunkIterator {
 
   /** @throws SvcError `E_STREAM` for a stream that is being read already */
   constructor(stream: ReadableStream<Chunk>) {
-    if (stream.locked) throw new SvcError('E_STREAM', ['its source is a stream with another reader']);
+    if (stream.locked)
+      throw new SvcError('E_STREAM', ['its source is a stream that already has another reader']);
     this.#reader = stream.getReader();
   }
 
@@ -69,8 +80,9 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * FormData as encoded by Node. Its encoder continues after `cancel()`, and an error that it throws then ends the process. So a
- * form that is no longer needed, for HEAD or after the client left, is read to its end, which is in memory or in files.
+ * Reader of FormData that Node encodes. Node's encoder continues after `cancel()`, and an error that it
+ * throws then ends the process. So `return()` reads an unwanted form (HEAD, or a client that left) to its end
+ * instead.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -82,14 +94,15 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* an unused form has no reader that could get the error */
+      /* no caller waits for the rest of an unwanted form, so its error has no receiver */
     }
   }
 }
 
-/** The chunks of a form that Node encodes. */
+/** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> }; // the result of its return() is not used
+  // the cast is safe: `for await` does not use the result of return()
+  return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
 class NodeChunks implements ChunkIterator {
@@ -99,7 +112,8 @@ class NodeChunks implements ChunkIterator {
 
   constructor(stream: Readable) {
     this.#stream = stream;
-    stream.on('error', ignore); // a pulling reader gets it; after return() it is ignored
+    // without a listener an error would end the process; next() reports it to the reader
+    stream.on('error', ignore);
     this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Chunk, unknown>;
   }
 
@@ -120,41 +134,42 @@ class NodeChunks implements ChunkIterator {
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
-  /** Bytes that wait for the client. */
+  /** Bytes that are buffered because the client has not received them yet. */
   readonly writableLength: number;
   end(): unknown;
   destroy(): unknown;
 }
 
-/** Chunks of an endless stream. */
+/** Source of chunks without a known end, such as an event stream. */
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Pulls them. */
+  /** Marks the source as read, and returns it as its own iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
-    return this as unknown as AsyncIterator<Chunk, unknown>; // `for await` takes steps without promises, too
+    // `for await` also accepts steps that are not promises
+    return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
   abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
-  /** Ends the stream after the current chunk, without a failure: the server stops. */
+  /** Ends the stream after the current chunk, without an error, because the server stops. */
   abstract finish(): void;
-  /** Whether it writes to `sink` by itself from now on, so that pulling stops. */
+  /** Whether the source writes its chunks to `sink` itself from now on. If true, the server stops pulling. */
   attach(_sink: ChunkSink): boolean {
     return false;
   }
 
-  /** Ends the source if it is unread: another layer sent a different response. */
+  /** Ends the source if no one has read it, because middleware has sent a different response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
-/** Empty chunks to pull in a row before yielding to the event loop. */
+/** Number of empty chunks to pull in a row before yielding to the event loop. */
 const MOST_EMPTY = 1_000;
 
-/** Chunks whose first one was pulled. They can be read once. */
+/** A source whose first chunk has already been pulled. It can be read once. */
 export class Primed implements ChunkIterator {
   readonly #source: ChunkIterator;
   #first: ChunkStep | undefined;
@@ -166,7 +181,10 @@ export class Primed implements ChunkIterator {
     this.#first = first;
   }
 
-  /** For middleware that changes bodies; `for await` takes steps with and without promises. */
+  /**
+   * Lets middleware that changes bodies read with `for await`, which also accepts steps that are not
+   * promises.
+   */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
@@ -187,15 +205,16 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if it is unread: another layer sent a different response. */
+  /** Ends the source if no one has read it, because middleware has sent a different response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
 /**
- * Pulls the first chunk that is not empty, so that a failing source becomes an error before the response starts.
- * `announced` is the Content-Length, or -1. When `signal` aborts, the source is ended without waiting for it.
+ * Pulls the first chunk that is not empty, so that a failing source becomes an error before the response
+ * starts. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended at
+ * once, and the result is returned without waiting for the source.
  *
  * @throws errors of the source, and SvcError `E_STREAM`
  */
@@ -232,7 +251,8 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      Promise.try(() => rest.return()).catch(ignore); // no caller is left for its errors
+      // the caller has its result already, so an error of return() has no receiver
+      Promise.try(() => rest.return()).catch(ignore);
       resolve(rest);
     };
     signal.addEventListener('abort', leave, { once: true });
@@ -240,7 +260,11 @@ function unlessLeft(
   });
 }
 
-/** Whether a step settles how the body begins. A source with an invalid chunk is ended. @throws SvcError `E_STREAM` */
+/**
+ * Whether a step is the first chunk with content, or the end of the body. Ends the source after an invalid
+ * chunk.
+ * @throws SvcError `E_STREAM`
+ */
 function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
     if (announced > 0) throw lengthError(announced, 0);
@@ -251,7 +275,8 @@ function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boo
     if (announced >= 0 && length > announced) throw lengthError(announced, length);
     return length !== 0;
   } catch (error) {
-    Promise.try(() => source.return?.()).catch(ignore); // `error` is reported
+    // the caller gets `error`; an error of return() is ignored
+    Promise.try(() => source.return?.()).catch(ignore);
     throw error;
   }
 }
@@ -261,7 +286,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   const all: Buffer[] = [];
   let length = 0;
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
-    // `for await` takes steps without promises, too
+    // `for await` also accepts steps that are not promises
     const checked = checkedChunk(chunk);
     const bytes =
       typeof checked === 'string'
@@ -275,15 +300,15 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   return all.length === 1 ? all[0]! : Buffer.concat(all, length);
 }
 
-/** Error for a source that yields more or less than announced. */
+/** Error for a source that yields more or fewer bytes than its Content-Length announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
-    `contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`,
+    `contentLength is ${announced} bytes, but its source yielded ${found > announced ? `${found} or more` : found}`,
   ]);
 }
 
 /*
- * Types of chunked bodies. chunks.ts reads them.
+ * Types of bodies that are sent in chunks. The functions above read them.
  */
 
 /** A chunk: a string, sent as UTF-8, or bytes. */
@@ -296,7 +321,7 @@ export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 /** Iterator of chunks. */
 export interface ChunkIterator {
   next(): ChunkStep | PromiseLike<ChunkStep>;
-  /** Ends the source at once if it can, even while a chunk is awaited. */
+  /** Ends the source at once if possible, even while a chunk is awaited. */
   return?(): unknown;
 }
 
@@ -305,9 +330,9 @@ export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
 
-/** Some text. */
+/** Text that is sent to many clients: it is encoded for chunked coding only once. */
 export class SharedChunk {
-  /** Not empty: that would be the end of a body. */
+  /** Must not be empty: an empty chunk would end the body. */
   readonly text: string;
   #encoded: Buffer | undefined;
 
@@ -315,7 +340,7 @@ export class SharedChunk {
     this.text = text;
   }
 
-  /** The text as a chunk of chunked coding, its length in front (RFC 9112 §7.1). */
+  /** The text as one chunk of the chunked transfer coding: its length in front (RFC 9112 §7.1). */
   get encoded(): Buffer {
     return (this.#encoded ??= Buffer.from(
       `${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`,
@@ -324,12 +349,13 @@ export class SharedChunk {
 }
 
 /*
- * Back-pressure: waiting until a stream takes more.
+ * Back-pressure: waits until a stream accepts more data.
  */
 
-/** Resolves when the stream can take more, or is destroyed. It removes its listeners. */
+/** Resolves when the stream accepts more data, or is destroyed. Then its listeners are removed. */
 export function writable(stream: Writable): Promise<void> {
-  if (stream.destroyed) return Promise.resolve(); // "close" may have been emitted already
+  // a destroyed stream may have emitted "close" already, so that no event would follow
+  if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {
       stream.off('drain', done).off('close', done);

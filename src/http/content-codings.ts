@@ -1,38 +1,42 @@
 /**
  * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
  */
-import * as zlib from 'node:zlib'; // as a whole: Node.js 20 links, and can say that it is too old
+// a namespace import: with named imports Node.js 20 fails to link, and cannot report that it is too old
+import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 
 /** Codings of compressed responses. */
 export type ContentCoding = 'zstd' | 'br' | 'gzip';
 
-/** How much effort each coding may make. */
+/** Compression level of each coding. */
 interface CodingLevels {
   readonly zstd: number;
   readonly br: number;
   readonly gzip: number;
 }
 
-/** A coding at one level. */
+/** An encoder for one coding at one level. */
 export interface Coder {
-  /** Up to so many bytes it takes less time than handing them to another thread would. */
+  /** Up to this number of bytes, compressing in this thread is faster than in the thread pool. */
   readonly syncBytes: number;
   now(bytes: Uint8Array): Buffer;
   later(bytes: Uint8Array, done: (error: Error | null, coded: Buffer) => void): void;
-  /** For chunks. Windows are small, because there may be many at a time. */
+  /** Encoder for a body in chunks. Its windows are small, because many streams may run at once. */
   stream(): Transform;
-  /** Flushes a stream after each chunk. */
+  /** Flush mode for node:zlib that sends each chunk at once. */
   readonly flush: number;
 }
 
-/** Bits of the window of a stream: 256 KiB. */
+/** Window size of a stream as a power of two: 256 KiB. */
 const STREAM_WINDOW_BITS = 18;
-/** Measured: at 14 kB gzip and br take 65 µs here and 105 µs elsewhere, zstd at 56 kB 95 and 500 (test/bench/streams.ts). */
+/**
+ * Measured: 14 kB of gzip or br take 65 µs in this thread and 105 µs in the thread pool; 56 kB of zstd 95 and
+ * 500 µs (test/bench/streams.ts).
+ */
 const SYNC_BYTES = 16_384;
 const ZSTD_SYNC_BYTES = 65_536;
 
-/** Makes the coders of an application. */
+/** Makes the encoders of an application, one for each coding. */
 export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, Coder>> {
   const gzipOptions = { level: levels.gzip };
   const brotli = (bytes: number): object => ({
@@ -79,6 +83,7 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
 /*
  * Chooses the content coding that a client prefers (RFC 9110 §12.5.3).
  *
+ * Example of the field:
  *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 ... 1, three decimals; "*" is any other coding
  */
 
@@ -86,16 +91,17 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
 
-/** Limit of members; the rest of a longer field is ignored. */
+/** Maximum number of members that are read; the rest of a longer field is ignored. */
 const MAX_MEMBERS = 32;
 
 /**
- * Returns the coding for the response, or undefined for identity. Of equal weights the first of `offered` wins, which lists
- * codings in lower case by preference. Identity comes last, unless `identity` has a greater weight.
+ * Returns the coding for the response, or undefined to send it uncompressed (identity). Of equal weights the
+ * first of `offered` wins: it lists codings in lower case, the preferred one first. Identity comes last,
+ * unless its own weight is greater.
  *
- * Without the field, or with an empty one, there is no coding. Malformed members are ignored. Of two members for one coding the
- * first is used; `x-gzip` is `gzip` (§8.4.1.3). A client that refuses even `identity` gets it nevertheless: the RFC leaves that
- * open, and a response is more useful than a 406.
+ * Without the field, or with an empty one, the result is undefined. Malformed members are ignored. Of two
+ * members for one coding the first is used; `x-gzip` is `gzip` (§8.4.1.3). A client that refuses even
+ * `identity` gets it nevertheless: the RFC leaves that open, and a response is more useful than a 406.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,

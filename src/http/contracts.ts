@@ -1,7 +1,9 @@
 /**
- * Interfaces shared by requests, middleware, plugins and rules. They refer to each other, so they are in one file.
+ * Interfaces shared by requests, middleware, plugins and rules. They refer to each other, so they are in one
+ * file.
  *
- * Types only. Implementations: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts, check/check.ts.
+ * Types only. Implementations: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts,
+ * check/check.ts.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
@@ -31,7 +33,7 @@ export interface HttpRequest {
   readonly host: string;
   /** Address of the peer; behind trusted proxies, of their client. IPv4 addresses have IPv4 form on every socket. */
   readonly ip: string;
-  /** When its head was read, by the monotonic clock in milliseconds. */
+  /** Time when the head of the request was read, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
   /** Request id: a valid `X-Request-Id` of the request, or a new one; see `RequestIDMiddleware`. */
   readonly id: string;
@@ -39,39 +41,47 @@ export interface HttpRequest {
   readonly trace: TraceContext;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
-  /** The parameters of the path, as their converters read them. */
+  /** The parameters of the path, as parsed by their converters. */
   readonly pathParams: Readonly<Record<string, unknown>>;
   readonly query: MultiMap;
   /** Request fields by lower-case name. */
   readonly headers: HeaderView;
   readonly cookies: Readonly<Record<string, string>>;
-  /** Values that middleware and plugins leave for one another. */
+  /** Values that middleware and plugins store for later layers and handlers. */
   readonly state: StateMap;
-  /** @throws SvcError `E_SESSION_ABSENT` without session middleware */
+  /** Session of the client. @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
-  /** Aborts when the client leaves before its response is complete (`ClientDisconnected`), or the request's time is over (`RequestTimeout`). */
+  /**
+   * Aborts when the client leaves before its response is complete (`ClientDisconnected`), or when the time
+   * limit of the request has passed (`RequestTimeout`).
+   */
   readonly signal: AbortSignal;
   /**
-   * Sends early hints to a browser (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. Returns false if nothing was sent: over
-   * HTTP/1.0, after the head of the response, and without a socket. @throws SvcError `E_HEADER`
+   * Sends early hints to a browser (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. Returns false if
+   * nothing was sent: over HTTP/1.0, after the head of the response, or for a request without a socket.
+   * @throws SvcError `E_HEADER`
    */
   earlyHints(links: string | readonly string[]): boolean;
-  /** The whole body. No cap of its own: `maxBytes`, and `maxBodyBytes` of the route, else of the application; beyond it 413. */
+  /**
+   * The whole body as bytes. Limited by `maxBytes`, and by `maxBodyBytes` of the route, else of the
+   * application; a larger body is 413.
+   */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /** The body as a stream, limited like `body()`. It cannot be combined with the other readers. */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /** Parses the body as JSON; at most 10 MB unless `maxBytes`, or the route's `maxBodyBytes`, sets another limit. 400 for malformed JSON or nesting deeper than 1,000, 415 for another declared type. */
   json(options?: BodyOptions): Promise<unknown>;
-  /** The body as UTF-8 text; capped as `json()`. */
+  /** The body as UTF-8 text, with the limit of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
-   * Fields and files of a form, urlencoded or multipart; at most 10 MB unless `maxBytes`, or the route's `maxBodyBytes`, sets another
-   * limit. A multipart form is read once; later calls return the same form. 413 beyond a limit, 400 if malformed, 415 for another type.
+   * Fields and files of a form, urlencoded or multipart; at most 10 MB unless `maxBytes`, or the route's
+   * `maxBodyBytes`, sets another limit. A multipart form is read once; later calls return the same form. 413
+   * beyond a limit, 400 if malformed, 415 for another type.
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**
-   * Parts of a multipart form as a stream, with the limits of `form()`. Read each part before the next one; unread content is
-   * skipped. Nothing is stored. It cannot be combined with the other readers.
+   * Parts of a multipart form as a stream, with the limits of `form()`. Read each part before the next one;
+   * unread content is skipped. Nothing is stored. It cannot be combined with the other readers.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
   /** Fields of a multipart form before its first file, within the first 64 KiB. The body stays unread for other readers. @internal */
@@ -80,25 +90,28 @@ export interface HttpRequest {
 
 /** How much of a body may be read. */
 export interface BodyOptions {
-  /** The most bytes, 0 ... 2^53-1; one more is 413. */
+  /** Maximum size in bytes, 0 ... 2^53-1; a larger body is 413. */
   readonly maxBytes?: number | undefined;
 }
 
-/** Limits of a form; beyond a limit is 413. In bytes, unless stated otherwise. */
+/** Limits of a form, in bytes unless stated otherwise. A form beyond a limit is 413. */
 export interface FormOptions extends BodyOptions {
-  /** Fields, 0 ... 1_000_000. Default 1_000. */
+  /** Number of fields, 0 ... 1_000_000. Default 1_000. */
   readonly maxFields?: number | undefined;
-  /** Files, 0 ... 1_000_000. Default 100. */
+  /** Number of files, 0 ... 1_000_000. Default 100. */
   readonly maxFiles?: number | undefined;
-  /** One field. Default 1_000_000. */
+  /** Size of one field. Default 1_000_000. */
   readonly maxFieldBytes?: number | undefined;
-  /** All fields of a multipart form together, with the heads of all parts. Default 10_000_000. */
+  /** Total size of all fields of a multipart form and of the headers of all parts. Default 10_000_000. */
   readonly maxTextBytes?: number | undefined;
-  /** Size of one file. Default: the rest of `maxBytes`. */
+  /** Size of one file. Default: what remains of `maxBytes`. */
   readonly maxFileBytes?: number | undefined;
-  /** The head of one part, 64 ... 1_048_576. Default 16_384. */
+  /** Size of the headers of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
-  /** Memory for all files together; beyond it they go to a temporary file. Default 1_048_576. */
+  /**
+   * Memory for the content of all files together; beyond it, they are written to a temporary file. Default
+   * 1_048_576.
+   */
   readonly memoryBytes?: number | undefined;
   /** Folder of the temporary file. Default: the setting `uploadDirectory`. */
   readonly directory?: string | undefined;
@@ -106,7 +119,7 @@ export interface FormOptions extends BodyOptions {
 
 /** Fields and files of a form. `has()` and `keys()` cover both, `get()` and `getAll()` only fields. */
 export interface FormFields extends MultiMap {
-  /** The first file of that name. */
+  /** The first file with that field name. */
   file(name: string): UploadFile | undefined;
   files(name: string): readonly UploadFile[];
 }
@@ -114,7 +127,7 @@ export interface FormFields extends MultiMap {
 /** One part of a multipart form. Its content can be read once. */
 export interface FormPart extends AsyncIterable<Uint8Array> {
   readonly name: string;
-  /** For files only; see {@link UploadFile}. */
+  /** Name of the file that the client sent; undefined for a field. See {@link UploadFile}. */
   readonly filename: string | undefined;
   /** The media type that the client declared. */
   readonly contentType: string;
@@ -125,20 +138,20 @@ export interface FormPart extends AsyncIterable<Uint8Array> {
 /** Names a value of a session and its type: made by `sessionKey<T>(name)`. */
 export interface SessionKey<out T> {
   readonly name: string;
-  /** For the compiler only. */
+  /** Not set at run time: carries the type `T` for the compiler. */
   readonly value?: T;
 }
 
-/** A message for the next page: shown once. */
+/** A message that the next page shows once. */
 export interface Flash {
-  /** For its looks: `info`, `error`. */
+  /** Category of the message, for its styling: `info`, `error`. */
   readonly kind: string;
   readonly text: string;
 }
 
 /** Session of a client; requires the session middleware. Values are JSON values. */
 export interface Session {
-  /** Changes with {@link regenerate}. Reading it makes no session. */
+  /** The session id; {@link regenerate} replaces it. Reading it does not create a session. */
   readonly id: string;
   /** Whether the client sent no valid session. */
   readonly isNew: boolean;
@@ -150,32 +163,39 @@ export interface Session {
   /** Replaces the id, and invalidates the old one: call it after a change of privileges. Keeps all values, or only those named in `keep`. */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
   /**
-   * Deletes the session here and at the client. A cookie session cannot be revoked: a copy of the cookie is valid until it expires,
-   * and a concurrent request that changes the session sends the cookie again. With a store the session ends at once.
+   * Deletes the session on the server and its cookie. A cookie session cannot be revoked: a copy of the
+   * cookie is valid until it expires, and a concurrent request that changes the session sends the cookie
+   * again. With a store the session ends at once.
    */
   destroy(): void;
-  /** Adds a message for the next page. Cut to 500 characters; if there is no room, the oldest are dropped. */
+  /**
+   * Adds a message for the next page. The text is cut to 500 characters. If the session has too little space
+   * left, the oldest messages are dropped.
+   */
   flash(kind: string, text: string): void;
   /** Returns and removes the messages of earlier requests, oldest first. */
   takeFlashes(): readonly Flash[];
 }
 
-/** Argument of a dependency function, a class, a hook or a state key. */
+/** Argument of dependency functions, classes, hooks and state keys. */
 export interface Context {
   readonly req: HttpRequest;
   readonly signal: AbortSignal;
   readonly state: StateMap;
 }
 
-/** Names a value of type `T` in a {@link StateMap}. Called with a context it reads it, so that `Depends(key)` works. */
+/**
+ * Names a value of type `T` in a {@link StateMap}. Called with a context, the key returns that value, so that
+ * `Depends(key)` works.
+ */
 export interface StateKey<T> {
   readonly name: string;
   (context: Context): T;
 }
 
-/** Values by key. */
+/** Typed values by their state keys. */
 export interface StateMap {
-  /** @throws SvcError `E_STATE_UNSET`, which names the part that sets it */
+  /** @throws SvcError `E_STATE_UNSET`, which names the middleware or plugin that sets the value */
   get<T>(key: StateKey<T>): T;
   set<T>(key: StateKey<T>, value: T): void;
   has(key: StateKey<unknown>): boolean;
@@ -192,10 +212,13 @@ export interface Services {
 
 // -- middleware --
 
-/** Passes the request to the next layer. Call it once. Await it: a synchronous inner layer returns no promise. */
+/**
+ * Passes the request to the next layer. Call it once, and await its result: a synchronous inner layer returns
+ * a response instead of a promise.
+ */
 export type Next = () => Awaitable<HttpResponse>;
 
-/** Kind of a middleware, where its order matters. */
+/** Kind of a middleware, for the checks of their order. */
 export type MiddlewareKind =
   | 'request-id'
   | 'trusted-host'
@@ -210,16 +233,20 @@ export type MiddlewareKind =
   | 'csrf'
   | 'idempotency';
 
-/** A layer of the onion around handlers and error rendering. */
+/** A middleware. Each one surrounds the following ones, the handler and the rendering of errors. */
 export interface Middleware {
   readonly kind?: MiddlewareKind;
   /** Returns a response, or calls `next()` and returns its response, changed or not. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse>;
-  /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
+  /**
+   * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
+   * start.
+   */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Reports mistakes of order and configuration. Called when the application is compiled or checked, before any request. The layer
-   * takes its services from here (`view.services`). `view.middleware` has the layers around it and itself, the outermost first.
+   * Reports mistakes of order and configuration. Called when the application is compiled or checked, before
+   * any request. The middleware gets its services here (`view.services`). `view.middleware` lists all
+   * middleware up to this one, the outermost first.
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
@@ -228,45 +255,45 @@ export interface Middleware {
 
 /** One route after compilation; also `req.route`. */
 export interface CompiledRoute {
-  /** In capitals; of a WebSocket `WEBSOCKET`. */
+  /** Method in capitals; `WEBSOCKET` for a WebSocket route. */
   readonly method: string;
   readonly template: string;
   readonly name: string | undefined;
   readonly place: Place;
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
-  /** Rate limit of its spec; false: unlimited. */
+  /** Rate limit from the declaration of the route; false: unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** Time limit of its spec; false: unlimited. */
+  /** Time limit in milliseconds from the declaration of the route; false: unlimited. */
   readonly timeoutMs?: number | false | undefined;
-  /** Time limit in milliseconds for receiving the whole request, if its spec has one. */
+  /** Time limit in milliseconds for receiving the whole request, if the declaration of the route has one. */
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Rate-limit key of a request; undefined: its address. */
+/** Returns the rate-limit key of a request; undefined: the client's address is used. */
 export type RateLimitKey = (req: HttpRequest) => string | undefined;
 
 /** How often one client may call a route. */
 export interface RouteRateLimit {
-  /** 1 ... 1_000_000. */
+  /** Requests per minute, 1 ... 1_000_000. */
   readonly perMinute: number;
-  /** How many at once, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Requests at once, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
 }
 
-/** One way in: all its scopes, any of its roles. */
+/** One alternative to get access: a credential with all of the scopes and any of the roles. */
 export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
   readonly roles: readonly string[];
-  /** Location of the key of the scheme `apiKey`, or of the cookie of `session`. */
+  /** Where the credential is sent: the API key, or the cookie of the session. */
   readonly credential?: { readonly in: 'header' | 'cookie'; readonly name: string } | undefined;
-  /** Whether requests without it pass as well. */
+  /** Whether requests without the credential pass as well. */
   readonly isOptional?: true | undefined;
 }
 
-/** Everything that was declared, compiled. */
+/** The compiled application: all that was declared, for rules, documents and plugins. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
@@ -276,7 +303,7 @@ export interface CompiledView {
   config(key: string): unknown;
 }
 
-/** A check. Only rules of the phase `live` may be asynchronous. */
+/** A rule of `svc check`. Only rules of the phase `live` may be asynchronous. */
 export interface Rule {
   readonly id: Finding['rule'];
   readonly severity: Severity;
@@ -291,23 +318,32 @@ export interface Rule {
 /** A reusable part of an application. */
 export interface Plugin {
   readonly name: string;
-  /** Plugins that must be there, and start before this one. */
+  /** Names of plugins that must be registered, and start before this one. */
   readonly requires?: readonly string[];
-  /** Plugins that start before this one if they are there. */
+  /** Names of plugins that start before this one if they are registered. */
   readonly after?: readonly string[];
-  /** Starts before, and stops after, plugins without this: databases. */
+  /** Whether this plugin starts before, and stops after, plugins without this flag: true for databases. */
   readonly startsFirst?: boolean;
-  /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
+  /**
+   * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
+   * start.
+   */
   readonly secrets?: readonly string[] | undefined;
-  /** Declares routes, middleware and the rest. Synchronous, no I/O, before compilation. */
+  /**
+   * Declares routes, middleware and other contributions. Runs before compilation; must be synchronous and do
+   * no I/O.
+   */
   register(host: Host): void;
-  /** Called in dependency order, then `app.onStartup`. After a failure the started plugins are shut down. */
+  /**
+   * Called in dependency order, before the callbacks of `app.onStartup`. After a failure the started plugins
+   * are shut down.
+   */
   startup?(signal: AbortSignal): Awaitable<void>;
-  /** In reverse order, after the last request and background task. */
+  /** Called in reverse order, after the last request and background task. */
   shutdown?(): Awaitable<void>;
 }
 
-/** Everything a plugin may touch. */
+/** The part of the application that a plugin can use. */
 export interface Host {
   readonly env: Env;
   readonly clock: Clock;
@@ -316,22 +352,28 @@ export interface Host {
   readonly routes: RouterLike;
   /** A configuration value, typed by its fallback or by `cast`. */
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
-  /** Inside of the application's own middleware, or `outside` of all there is until then. */
+  /** Adds middleware inside of the application's own, or `outside` of all that was added so far. */
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   get<T>(key: StateKey<T>): T;
-  /** Whether an earlier plugin provides it. */
+  /** Whether an earlier plugin provides a value under this key. */
   has(key: StateKey<unknown>): boolean;
-  /** Makes a value known under a key, read anew for each request. */
+  /** Provides a value under a key. `read` is called anew for each request. */
   provide<T>(key: StateKey<T>, read: () => T): void;
-  /** Adds a check to `/readyz`. An exception means down; limit 2 s; its text is only logged. */
+  /**
+   * Adds a check to `/readyz`. A probe that throws, or takes more than 2 s, counts as down; the error is only
+   * logged.
+   */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   rule(rule: Rule): void;
-  /** Adds migrations by engine: `svc migrate up` applies them once, before the application's own, under the id `plugin/id`. */
+  /**
+   * Adds migrations by database engine. `svc migrate up` applies each once, before the application's own,
+   * under the id `plugin/id`.
+   */
   migration(
     id: string,
     sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>,
   ): void;
-  /** Contributions of all plugins so far. @internal */
+  /** Migrations of all plugins so far. @internal */
   readonly migrations: readonly ContributedMigration[];
 }
 
@@ -342,7 +384,7 @@ export interface ContributedMigration {
   readonly sql: Parameters<Host['migration']>[1];
 }
 
-/** Where a plugin declares routes. */
+/** The methods with which a plugin declares routes. */
 export interface RouterLike {
   route(path: string, methods: readonly string[], spec: object, handler: (context: never) => unknown): void;
 }

@@ -1,36 +1,39 @@
 /**
- * Cookies (RFC 6265): the `Cookie` field read, `Set-Cookie` written.
+ * Cookies (RFC 6265): parses the `Cookie` field, and builds `Set-Cookie`.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
 import { bare, isToken } from './headers.ts';
 import type { Env } from '../base/config.ts';
 
-/** How a cookie is kept. `undefined` means not given. */
+/** Attributes of a cookie. An option that is `undefined` has its default. */
 export interface CookieOptions {
-  /** Default `/`. */
+  /** Paths for which the cookie is sent. Default `/`. */
   path?: string | undefined;
-  /** Default: this host only. */
+  /** Domain whose hosts get the cookie. Default: this host only. */
   domain?: string | undefined;
-  /** Seconds to live, an integer; 0 or less removes it. Default: until the browser is closed. */
+  /** Lifetime in seconds, an integer; 0 or less removes the cookie. Default: until the browser is closed. */
   maxAgeSeconds?: number | undefined;
-  /** Out of reach for scripts. Default true. */
+  /** Hides the cookie from scripts. Default true. */
   httpOnly?: boolean | undefined;
-  /** Sent over TLS only. Default: true when the request came over TLS, or `env` is production. */
+  /** Sends the cookie over TLS only. Default: true when the request came over TLS, or `env` is production. */
   secure?: boolean | undefined;
-  /** Default `lax`. `none` needs `secure`. */
+  /** Whether requests from other sites carry the cookie. Default `lax`. `none` needs `secure`. */
   sameSite?: 'strict' | 'lax' | 'none' | undefined;
 }
 
 /**
- * Parses a `Cookie` field into an object without prototype. Of two equal names the first is used, which has the more specific
- * path (§5.4). Values are percent-decoded if possible, else unchanged.
+ * Parses a `Cookie` field into an object without prototype. Of two cookies with one name the first is used:
+ * clients send the one with the more specific path first (§5.4). Values are percent-decoded if possible, else
+ * unchanged.
  */
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  let isEmpty = true; // then no name can be there already, and most requests have one cookie at most
-  let equals = -1; // kept from pair to pair: one that is far off is looked for once, not once a pair
+  // saves the look-up for the first cookie: no name can be a duplicate yet
+  let isEmpty = true;
+  // kept across cookies, so that a distant "=" is searched for once, not once for each cookie
+  let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
     if (equals < start) equals = indexFrom(field, '=', start);
@@ -46,13 +49,16 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
   return cookies;
 }
 
-/** Index of `part` from `start` on; the length of the text if absent. */
+/** Index of `part` in the text from `start` on; the length of the text if it is absent. */
 export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
 }
 
-/** A part of the field without SP and HTAB around it, and nothing else (§5.2): U+00A0 before `__Host-` would forge the prefix. */
+/**
+ * A part of the field without surrounding SP and HTAB. Other white space stays (§5.2): with U+00A0 removed, a
+ * name could forge the prefix `__Host-`.
+ */
 function stripped(field: string, start: number, end: number): string {
   let from = start,
     to = end;
@@ -79,11 +85,12 @@ function decodeValue(value: string): string {
 }
 
 /**
- * Builds a `Set-Cookie` value, without `Secure` unless `options.secure` is true. The value is percent-encoded where a
- * cookie-octet cannot carry it, as `parseCookies` expects.
+ * Builds a `Set-Cookie` value, without `Secure` unless `options.secure` is true. The value is percent-encoded
+ * where a cookie-octet cannot carry it, as `parseCookies` expects.
  *
- * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of more than 4,096
- * bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of
+ * more than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`,
+ * `E_OPTION_RANGE`
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
@@ -103,9 +110,10 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
     return refuse(name, 'the domain is not a host name');
   if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
     return refuse(name, 'maxAgeSeconds is not an integer');
-  if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" needs secure');
+  if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
-    if (/^__(host|secure)-/i.test(name) && secure === false) return refuse(name, 'its prefix needs secure');
+    if (/^__(host|secure)-/i.test(name) && secure === false)
+      return refuse(name, 'its name prefix requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
       return refuse(name, 'the prefix __Host- needs path "/" and no domain');
   }
@@ -130,7 +138,7 @@ function refuse(name: string, problem: string): never {
   throw new SvcError('E_COOKIE', [String(name), problem]);
 }
 
-/** Subject of errors about options. */
+/** Function name in errors about options. */
 const OWNER = 'setCookie()';
 const OPTIONS: ReadonlySet<string> = new Set([
   'path',
@@ -141,7 +149,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'sameSite',
 ] satisfies (keyof CookieOptions)[]);
 
-/** The "=" between the two is not counted. */
+/** Browsers allow 4,096 bytes for name and value; the "=" between them is not counted. */
 const MAX_PAIR_BYTES = 4_097;
 
 const LAX = '; SameSite=Lax';
@@ -150,30 +158,31 @@ const SAME_SITE: ReadonlyMap<string, string> = new Map([
   ['none', '; SameSite=None'],
 ]);
 
-/** Whether a cookie needs `Secure` on every connection. */
+/** Whether a cookie needs `Secure` even on a connection without TLS. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
   return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
 }
 
-/** Name of a cookie for one request, and whether it is `Secure`. */
+/** Name of a cookie for one request, and whether the cookie is `Secure`. */
 export interface HostCookie {
   readonly name: string;
   readonly secure: boolean;
 }
 
 /**
- * Returns name and `Secure` for a cookie of this host only. `__Host-` with `Secure` keeps other hosts from setting or overwriting
- * it (RFC 6265bis §4.1.3.2). Browsers refuse that without TLS, so outside production the name has no prefix then. Production
- * always uses the prefix, because a proxy may terminate TLS.
+ * Returns name and `Secure` for a cookie of this host only. `__Host-` with `Secure` keeps other hosts from
+ * setting or overwriting it (RFC 6265bis §4.1.3.2). Browsers refuse that prefix without TLS, so outside
+ * production the name has no prefix on such connections. Production always uses the prefix, because a proxy
+ * may terminate TLS.
  */
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';
   return { name: secure ? `__Host-${base}` : base, secure };
 }
 
-/** Decodes a value; undefined if it is malformed. */
+/** Encodes a cookie value; undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // cookie-octet (§4.1.1) without "%", which decoding would take for an escape
+  // characters of a cookie-octet (§4.1.1) except "%", which decoding would read as an escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

@@ -1,15 +1,18 @@
 /**
- * Many waits of equal length with one timer. Each new wait ends last, so they form a queue, and only its head needs a timer.
+ * Many timeouts of equal length with one timer. They end in the order in which they were added, so they form
+ * a queue, and only the first of the queue needs a timer.
  *
+ * The queue:
  *   add -> ... -> the oldest        has the timer; when it ends early, the timer is set again as soon as it fires
  *
- * A timer for each request costs two to four times as much, and most never fire.
+ * A timer for each request would cost two to four times as much, although most timeouts are ended before they
+ * fire.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 
-/** One wait: a link of a ring around a sentinel. */
+/** One timeout: an entry of a doubly linked ring that begins with a sentinel. */
 class Wait {
   /** @internal */
   previous: Wait = this;
@@ -23,7 +26,7 @@ class Wait {
     this.onDue = onDue;
   }
 
-  /** Ends the wait. Returns whether it was still waiting. */
+  /** Ends the timeout. Returns false if it has ended before. */
   end(): boolean {
     if (this.next === this) return false;
     this.previous.next = this.next;
@@ -33,10 +36,10 @@ class Wait {
   }
 }
 
-/** Timers go off in whole milliseconds, and may so be early by a part of one. */
+/** Timers fire in whole milliseconds, so they may be early by a fraction of one. */
 const EARLY_MS = 1;
 
-/** Waits of `ms` milliseconds. */
+/** A queue of timeouts of `ms` milliseconds. */
 export class Deadlines {
   readonly #ms: number;
   readonly #clock: Clock;
@@ -48,7 +51,7 @@ export class Deadlines {
     this.#clock = clock;
   }
 
-  /** Calls `onDue` once, unless it is ended before. */
+  /** Starts a timeout. Calls `onDue` once, unless the returned timeout is ended before. */
   add(onDue: () => void): Wait {
     const ring = this.#ring;
     const wait = new Wait(this.#clock.monotonicMs() + this.#ms, onDue);
@@ -78,15 +81,17 @@ export class Deadlines {
 }
 
 /*
- * Time limits of bodies on routes with less time than the server's: node:http knows only one `requestTimeout`, the longest.
+ * Time limits for receiving a body, on routes whose limit is shorter than the server's: node:http has only
+ * one `requestTimeout`, which is the longest of all.
  *
- * They are checked together periodically, as node:http checks connections: a timer for each would slow every upload.
+ * One timer checks all bodies periodically, as node:http checks connections: a timer for each body would slow
+ * every upload.
  */
 
-/** Interval of the checks. */
+/** Interval of the checks in milliseconds. */
 const LOOK_MS = 1_000;
 
-/** The bodies under way of one server. */
+/** The bodies that one server is receiving. */
 export class BodyDeadlines {
   readonly #clock: Clock;
   readonly #onLate: (socket: Socket) => void;
@@ -98,7 +103,7 @@ export class BodyDeadlines {
     this.#onLate = onLate;
   }
 
-  /** Watches a body until it is complete. */
+  /** Watches a body until it is complete. `dueMs`: time of the monotonic clock when it is late. */
   watch(incoming: IncomingMessage, dueMs: number): void {
     if (this.#dueMs.size === 0) this.#clock.after(LOOK_MS, () => this.#look());
     this.#dueMs.set(incoming, dueMs);

@@ -1,12 +1,16 @@
 /**
- * Header fields: a view of a request's fields, a list of a response's fields, and their grammar (RFC 9110 §5).
+ * Header fields (RFC 9110 §5): a view of a request's fields, a list of a response's fields, and the grammar
+ * of values.
  *
  * A response's fields are one flat array of names and values, which node:http takes unchanged.
  */
 import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
-/** Request fields by lower-case name. Repeated fields are joined as their definition says. No prototype. */
+/**
+ * Request fields by lower-case name. Values of a repeated field are joined, as the specification of the field
+ * demands. The object has no prototype.
+ */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
 }
@@ -21,12 +25,15 @@ export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
-/** Field value of ASCII characters only, the common case. */
+/** Whether a field value has ASCII characters only, the common case. */
 export function isAsciiValue(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
 
-/** Fields that must not repeat: the first is used, as in Node. Repeated credentials are joined, so that they match no account. */
+/**
+ * Fields that must not repeat: the first value is used, as in Node. Repeated credentials are joined instead,
+ * so that they match no account.
+ */
 const SINGLE = new Set([
   'age',
   'content-length',
@@ -48,7 +55,9 @@ const SINGLE = new Set([
   'user-agent',
 ]);
 
-/** An object without prototype that keeps fast properties, which `Object.create(null)` does not. */
+/**
+ * Constructor of objects without prototype that keep fast properties, which `Object.create(null)` does not.
+ */
 function Bare(this: object): void {
   /* the caller adds properties */
 }
@@ -73,10 +82,10 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
   return view;
 }
 
-/** Bit that differs between upper and lower case. */
+/** The bit that differs between upper and lower case of an ASCII letter. */
 const LOWER = 0x20;
 
-/** Whether two texts are equal except for case; `lower` is in lower case. */
+/** Whether two texts are equal except for case; the second is in lower case. */
 export function isNamed(text: string, lower: string): boolean {
   return (
     text === lower ||
@@ -86,7 +95,10 @@ export function isNamed(text: string, lower: string): boolean {
   );
 }
 
-/** The first field of that name; `name` in lower case. Cheaper than a view when one field is wanted. */
+/**
+ * The value of the first field of that name; `name` in lower case. Cheaper than a view if one field is
+ * needed.
+ */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)
     if (isNamed(rawHeaders[index]!, name)) return rawHeaders[index + 1];
@@ -95,9 +107,9 @@ export function findField(rawHeaders: readonly string[], name: string): string |
 
 /** The fields of a response. Names compare without regard to case; values are checked when set. */
 export class HeaderList {
-  /** Names and values in turn, for the server. @internal */
+  /** One array of alternating names and values, for the server. @internal */
   readonly flat: string[];
-  /** Whether all values are ASCII. @internal */
+  /** Whether all values have ASCII characters only. @internal */
   isAscii: boolean;
 
   /** @internal */
@@ -106,7 +118,10 @@ export class HeaderList {
     this.isAscii = isAscii;
   }
 
-  /** The value; repeated values are joined with a comma. For `Set-Cookie`, which cannot be joined, the first; see {@link getSetCookie}. */
+  /**
+   * The value of a field; repeated values are joined with a comma. `Set-Cookie` cannot be joined: the result
+   * is the first; see {@link getSetCookie}.
+   */
   get(name: string): string | undefined {
     const wanted = name.toLowerCase();
     let value: string | undefined;
@@ -122,7 +137,7 @@ export class HeaderList {
     return findField(this.flat, name.toLowerCase()) !== undefined;
   }
 
-  /** Every `Set-Cookie`, in order. */
+  /** All values of `Set-Cookie`, in order. */
   getSetCookie(): string[] {
     return [...this].filter(([name]) => name.toLowerCase() === 'set-cookie').map(([, value]) => value);
   }
@@ -134,7 +149,7 @@ export class HeaderList {
     this.flat.push(name, value);
   }
 
-  /** Adds one more field of that name. @throws SvcError `E_HEADER` */
+  /** Adds a field, even if one of that name is there. @throws SvcError `E_HEADER` */
   append(name: string, value: string): void {
     this.#check(name, value);
     this.flat.push(name, value);
@@ -147,7 +162,7 @@ export class HeaderList {
     }
   }
 
-  /** Adds request field names to `Vary`, each once; `*` stays alone (RFC 9110 §12.5.5). */
+  /** Adds request field names to `Vary`, each once; a `*` stays the only member (RFC 9110 §12.5.5). */
   vary(...names: string[]): void {
     const present =
       this.get('vary')
@@ -165,7 +180,7 @@ export class HeaderList {
       yield [this.flat[index]!, this.flat[index + 1]!];
   }
 
-  /** Copy without cookies and other secrets, for logs. */
+  /** A copy for logs, without cookies and other secrets. */
   toJSON(): Record<string, string | string[]> {
     const shown: Record<string, string | string[]> = {};
     for (const [name, value] of this) {
@@ -197,8 +212,9 @@ export class HeaderList {
 }
 
 /*
- * Parses HTTP dates (RFC 9110 §5.6.7) in all three forms; httpDate() writes the first.
+ * Parses HTTP dates (RFC 9110 §5.6.7) in all three formats; httpDate() writes the first.
  *
+ * Formats:
  *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
  *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
  *   Sun Nov  6 08:49:37 1994            asctime(), obsolete
@@ -210,7 +226,10 @@ const RFC850 =
   /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/;
 const ASCTIME = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/;
 
-/** Seconds since the epoch; undefined for an invalid date. `nowMs` resolves two-digit years: at most 50 ahead. */
+/**
+ * Parses a date into seconds since the epoch; undefined if it is invalid. A two-digit year is at most 50
+ * years after `nowMs`.
+ */
 export function parseHttpDate(text: string, nowMs: number): number | undefined {
   const fixed = FIXDATE.exec(text);
   if (fixed !== null) return seconds(Number(fixed[3]), fixed[2]!, fixed[1]!, fixed.slice(4, 7));
@@ -242,27 +261,31 @@ function seconds(
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
   const date = new Date(0);
-  date.setUTCFullYear(year, month, day); // Date.UTC() maps years below 100 to the 20th century
-  if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined; // 60: a leap second
+  // Date.UTC() maps years below 100 to the 20th century
+  date.setUTCFullYear(year, month, day);
+  // a second of 60 is a leap second
+  if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined;
   return date.getTime() / 1_000 + hour * 3_600 + minute * 60 + second;
 }
 
-/** A time as HTTP writes it, to the second. */
+/** Formats a time as an HTTP date, to the second. */
 export function httpDate(ms: number): string {
   return new Date(ms).toUTCString();
 }
 
-/** Shown by the browser where it can, or offered for saving. */
+/** Whether a browser shows the content (`inline`), or offers to save it. */
 export type DispositionType = 'attachment' | 'inline';
 
-/** Names of file systems end there, in bytes. */
+/** Maximum length of a file name in bytes on common file systems. */
 const MAX_NAME_LENGTH = 255;
 
 /**
- * Builds a field value: `attachment; filename="report.pdf"`. Folders before the name are removed, with either slash.
+ * Builds a `Content-Disposition` value: `attachment; filename="report.pdf"`. Folders in front of the name are
+ * removed, with either slash.
  *
- * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients, and has `_` for
- * characters they cannot read, including quotes, backslashes and `%`. `filename*` is for all others. Cut to 255 characters.
+ * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients, and
+ * has `_` for characters they cannot read, including quotes, backslashes and `%`. `filename*` is for all
+ * others. The name is cut to 255 characters.
  */
 export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();
@@ -277,13 +300,13 @@ export function contentDisposition(filename: string, type: DispositionType = 'at
 
 /** A media type or similar value with parameters: `text/html; charset="utf-8"` (RFC 9110 §5.6.6, §8.3.1). */
 interface Parameterised {
-  /** In lower case. */
+  /** The value without its parameters, in lower case. */
   readonly value: string;
-  /** By lower-case name; quoted values unquoted. */
+  /** Parameters by lower-case name; quoted values without their quotes. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** Reads a value with parameters. Anything malformed after the value is left out: the value alone decides in doubt. */
+/** Parses a value with parameters. Malformed parameters are ignored: the value before them is still used. */
 export function parseParameters(field: string): Parameterised {
   const semicolon = field.indexOf(';');
   if (semicolon === -1) return { value: field.trim().toLowerCase(), parameters: new Map() };

@@ -1,8 +1,9 @@
 /**
- * Origins that may read responses or open a WebSocket: a list compared byte for byte, all, or a function.
+ * Origins that may read responses or open a WebSocket: a list that is compared byte for byte, all origins, or
+ * a function.
  *
- * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no path.
- * `null`, which every sandboxed frame sends, is never allowed.
+ * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no
+ * path. `null`, which every sandboxed frame sends, is never allowed.
  */
 import { SvcError } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
@@ -13,13 +14,15 @@ import type { Awaitable, HttpRequest } from './contracts.ts';
 
 /** Returns whether an origin is allowed; called only with well-formed origins. */
 export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean>;
-/** Origins as options take them. */
+/** Value of an option for allowed origins: `'*'` for all, a list, or a function. */
 export type Origins = '*' | readonly string[] | OriginTest;
 
 /** An origin exactly as browsers send it: no path, no user, no space, no second origin. */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[^\s/?#@*,\\"<>[\]]+|\[[0-9a-f:.]+\](?::\d+)?)$/;
 
-/** An origin that no site has: its name is reserved (RFC 2606). */
+/**
+ * An origin that no site has, because its name is reserved (RFC 2606). A test that allows it allows any site.
+ */
 export const UNKNOWN_ORIGIN = 'https://svc-check.invalid';
 
 /** The origins that an option allows. */
@@ -27,7 +30,7 @@ export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
   #isAsynchronous = false;
-  /** A stranger that an asynchronous function allows. */
+  /** An unknown origin that an asynchronous function allows; set by settle(). */
   #settled: string | undefined;
 
   /** @throws SvcError `E_CORS`: an entry that no browser sends, so that it would never match */
@@ -36,7 +39,7 @@ export class AllowedOrigins {
     else if (origins !== '*') this.#list = readList(origins);
   }
 
-  /** The list, if it is one. */
+  /** The list of origins; undefined for `'*'` and functions. */
   get list(): ReadonlySet<string> | undefined {
     return this.#list;
   }
@@ -46,15 +49,16 @@ export class AllowedOrigins {
     return this.#list === undefined && this.#test === undefined;
   }
 
-  /** Whether its function answers later. Known once a stranger was looked for. */
+  /** Whether the function returns promises. Known after {@link strangerAmong} was called. */
   get isAsynchronous(): boolean {
     return this.#isAsynchronous;
   }
 
   /**
-   * An origin of no known site that the function allows: of reserved names (RFC 2606), alone, and around the names that its code and
-   * `text` mention. Undefined for a list, and for a function that needs more of a request than its origin. What an asynchronous
-   * function says is known behind {@link settle}.
+   * Searches for an unknown site that the function allows, to find tests that are too weak. Tries an origin
+   * with a reserved name (RFC 2606), and variants of the names in its code and `text`. Undefined for a list,
+   * and for a function that needs more of a request than its origin. For an asynchronous function, call
+   * {@link settle} first.
    */
   strangerAmong(text = ''): string | undefined {
     const test = this.#test;
@@ -62,16 +66,19 @@ export class AllowedOrigins {
     return this.#candidates(test, text).find((origin) => this.#isLetIn(test, origin)) ?? this.#settled;
   }
 
-  /** Waits, up to `limitMs`, for what an asynchronous function says of strangers. Never rejects. */
+  /**
+   * Waits, up to `limitMs`, for the results of an asynchronous function for unknown origins. Never rejects.
+   */
   async settle(text: string, limitMs: number): Promise<void> {
     const test = this.#test;
     if (test === undefined || this.strangerAmong(text) !== undefined || !this.#isAsynchronous) return;
     const candidates = this.#candidates(test, text);
-    const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true); // as strangerAmong() does
+    // without a request, as in strangerAmong()
+    const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true);
     const settled = await within(systemClock, limitMs, Promise.allSettled(asked), () => undefined);
     if (settled === undefined) return;
     this.#settled = candidates.find((_, index) => {
-      const answer = settled[index]!; // there is one for each
+      const answer = settled[index]!; // each candidate has a result
       return answer.status === 'fulfilled' && answer.value;
     });
   }
@@ -82,10 +89,12 @@ export class AllowedOrigins {
 
   #isLetIn(test: OriginTest, origin: string): boolean {
     try {
-      const isAllowed = test(origin, undefined as never); // a function that reads it throws
+      // without a request: a function that reads it throws, and is not checked
+      const isAllowed = test(origin, undefined as never);
       if (!isThenable(isAllowed)) return isAllowed === true;
       this.#isAsynchronous = true;
-      isAllowed.then(undefined, () => undefined); // settle() waits
+      // settle() awaits the results; here a rejection must not end the process
+      isAllowed.then(undefined, () => undefined);
       return false;
     } catch {
       return false;
@@ -99,8 +108,9 @@ export class AllowedOrigins {
   }
 
   /**
-   * Whether a handshake is allowed. Browsers always send an origin with it, and nothing else protects a WebSocket from other sites.
-   * `allowsAbsent` accepts clients that are not browsers. Default false.
+   * Whether a WebSocket handshake is allowed. Browsers always send an origin with it, and only this check
+   * protects a WebSocket from other sites. `allowsAbsent` accepts requests without an origin, which clients
+   * other than browsers send. Default false.
    */
   admits(
     req: HttpRequest,
@@ -111,12 +121,18 @@ export class AllowedOrigins {
   }
 }
 
-/** A field by lower-case name, several joined with commas; without building the view of all where it can be helped. */
+/**
+ * The value of a request field by lower-case name; repeated values are joined with commas. Avoids parsing all
+ * fields if possible.
+ */
 export function fieldOf(req: HttpRequest, name: string): string | undefined {
   return req instanceof TransportRequest ? req.field(name) : req.headers[name];
 }
 
-/** Origins that only a test which is too weak allows: ends with the name, begins with it, or has it anywhere. */
+/**
+ * Foreign origins made from the host names in `code`, which weak tests allow: they end with such a name,
+ * begin with it, or contain it.
+ */
 function strangersOf(code: string): string[] {
   const names = code.replaceAll('\\', '').match(/[a-z\d-]+(?:\.[a-z\d-]+)*\.[a-z]{2,}/gi) ?? [];
   return [
@@ -147,8 +163,8 @@ function issueOf(origin: string): string | undefined {
   if (origin === 'null') return '"null" is the origin of every sandboxed frame';
   if (origin.includes('*')) return `${named} has a wildcard, and origins are compared whole`;
   if (!ORIGIN.test(origin))
-    return `${named} is no origin, which is scheme://host[:port] and nothing behind it`;
-  if (!/^https?:/.test(origin)) return undefined; // schemes of apps, which URL parsers do not know
+    return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
+  if (!/^https?:/.test(origin)) return undefined; // URL parsers do not know the schemes of apps
   const url = URL.parse(origin);
   return url?.origin === origin
     ? undefined
@@ -156,21 +172,24 @@ function issueOf(origin: string): string | undefined {
 }
 
 /*
- * Whether a page of this application sent a request, by fields that scripts cannot change: `Sec-Fetch-Site`, else `Origin`.
- * A client that sends neither is not a browser, or an old one: it passes.
+ * Whether a page of this application sent a request. Decides by fields that scripts cannot change:
+ * `Sec-Fetch-Site`, else `Origin`. A client that sends neither passes: it is not a browser, or an old one.
  */
 
-/** Pages that count as the application's own. */
+/** Which pages count as the application's own. */
 export interface OwnPages {
   /** Additional origins, as browsers send them. */
   readonly trusted: ReadonlySet<string>;
-  /** Whether hosts of the same site count. */
+  /** Whether pages of other hosts of the same site count. */
   readonly allowsSameSite: boolean;
   /** Whether trusted proxies report the scheme. Otherwise a request without TLS may have had TLS up to a proxy. */
   readonly knowsScheme: boolean;
 }
 
-/** Returns the field that names a page of another origin as the sender; undefined when no field does. */
+/**
+ * Returns the name of the field that shows a page of another origin as the sender; undefined if no field
+ * does.
+ */
 export function foreignPage(
   req: HttpRequest,
   { trusted, allowsSameSite, knowsScheme }: OwnPages,
@@ -189,5 +208,6 @@ export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boole
   const scheme = origin.slice(0, origin.indexOf(':'));
   if (scheme !== req.scheme && (knowsScheme || scheme !== 'https')) return false;
   const own = `${scheme}://${req.host}`;
-  return origin === own || URL.parse(own)?.origin === origin; // in capitals, or with the port that is the scheme's own
+  // the second comparison is for a host in capitals, or with the default port
+  return origin === own || URL.parse(own)?.origin === origin;
 }

@@ -1,32 +1,35 @@
 /**
- * Path templates, `"/u/{id:int}"`: parsed at registration, matched by router.ts, filled in by fillTemplate().
+ * Path templates such as `"/u/{id:int}"`: parsed at registration, matched by router.ts, filled in by
+ * fillTemplate().
  *
+ * Grammar:
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched. A segment that starts
- * with ":" or "*" is refused, because other frameworks have parameters there; after a backslash (`/\\:id` in source) it is literal.
+ * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are
+ * matched. A segment that starts with ":" or "*" is refused, because other frameworks have parameters there;
+ * after a backslash (`/\\:id` in source) it is literal.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 /** Type of each converter's value. */
 interface ConverterTypes {
-  /** One segment, not empty. */
+  /** `str`: one segment, not empty. */
   str: string;
-  /** `-?(0|[1-9]\d*)`, safe integers only: beyond ±(2^53-1) the path is another one (404). */
+  /** `-?(0|[1-9]\d*)`, safe integers only: a number beyond ±(2^53-1) does not match (404). */
   int: number;
   /** `-?(0|[1-9]\d*)(\.\d+)?`, finite. */
   float: number;
-  /** RFC 9562 text form, given in lower case. */
+  /** UUID in text form (RFC 9562), converted to lower case. */
   uuid: string;
-  /** The rest of the path, slashes included, not empty. */
+  /** The rest of the path, including slashes; not empty. */
   path: string;
 }
 /** The name of a converter. */
 export type ConverterName = keyof ConverterTypes;
 
-/** `"id:int" | "name"` of `"/u/{id:int}/{name}"`. */
+/** Extracts `"id:int" | "name"` from `"/u/{id:int}/{name}"`. */
 type Placeholders<P extends string> = P extends `${string}{${infer Inner}}${infer Rest}`
   ? Inner | Placeholders<Rest>
   : never;
@@ -42,11 +45,11 @@ type Unreadable<K> = K extends `${string}:${infer C}`
     : `Unknown path converter "${C}": use str, int, float, uuid or path`
   : never;
 
-/** The typed parameters of a template; loose when the template is not a literal. */
+/** The typed parameters of a template; a general record if the template is not a literal type. */
 export type PathParams<P extends string> = string extends P
   ? Readonly<Record<string, string | number>>
   : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
-/** A template of Express in our spelling. */
+/** Rewrites a template of Express (`/:id`) as one of this framework (`/{id}`). */
 type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   ? Rest extends `${infer Name}/${infer More}`
     ? `${Before}/{${Name}}${Respelt<`/${More}`>}`
@@ -61,17 +64,20 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
     ? P
     : Unreadable<Placeholders<P>>;
 
-/** How a converter reads a segment. `rank` orders by specificity: the lower is tried first. */
+/**
+ * How a converter matches and parses a segment. `rank` orders by specificity: converters with a lower rank
+ * are tried first.
+ */
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
   /** Whether `path[start, end)` matches, on the decoded path. */
   test(path: string, start: number, end: number): boolean;
-  /** The value of a segment that `test` has accepted. */
+  /** Converts a segment that `test` has accepted to the value of the parameter. */
   read(segment: string): string | number;
 }
 
-/** A matcher for segments with a pattern whose number JavaScript can represent. */
+/** Creates a test for segments that match a pattern and are numbers which JavaScript can represent. */
 function matching(
   pattern: RegExp,
   isHeld: (value: number) => boolean = () => true,
@@ -87,7 +93,7 @@ const isFloat = matching(/^-?(?:0|[1-9]\d*)(?:\.\d+)?$/, Number.isFinite);
 const isUuid = matching(/^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i);
 
 const same = (segment: string): string => segment;
-// + 0 turns -0, which "-0" reads as, into 0
+// + 0 turns -0, the value of "-0", into 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
 /** Each converter by name. */
@@ -104,18 +110,18 @@ export interface PathParameter {
   readonly name: string;
   readonly converter: Converter;
 }
-/** A parsed template: literals and parameters in turn, `literals.length === parameters.length + 1`. */
+/** A parsed template: literals and parameters alternate, `literals.length === parameters.length + 1`. */
 export interface ParsedTemplate {
   readonly template: string;
-  /** The text before each parameter, and the text after the last one; empty only at the end. */
+  /** The text before each parameter, and the text after the last one; only the last may be empty. */
   readonly literals: readonly string[];
   readonly parameters: readonly PathParameter[];
 }
 
-/** Parameters as Express writes them, each a segment of its own. */
+/** Parameters as Express writes them: `/:id` or `/*`. */
 const FOREIGN = /\/[:*]/;
 
-/** Shows how a template of Express is written here. */
+/** Throws an error that shows how a template of Express is written here. */
 function refuseForeign(template: string): never {
   const respelt = template
     .replace(/\/:(\w+)[^/]*/g, '/{$1}')
@@ -124,20 +130,20 @@ function refuseForeign(template: string): never {
   const proposal = FOREIGN.test(respelt) ? 'parameters stand in braces' : `write "${respelt}"`;
   return refuse(
     template,
-    `${proposal}; a segment that begins with ":" or "*" itself has a backslash before it`,
+    `${proposal}; to begin a segment with ":" or "*" as text, write a backslash before it`,
   );
 }
 
-/** Characters that no literal has. */
+/** Characters that a literal must not contain. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 const PARAMETER = /^\{([^{}]*)\}$/;
 
 /**
  * Parses a template.
  *
- * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter that shares its segment, an unknown converter, a
- * name that is not an identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal, a segment that starts
- * with `:` or `*`
+ * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter that shares its segment, an
+ * unknown converter, a name that is not an identifier or is used twice, `path` before the end, `?`, `#` or an
+ * escape in a literal, a segment that starts with `:` or `*`
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
@@ -185,7 +191,7 @@ function readParameter(text: string, template: string, before: readonly PathPara
   if (!IDENTIFIER.test(name) || name === '__proto__')
     return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
   if (before.some((other) => other.name === name))
-    return refuse(template, `the parameter "${name}" is there twice`);
+    return refuse(template, `the parameter "${name}" occurs twice`);
   if (!Object.hasOwn(CONVERTERS, converter)) {
     const near = closest(converter, Object.keys(CONVERTERS));
     return refuse(
@@ -197,12 +203,12 @@ function readParameter(text: string, template: string, before: readonly PathPara
 }
 
 /**
- * A lone surrogate stands for an encoded slash: percent-decoding never yields one, so `%2F` stays inside its segment and is
- * distinguishable from a real slash.
+ * A lone surrogate replaces an encoded slash (`%2F`) while routes are matched. Percent-decoding never yields
+ * one, so `%2F` stays inside its segment and differs from a real slash.
  */
 const INNER_SLASH = '\uD800';
 
-/** The path decoded once, segment by segment, or undefined when an escape is malformed (400). */
+/** Decodes a path once, segment by segment; undefined if an escape is malformed (400). */
 export function decodePath(path: string): string | undefined {
   try {
     if (!/%2f/i.test(path)) return decodeURIComponent(path);
@@ -212,12 +218,15 @@ export function decodePath(path: string): string | undefined {
   }
 }
 
-/** A captured segment with its encoded slashes as slashes again. */
+/** Returns a captured segment with its encoded slashes as slashes. */
 export function restoreSlashes(segment: string): string {
   return segment.includes(INNER_SLASH) ? segment.replaceAll(INNER_SLASH, '/') : segment;
 }
 
-/** A URL for `Location`: spaces, non-ASCII and other unsafe characters are percent-encoded, existing escapes stay. */
+/**
+ * Encodes a URL for `Location`: spaces, non-ASCII and other unsafe characters are percent-encoded, existing
+ * escapes stay.
+ */
 export function encodeLocation(location: string): string {
   return location
     .toWellFormed()
@@ -239,7 +248,8 @@ export function fillTemplate(
 ): string {
   const known = parsed.parameters.map((parameter) => parameter.name);
   for (const given of Object.keys(params)) {
-    if (!known.includes(given)) throw new SvcError('E_URL_PARAM', [name, given, 'is not in its template']);
+    if (!known.includes(given))
+      throw new SvcError('E_URL_PARAM', [name, given, 'is not a parameter of its template']);
   }
   let path = encodeLiteral(parsed.literals[0]!);
   parsed.parameters.forEach((parameter, index) => {
@@ -257,7 +267,7 @@ export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
-/** The segment that a converter reads as `value`, or an error text. */
+/** The segment that the converter would parse as `value`, or an error text. */
 export function writeSegment({ name }: Converter, value: unknown): Written {
   return WRITERS[name](value);
 }
@@ -269,12 +279,15 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   str: writeText,
   path(value) {
     const written = writeText(value);
-    // a leading slash stays escaped: "//evil.example" would be a host and no path (RFC 3986 §4.2)
+    // the first slash stays escaped: "//evil.example" would be a host, not a path (RFC 3986 §4.2)
     return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
   },
 };
 
-/** Either would lead somewhere else once a client has parsed the URL (RFC 3986 §5.2.4; the URL Standard takes `%2e` for it, too). */
+/**
+ * Segments `.` and `..`: clients remove them when they parse a URL, so the path would be another one (RFC
+ * 3986 §5.2.4; the URL Standard treats `%2e` as a dot).
+ */
 const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
 
 function writeText(value: unknown): Written {
@@ -296,50 +309,55 @@ function writeIf({ test }: Converter, needs: string): Writer {
   };
 }
 
-/** A number without exponent: `1e-7` as `0.0000001`. */
+/** Formats a number without exponent: `1e-7` as `0.0000001`. */
 function plainDecimal(value: number): string {
   const [mantissa, exponent] = String(value).split('e') as [string, string?];
   if (exponent === undefined) return mantissa;
-  const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!; // the form that String() gives
+  // matches every result of String()
+  const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
-  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // 1e21 and beyond: more places than digits
+  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // from 1e21 on: more places than digits
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
 
 /*
- * Captures -> parameters of a path: plain objects with a stable hidden class.
+ * Converts the captured segments of a path to its parameters: plain objects with a stable hidden class.
  */
 
-/** Reads the raw captures of a path, in their order. */
+/** Converts the captured segments of a path, in their order, to its parameters. */
 type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** By names and converters: as many as the templates of the program differ in. */
+/** Readers by names and converters: one for each different list of parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
- * The reader for these parameters. Routes with equal parameter names share a reader: with a constructor for each route, a look-up
- * among 200 routes meets a different hidden class each time (topic `router` of test/bench/table.ts).
+ * The reader for these parameters. Routes with equal parameter names share a reader. A constructor for each
+ * route would give each its own hidden class, and make look-ups among 200 routes slower (topic `router` of
+ * test/bench/table.ts).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
   if (parameters.length === 0) return noParams;
-  const key = parameters.map(({ name, converter }) => `${name}:${converter.name}`).join('/'); // names are identifiers
+  // names are identifiers, so "," and ":" separate them safely
+  const key = parameters.map(({ name, converter }) => `${name}:${converter.name}`).join('/');
   let reader = READERS.get(key);
   if (reader === undefined) READERS.set(key, (reader = readerOf(parameters)));
   return reader;
 }
 
 /**
- * The name as an internalized string of V8. A substring of the template is a different string with equal text, and each store by it
- * takes the slow path, a tenth of a look-up with three parameters.
+ * Returns a name as an internalized string of V8. A substring of the template is a different string with
+ * equal text; storing a property by it takes V8's slow path, which costs a tenth of a look-up with three
+ * parameters.
  */
 function asKey(name: string): string {
-  return Object.keys({ [name]: null })[0]!; // the one key
+  return Object.keys({ [name]: null })[0]!; // the object has one key
 }
 
 /**
- * A constructor gives its objects one hidden class; an object literal with computed keys takes four times as long, 93 ns against
- * 23 (routes `param` of test/bench/http.ts). The prototype is Object's, so they are plain objects.
+ * Makes a constructor, which gives its objects one hidden class. An object literal with computed keys takes
+ * four times as long, 93 ns against 23 (routes `param` of test/bench/http.ts). The prototype is that of
+ * Object, so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => asKey(parameter.name));
@@ -353,19 +371,20 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
 }
 
 /*
- * Local paths: targets that a redirect may take from a request, because they cannot lead to another site.
+ * Local paths: redirect targets that may come from a request, because they cannot lead to another site.
  */
 
-/** Only the origin matters, so any will do. */
+/** A base for parsing; any origin would do, because only changes of the origin matter. */
 const HERE = 'http://local.invalid';
 
 /**
- * Returns `value` if it is a path of this site, `/path?query#fragment`; else undefined. For addresses from outside:
- *
+ * Returns `value` if it is a path of this site, `/path?query#fragment`; else undefined. Use it for addresses
+ * that clients send:
  *   new RedirectResponse(localPath(req.query.get('next')) ?? '/')
  *
  * Refuses everything that a browser, or a proxy that decodes twice, could take for another host or a program:
- * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`, tabs and line ends, also escaped ones in the path.
+ * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`, tabs and line ends, also
+ * escaped ones in the path.
  */
 export function localPath(value: unknown): string | undefined {
   if (typeof value !== 'string' || !value.isWellFormed()) return undefined;

@@ -1,10 +1,12 @@
 /**
- * The pipeline: compiles middleware into one function around a core, and turns errors into responses at each layer.
+ * The pipeline: compiles middleware into one function around a core, and turns errors into responses at each
+ * layer.
  *
+ * Order of the calls:
  *   outer.handle(req, next) - next() -> inner.handle(req, next) - next() -> core(req)
  *
- * `next()` never fails: an inner layer's exception is a response when an outer layer sees it, so that each layer can still add
- * its fields. A synchronous layer costs no promise.
+ * `next()` never fails: an exception of an inner middleware becomes a response before an outer one sees it,
+ * so that each can still add its fields. Synchronous middleware costs no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
@@ -23,15 +25,15 @@ import type { Finding } from '../base/findings.ts';
 /** Handles a request. Never throws, never rejects. */
 type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
-/** The innermost handler, or all layers around it. */
+/** The innermost handler, or the whole chain around it. */
 export type Core = (req: TransportRequest) => Answer;
 
-/** Middleware as an object or as a function. A function may return everything that a handler may. */
+/** Middleware as a function. It may return every value that a handler may return. */
 export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
 /** Turns an exception into a response. */
 export class ErrorRenderer {
-  /** Exception handlers of the innermost router first, of the application last. */
+  /** Exception handlers of the routers, the innermost first, then of the application. */
   readonly #handlers: readonly ExceptionHandlers[];
   readonly #failures: FailureDeps;
 
@@ -40,7 +42,7 @@ export class ErrorRenderer {
     this.#failures = failures;
   }
 
-  /** A renderer that tries these handlers of routers first, innermost first, then its own. */
+  /** A renderer that first tries these handlers of routers, the innermost first, then its own. */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
   }
@@ -55,10 +57,11 @@ export class ErrorRenderer {
     return this.#handlers.some(({ size }) => size > 0);
   }
 
-  /** The response for an error: from its handler, else a problem. */
+  /** The response for an error: the result of an exception handler, else a problem document. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
-      return problem(req.expiry.status, req.id); // the handler has stopped, as its signal asked: this response is not read
+      // the handler was stopped by its time limit: the client already has a response, so this one is not sent
+      return problem(req.expiry.status, req.id);
     const found = this.#find(error);
     if (found === undefined) return plainAnswer(error, req, this.#failures);
     try {
@@ -93,34 +96,41 @@ export class ErrorRenderer {
   }
 
   #settled(reply: unknown, req: TransportRequest, plan: ReplyPlan): Awaitable<HttpResponse> {
-    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']); // a forgotten return would hide the error
+    // undefined is probably a forgotten return, which would hide the error
+    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']);
     return toResponse(reply, plan).settle(req);
   }
 
-  /** Reports an error of a clean-up or background task. It was logged, and no response can show it. */
+  /**
+   * Reports an error of a clean-up or background task. It was logged; no response can show it, because the
+   * response was sent.
+   */
   failedAfter(error: unknown, requestId: string): void {
     this.#failures.onFailedAfter?.(error, requestId);
   }
 
-  /** Handles an exception after the response: on a WebSocket. */
+  /** Reports an exception that is thrown after the response, on a WebSocket. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
   }
 }
 
-/** An error as itself, or as the AbortError that Node makes of a signal aborted with it. */
+/** Whether an error is `reason`, or the AbortError that Node makes of a signal aborted with it. */
 function isOf(error: unknown, reason: Error): boolean {
   return (
     error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason)
   );
 }
 
-/** Whether an error means that the body was discarded after the response: a handler ran beyond its time. */
+/**
+ * Whether an error means that the body was discarded after the response, because a handler ran beyond its
+ * time limit.
+ */
 function isDiscardedBody(error: unknown): boolean {
   return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
 }
 
-/** Makes a response of the result or exception of a handler or middleware. Never throws, never rejects. */
+/** Converts the result or exception of a handler or middleware to a response. Never throws, never rejects. */
 export class CoreEdge {
   readonly #plan: ReplyPlan;
   readonly #errors: ErrorRenderer;
@@ -146,7 +156,8 @@ export class CoreEdge {
   }
 
   #settle(pending: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> {
-    // then() with two functions: 4 % of five layers cheaper than an async function with try and catch (test/bench/http.ts)
+    // then() with two functions is faster than an async function with try and catch: 4 % of five middleware
+    // (test/bench/http.ts)
     return Promise.resolve(pending).then(
       (value) => this.answer(value, req),
       (error: unknown) => this.fail(error, req),
@@ -154,7 +165,7 @@ export class CoreEdge {
   }
 }
 
-/** A core with its edge. */
+/** Wraps the innermost function of a pipeline: its results and exceptions become responses. */
 export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Layer {
   return (req) => {
     try {
@@ -165,14 +176,14 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
   };
 }
 
-/** The layers around the core, the first outermost, as one function. */
+/** Composes middleware around the core, the first one outermost, to one function. */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
   return layers.length === 0
     ? core
     : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
 }
 
-/** `then` for code that tests for a promise. */
+/** Makes the result of a core a promise, because middleware may call then() on it. */
 function promising(core: Core): Layer {
   return (req) => {
     const answer = core(req);
@@ -180,23 +191,26 @@ function promising(core: Core): Layer {
   };
 }
 
-/** Replaces a response while an inner layer computes it: that layer may call next() as well. */
+/** Stands for a response that an inner middleware is still computing: it may call next() as well. */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.92 of a layer on Node 24, 0.98 on 26 (`mw5` of test/bench/http.ts)
+    // no separate flag for "next() was called": that saves 8 % of the time of a middleware on Node 24, and 2 %
+    // on Node 26 (`mw5` of test/bench/http.ts)
+    let passed: Awaitable<HttpResponse> | undefined;
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        const answer: Awaitable<HttpResponse> | undefined = inner(req); // undefined from a promise whose own then() resolves with nothing
+        // undefined if then() of a promise-like object resolves without a value
+        const answer: Awaitable<HttpResponse> | undefined = inner(req);
         if (answer !== undefined) passed = answer;
         return answer;
       });
-      if (passed !== undefined && value === passed) return passed; // as it came: it has been read, and never fails
-      // then() on the promise itself, not on a copy of it: 7 % of a layer (`mw5` of test/bench/http.ts)
+      // middleware returned the response of next() itself, which needs no conversion
+      if (passed !== undefined && value === passed) return passed;
       if (isPlainPromise(value))
         return value.then(
           (settled: unknown) => edge.answer(settled, req),
@@ -209,12 +223,15 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
 }
 
-/** Whether `Promise.resolve()` would return it unchanged, so the call is skipped. */
+/** Whether `Promise.resolve()` would return the value unchanged, so that the call can be skipped. */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
 
-/** A middleware given as an object or a function, as an object. @throws SvcError `E_MIDDLEWARE` */
+/**
+ * Converts middleware given as a function to an object; an object is returned as it is.
+ * @throws SvcError `E_MIDDLEWARE`
+ */
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
   if (typeof given === 'function') {
     if (/^class\b/.test(Function.prototype.toString.call(given)))
@@ -227,7 +244,11 @@ export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware
   }
   if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
   throw new SvcError('E_MIDDLEWARE', [
-    given === null ? 'null' : typeof given === 'object' ? 'an object without handle()' : `a ${typeof given}`,
+    given === null
+      ? 'null'
+      : typeof given === 'object'
+        ? 'an object without the method handle()'
+        : `a ${typeof given}`,
   ]);
 }
 
@@ -236,7 +257,7 @@ class FunctionMiddleware implements Middleware {
   readonly name: string;
 
   constructor(fn: MiddlewareFunction) {
-    this.handle = fn as Middleware['handle']; // wrap() converts its result
+    this.handle = fn as Middleware['handle']; // wrap() converts its result to a response
     this.name = fn.name;
   }
 }
@@ -246,7 +267,7 @@ function nameOf(middleware: Middleware): string {
   return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
 }
 
-/** Receivers of unhandled errors, and the amount of detail. */
+/** Receivers of unhandled errors, and how much responses show of them. */
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
@@ -254,11 +275,14 @@ interface FailureDeps {
   readonly debug: boolean;
   /** Called with every unhandled error and its request: a test client rethrows it. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
+  /**
+   * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
+   * request.
+   */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
-/** Default handling: HTTP exceptions as they are, all other errors 500 and one log line. */
+/** Default rendering: HTTP exceptions as they are; all other errors are 500 and logged. */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
@@ -275,7 +299,7 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   return problem(500, req.id, { trace });
 }
 
-/** Handles an exception after the response: on a WebSocket. */
+/** Logs an exception that is thrown after the response, on a WebSocket. */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps): void {
   deps.errors.add(1);
   deps.log.error('unhandled_error', error, req.logFields());
@@ -292,7 +316,7 @@ function problemFor(
   try {
     return issueOf(error, req.id, trace);
   } catch (failure) {
-    // an invalid header, or a detail that is not a string
+    // rendering failed: an invalid header, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
     return problem(error.status, req.id, {
       detail: typeof error.detail === 'string' ? error.detail : undefined,
@@ -300,7 +324,10 @@ function problemFor(
   }
 }
 
-/** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */
+/**
+ * Whether an error means that the client has left: ClientDisconnected, or the AbortError that Node makes of
+ * an aborted signal.
+ */
 function isDisconnect(error: unknown): boolean {
   return (
     error instanceof ClientDisconnected ||
@@ -310,7 +337,7 @@ function isDisconnect(error: unknown): boolean {
 
 const MAX_CAUSES = 8;
 
-/** The stack with the causes below it, of which an error may be one itself. */
+/** The stack of an error, followed by the stacks of its causes. */
 function stackOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
   const stack = error.stack ?? `${error.name}: ${error.message}`;
@@ -320,17 +347,18 @@ function stackOf(error: unknown, depth = 0): string {
 }
 
 /*
- * A middleware that keeps services of its application (keys, clock, log) can serve only one. Compiled for another application, it
- * would serve the first with the keys of the second.
+ * Middleware that keeps services of its application (keys, clock, log) can serve only one application.
+ * Compiled for a second one, it would use the keys of the second for requests of the first.
  */
 
-/** Which application a middleware belongs to. */
+/** Remembers which application a middleware belongs to. */
 export class OneApplication {
   #services: Services | undefined;
 
   /**
-   * The error that `compile()` reports for a middleware of another application; undefined for the application that compiled it first,
-   * which may do so again, for checks and test clients. `subject` as in `middleware session`.
+   * The finding that `compile()` reports if another application has compiled this middleware before.
+   * Undefined for the first application, which may compile it again for checks and test clients. `subject`:
+   * such as `middleware session`.
    */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
@@ -339,8 +367,8 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message: 'it belongs to another application, whose keys and settings it would exchange',
-      remedy: 'Make one for each application: call new where you call app.use()',
+      message: 'it already belongs to another application, whose keys and settings would be replaced',
+      remedy: 'Create an instance for each application: call new in app.use()',
     };
   }
 }
@@ -349,21 +377,25 @@ export class OneApplication {
  * Exception handlers: a thrown value goes to the handler of the nearest class in its prototype chain.
  */
 
-/** A class, abstract or not. */
+/** A class of errors, abstract or not. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;
-/** Turns an exception into a reply. Its own exceptions count as unhandled errors. */
+/** Turns an exception into a reply. Exceptions that it throws count as unhandled errors. */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
-/** A handler, how its replies become responses, and what it declares of them for documents. */
+/**
+ * An exception handler, the plan that converts its replies, and the responses that it declares for documents.
+ */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
   readonly plan: ReplyPlan;
   readonly declared: unknown;
 }
 
-/** Handlers by class, looked up along the prototype chain; results are cached by class. */
+/** Exception handlers by class, searched along the prototype chain; results are cached by class. */
 export class ExceptionHandlers {
-  /** By the prototype of the class, as `instanceof` does, whatever `constructor` is. */
+  /**
+   * Handlers by prototype, so that the search works like `instanceof` and does not depend on `constructor`.
+   */
   readonly #byPrototype = new Map<unknown, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
 
@@ -381,22 +413,23 @@ export class ExceptionHandlers {
     const isClass = typeof errorClass === 'function' && typeof errorClass.prototype === 'object';
     if (!isClass || typeof handler !== 'function')
       throw new SvcError('E_EXCEPTION_HANDLER', [
-        isClass ? 'there is no function' : `${shown(errorClass)} is no class`,
+        isClass ? 'the handler is not a function' : `${shown(errorClass)} is not a class`,
       ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
-    const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared }; // it is found by its class, which makes it fit
+    // the search finds it only for instances of its class, so the cast is safe
+    const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared };
     this.#byPrototype.set(errorClass.prototype, handled);
     return isNew;
   }
 
-  /** The handler of a thrown value; undefined for a value that is not an object. */
+  /** The handler for a thrown value; undefined if there is none, or the value is not an object. */
   find(error: unknown): HandledClass | undefined {
     if (this.#byPrototype.size === 0 || typeof error !== 'object' || error === null) return undefined;
     const prototype = Object.getPrototypeOf(error) as object | null;
     return prototype === null ? undefined : this.findOf(prototype);
   }
 
-  /** The handler of the instances of a class, by its prototype. */
+  /** The handler for instances of a class, given by its prototype. */
   findOf(prototype: object): HandledClass | undefined {
     let found = this.#found.get(prototype);
     if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));
@@ -407,7 +440,8 @@ export class ExceptionHandlers {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       const handler = this.#byPrototype.get(at);
       if (handler !== undefined) return handler;
-      if (at === HTTPException.prototype) return null; // how they are rendered is more specific than a handler of Error
+      // for an HTTPException the default rendering is more specific than a handler of Error
+      if (at === HTTPException.prototype) return null;
     }
     return null;
   }

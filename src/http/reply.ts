@@ -1,6 +1,7 @@
 /**
- * Replies: a handler's return value -> HttpResponse.
+ * Replies: converts a handler's return value to an HttpResponse.
  *
+ * Content type or status of the response, by the return value:
  *   HttpResponse, web Response          unchanged
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
  *   string                              text/plain; charset=utf-8
@@ -47,19 +48,25 @@ export function reply<T, S extends number = number>(
   return new Reply(body, status, headers);
 }
 
-/** How a route's replies are read. */
+/** How the return values of a route are converted. */
 export interface ReplyPlan {
-  /** The status of a reply that names none; undefined: 200, or 204 for nothing. */
+  /** Status of a reply that names none; undefined: 200, or 204 for an empty reply. */
   readonly status: number | undefined;
-  /** Whether `[body, status]` is a reply with a status; else it is an ordinary array. */
+  /** Whether `[body, status]` is a reply with a status. If false, it is an ordinary array. */
   readonly readsTuples: boolean;
-  /** The JSON text of a body for a status, where the route declares its response; undefined: not declared for it. */
+  /**
+   * Returns the JSON text of a body for a status, if the route declares that response; undefined: not
+   * declared.
+   */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
-  /** Name of the middleware whose return value is converted; it must not be undefined. */
+  /**
+   * Name of the middleware whose return value is converted, for error messages. Its value must not be
+   * undefined.
+   */
   readonly middleware?: string;
 }
 
-/** For everything but a route's reply: results of exception handlers and middleware. */
+/** The plan for results of exception handlers and middleware. */
 export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
   status: undefined,
   readsTuples: true,
@@ -69,7 +76,7 @@ export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
 const JSON_ = new PreparedType(JSON_TYPE);
 const TEXT = new PreparedType(TEXT_TYPE);
 
-/** Converts a return value into a response. @throws SvcError `E_REPLY` for values without a form on the wire */
+/** Converts a return value into a response. @throws SvcError `E_REPLY` for values that cannot be sent */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
@@ -89,7 +96,10 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   return unusualReply(value, plan.status ?? 200) ?? json(value, plan);
 }
 
-/** A reply whose body goes through the serialiser of its status. Responses that a handler made itself stay unchanged. */
+/**
+ * Converts a reply with the serializer that the route declares for its status. Responses that a handler made
+ * itself stay unchanged.
+ */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
   if (value instanceof Response) return fromWeb(value);
@@ -115,7 +125,10 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
   return new HttpResponse(toJson(value), JSON_.get(plan.status ?? 200));
 }
 
-/** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body anything but a number. */
+/**
+ * Whether a value is `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the
+ * body not a number.
+ */
 function isTuple(
   value: readonly unknown[],
 ): value is [body: unknown, status: number, headers?: Record<string, string>] {
@@ -136,8 +149,10 @@ function withStatus(
   plan: ReplyPlan,
 ): HttpResponse {
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
-  const response = given === body ? given.copy() : given; // a response that the program keeps must not change
-  if (status !== undefined) response.status = status; // a response that was given keeps its own otherwise
+  // a copy, because the program may keep and reuse its response
+  const response = given === body ? given.copy() : given;
+  // without a status in the reply, the response keeps its own
+  if (status !== undefined) response.status = status;
   if (headers !== undefined)
     for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
   return response;
@@ -145,13 +160,17 @@ function withStatus(
 
 const BYTES = new PreparedType(BYTES_TYPE);
 
-/** The response of bytes and web responses; undefined for other classes. @throws SvcError `E_REPLY` for values returned by mistake, which would become `{}` */
+/**
+ * The response for bytes and web responses; undefined for objects of other classes.
+ * @throws SvcError `E_REPLY` for objects that JSON would turn into `{}`, so that they were returned by
+ * mistake
+ */
 function unusualReply(value: object, status: number): HttpResponse | undefined {
   const bytes = bytesOf(value);
   if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));
   if (value instanceof Response) return fromWeb(value);
   const refuse = (what: string, remedy: string): never => {
-    throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]);
+    throw new SvcError('E_REPLY', [`the value is ${what}: ${remedy}`]);
   };
   if (
     Symbol.asyncIterator in value ||
@@ -161,14 +180,16 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
     return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
   }
   if (value instanceof Map || value instanceof Set)
-    return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
+    return refuse(`a ${value.constructor.name}`, 'convert it to an object or an array first');
   if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams)
     return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
   if (value instanceof Error) return refuse('an Error', 'throw it instead');
   return undefined;
 }
 
-/** Hop-by-hop fields (RFC 9110 §7.6.1): an upstream's values do not concern our client. */
+/**
+ * Hop-by-hop fields (RFC 9110 §7.6.1): they concern the connection to the upstream server, not the client's.
+ */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -179,10 +200,13 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Media type of FormData encoded by this Node. FormData that fetch() received has another type. */
+/** Media type of FormData that this process encodes. FormData that fetch() received has another boundary. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
-/** Converts a web `Response`; its body is streamed. fetch() has decoded it, so its coding and length no longer apply. */
+/**
+ * Converts a web `Response`; its body is streamed. fetch() has decoded the body, so `Content-Encoding` and
+ * `Content-Length` no longer apply.
+ */
 export function fromWeb(web: Response): HttpResponse {
   const { body, status } = web;
   const response =
@@ -194,7 +218,7 @@ export function fromWeb(web: Response): HttpResponse {
             : body,
           { status },
         );
-  response.headers.delete('Content-Type'); // its own, or none
+  response.headers.delete('Content-Type'); // the web response's own type, or none
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
     if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;

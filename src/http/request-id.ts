@@ -1,39 +1,44 @@
 /**
  * Request ids and trace contexts: how a request gets them, and the fields that carry them.
  *
+ * Source of the id:
  *   X-Request-Id of the request, where it is well-formed        else 128 random bits in hex
  *
- * Every response, log line and problem document has the request id. An application makes ids in one way for all its requests;
- * http/middleware/request-id.ts changes it.
+ * Every response, log line and problem document has the request id. An application makes ids in one way for
+ * all its requests; http/middleware/request-id.ts configures it.
  */
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
 
-/** How requests get their ids. `undefined` means not given. */
+/** How requests get their ids. An option that is `undefined` has its default. */
 export interface RequestIDOptions {
-  /** Field with the id, in requests and responses. Default `X-Request-Id`. */
+  /** Name of the field with the id, in requests and responses. Default `X-Request-Id`. */
   readonly header?: string | undefined;
   /**
-   * Whether to accept the id of a request: letters, digits and `._:+=@/-`, at most 128. Default true, which joins the logs of several
-   * services. False if clients reach the server directly, and its logs must not repeat ids.
+   * Whether to use the id that a request brings: letters, digits and `._:+=@/-`, at most 128 characters.
+   * Default true, which joins the logs of several services. Set it to false if clients reach the server
+   * directly and its logs must not contain duplicate ids.
    */
   readonly acceptIncoming?: boolean | undefined;
-  /** Makes an id of the same form, synchronously. An invalid id, or an exception, is logged once and replaced by a random id. Default: 128 random bits as 32 hex digits. */
+  /**
+   * Makes an id of the same syntax, synchronously. An invalid id, or an exception, is logged once and
+   * replaced by a random id. Default: 128 random bits as 32 hex digits.
+   */
   readonly generate?: (() => string) | undefined;
 }
 
-/** Valid ids from outside: they go into fields, logs and problem bodies unchanged. */
+/** Ids from clients that are accepted: they go into header fields, logs and problem bodies unchanged. */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
-/** One way of getting ids. @internal */
+/** Gives requests their ids, as configured. @internal */
 export class RequestIdentity {
-  /** Field name as sent. */
+  /** Name of the header field with the id, spelled as it is sent. */
   readonly field: string;
-  /** Field name in lower case. */
+  /** Name of the header field with the id, in lower case. */
   readonly name: string;
   readonly #acceptsIncoming: boolean;
   readonly #generate: (() => string) | undefined;
-  /** Called once when the application's own id is invalid. */
+  /** Called once if `generate` fails or returns an invalid id. */
   onInvalid: ((error: unknown) => void) | undefined;
 
   constructor({ header = 'X-Request-Id', acceptIncoming = true, generate }: RequestIDOptions = {}) {
@@ -43,7 +48,9 @@ export class RequestIdentity {
     this.#generate = generate;
   }
 
-  /** The id of a request with these fields. Never throws: errors are rendered with it. */
+  /**
+   * Returns the id for a request with these fields. Never throws, because errors are rendered with the id.
+   */
   idOf(rawHeaders: readonly string[]): string {
     if (this.#acceptsIncoming) {
       const incoming = findField(rawHeaders, this.name);
@@ -52,7 +59,7 @@ export class RequestIdentity {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
 
-  /** Id for an object that is not a request, or has no id. */
+  /** Makes an id for a request without one, or for an object that is not a request. */
   fresh(): string {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
@@ -78,26 +85,29 @@ export class RequestIdentity {
   }
 }
 
-/** Defaults of an application without settings. @internal */
+/** The default identity, for applications without RequestIDMiddleware. @internal */
 export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
 
 /*
- * W3C Trace Context, Level 1: the fields `traceparent` and `tracestate` of a request, and of requests made for it.
+ * W3C Trace Context, Level 1: the fields `traceparent` and `tracestate` of a request, and of the calls made
+ * while it is handled.
  *
+ * Syntax:
  *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16 and 2 lower-case hex digits; ids not all 0
  *   tracestate  = 0 ... 32 members `key=value`, separated by commas     opaque: passed on as received, or dropped whole
  *
- * A malformed or repeated `traceparent` starts a new trace and drops `tracestate` (§3.3). No `traceresponse` is sent: Level 1
- * has none, and clients have `X-Request-Id`. Clients choose trace ids, so logs and tools use them and no decision depends on them.
+ * A malformed or repeated `traceparent` starts a new trace and drops `tracestate` (§3.3). No `traceresponse`
+ * is sent: Level 1 does not define it, and clients have `X-Request-Id`. Clients choose trace ids, so only
+ * logs and tools use them: no decision depends on them.
  */
 
 /** Position of a request in its trace. */
 export interface TraceContext {
-  /** 32 hex digits; of the caller, else new. */
+  /** 32 hex digits: the id of the caller's trace, else a new one. */
   readonly traceId: string;
-  /** The caller's span, 16 hex digits; undefined where the trace begins here. */
+  /** Id of the caller's span, 16 hex digits; undefined if the trace begins with this request. */
   readonly parentId: string | undefined;
-  /** The span of this request, 16 hex digits: new for each. */
+  /** Id of the span of this request, 16 hex digits: new for each request. */
   readonly spanId: string;
   /** Whether the caller may have recorded the trace. False for a new trace: each recorder decides for itself. */
   readonly isSampled: boolean;
@@ -117,7 +127,7 @@ const MEMBER =
   /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const OUTER_SPACE = /^[ \t]+|[ \t]+$/g;
 
-/** Reads both fields, each as one text with commas where it came several times. */
+/** Parses both fields. A repeated field is given as one text, joined with commas. */
 export function readTraceContext(
   traceparent: string | undefined,
   tracestate: string | undefined,
@@ -129,18 +139,21 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0, // other flags belong to later versions, and are not passed on (§3.2.2.5)
+    // other flags are defined by later versions, and are not forwarded (§3.2.2.5)
+    isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };
 }
 
 /**
- * Returns the fields of a call that is made for this request: `traceparent`, and `tracestate` when there is one. Each call
- * needs a span id of its own, so call this once per call; `spanId` (16 hex digits) names a span that is recorded.
+ * Returns the fields of a call to another service made while this request is handled: `traceparent`, and
+ * `tracestate` if there is one. Each call needs its own span id, so call this function once per call.
+ * `spanId` (16 hex digits) sets the id of a span that you record.
  *
+ * Example:
  *   await fetch(url, { headers: traceHeaders(req) });
  *
- * The fields disclose the trace id to the receiver: send them to services of your own only.
+ * The fields disclose the trace id to the receiver: send them only to your own services.
  */
 export function traceHeaders(
   { trace }: { readonly trace: TraceContext },
@@ -150,7 +163,10 @@ export function traceHeaders(
   return trace.state === '' ? { traceparent } : { traceparent, tracestate: trace.state };
 }
 
-/** Version ff is invalid; 00 ends after its flags, later versions may continue (§3.2.4). */
+/**
+ * Whether the version is valid: ff is not. Version 00 must end after its flags, later versions may continue
+ * (§3.2.4).
+ */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;
   return (
@@ -161,7 +177,10 @@ function isValid(match: RegExpExecArray, length: number): boolean {
   );
 }
 
-/** Members in order, without empty ones; none if one is malformed, a key repeats, or there are too many. */
+/**
+ * The members of `tracestate` in order, without empty ones. Empty text if one is malformed, a key repeats, or
+ * there are too many.
+ */
 function readState(field: string): string {
   const members: string[] = [];
   const keys = new Set<string>();
@@ -186,19 +205,22 @@ function newSpanId(): string {
   return randomHex(SPAN_DIGITS);
 }
 
-/** Digits of an id, and of the id of a span. */
+/** Number of hex digits of a trace id, and of a span id. */
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
-/** How many random bytes are drawn at a time. An id that is kept keeps the digits drawn with it. */
-const DRAWN_BYTES = 1_024;
+/** Random bytes for many ids. An id is a slice of their text, which stays in memory as long as the id. */
+const drawnBytes = Buffer.alloc(4_096);
 
 let drawn = '';
 let used = 0;
 
-/** Returns random hex digits. One draw serves many ids: a `randomUUID()` each is 5 % of a plain response (http-inject --steps=json). */
+/**
+ * Returns random hex digits. One block of random bytes serves many ids: `randomUUID()` for each id would take
+ * 5 % of a plain response (http-inject --steps=json).
+ */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {
-    drawn = randomBytes(DRAWN_BYTES).toString('hex');
+    drawn = randomFillSync(drawnBytes).toString('hex');
     used = 0;
   }
   return drawn.slice(used, (used += digits));

@@ -1,8 +1,9 @@
 /**
- * Responses: a status, fields and a body, until the server writes them. Seven classes for common bodies, their JSON, and delayed
- * responses.
+ * Responses: status, header fields and body, until the server sends them. Has seven classes for common kinds
+ * of bodies, their JSON encoding, and delayed responses.
  *
- * With lines of JSON (`application/x-ndjson`) each value of a source is one line, sent when it comes.
+ * A body of JSON lines (`application/x-ndjson`) has one line for each value of a source, sent when the value
+ * is there.
  */
 import { Readable } from 'node:stream';
 import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
@@ -21,36 +22,36 @@ import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
-/** Body of a response: text, bytes, nothing, or chunks that are pulled during sending. */
+/** Body of a response: text, bytes, none, or chunks that are pulled while it is sent. */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
-/** Options of every response class, beside the body. `undefined` means not given. */
+/** Options of every response class. An option that is `undefined` has its default. */
 export interface ResponseOptions {
   /** An integer 200 ... 599. Default 200. */
   readonly status?: number | undefined;
-  /** Fields by name. Content-Length, Transfer-Encoding and Connection are the server's. */
+  /** Header fields by name. The server sets Content-Length, Transfer-Encoding and Connection. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** The value of `Content-Type`, in place of the class's own. */
+  /** Value of `Content-Type`, in place of the class's default. */
   readonly mediaType?: string | undefined;
 }
 
-/** The parts of its request that a response may use. */
+/** The part of a request that its response uses. */
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
   /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined;
-  /** A field by lower-case name, where that is cheaper than the view of all. */
+  /** The value of a field by lower-case name, if the request has a faster way than `headers`. */
   field?(name: string): string | undefined;
-  /** Runs `fn` when the response was sent, or will never be. */
+  /** Runs `fn` when the response was sent, or will never be sent. */
   afterwards?(fn: () => Promise<void>): void;
 }
 
-/** Status and checked fields of a shared response. @internal */
+/** Status and checked fields that many responses share. @internal */
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
-  /** Status line and fields as text, after they were sent once: see http/server/request-head.ts. */
+  /** Status line and fields as text, once they were sent: see http/server/fast-path/internals.ts. */
   headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {
@@ -59,7 +60,7 @@ export class Prepared {
   }
 }
 
-/** Start of responses with one media type, made once for each status. @internal */
+/** Status and fields of responses with one media type, made once for each status. @internal */
 export class PreparedType {
   readonly #flat: readonly string[];
   readonly #byStatus = new Map<number, Prepared>();
@@ -81,18 +82,21 @@ const UNPREPARED = new Prepared(0, NO_FIELDS);
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
   #body: ResponseBody;
-  /** Length of a chunked body if known, else -1. */
+  /** Length in bytes of a body in chunks, or -1 if unknown. */
   contentLength = -1;
   #status: number;
-  /** Shared fields, until the list of fields is requested. */
+  /** Status and fields that are shared, until `headers` is used. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
   /** `Set-Cookie` values that get `Secure` when the response is sent over TLS, or in production. */
   #securedLater: Set<string> | undefined;
-  /** Whether it was made for one request. A response that a program keeps may be returned for many: each gets a copy. */
+  /**
+   * Whether the response was made for one request. If false, the program may return it for many requests:
+   * each gets a copy.
+   */
   readonly #isForOne: boolean;
 
-  /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
+  /** @throws SvcError `E_HEADER`; RangeError for a status outside 200 ... 599 */
   constructor(body: ResponseBody | ByteSource = null, options: ResponseOptions | Prepared = {}) {
     this.#body = typeof body === 'string' ? body : bodyOf(body);
     this.#isForOne = options instanceof Prepared;
@@ -109,7 +113,7 @@ export class HttpResponse {
       for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
   }
 
-  /** The content. Buffers and views of every kind become a `Uint8Array` when they are set. */
+  /** The content. Buffers and other views of bytes become a `Uint8Array` when they are set. */
   get body(): ResponseBody {
     return this.#body;
   }
@@ -117,12 +121,12 @@ export class HttpResponse {
     this.#body = bodyOf(body);
   }
 
-  /** Header fields; they may be changed. */
+  /** The header fields, which may be changed. */
   get headers(): HeaderList {
     return (this.#headers ??= new HeaderList([...this.#prepared.flat]));
   }
 
-  /** Status, an integer 200 ... 599. @throws RangeError for other values: a final response has none */
+  /** Status, an integer 200 ... 599. @throws RangeError when set to another value */
   get status(): number {
     return this.#status;
   }
@@ -130,7 +134,11 @@ export class HttpResponse {
     this.#status = checkedStatus(status);
   }
 
-  /** Adds a cookie: by default HttpOnly and SameSite=Lax; Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * Adds a cookie. It is HttpOnly and SameSite=Lax by default, and Secure as {@link CookieOptions.secure}
+   * says.
+   * @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   */
   setCookie(name: string, value: string, options: CookieOptions = {}): this {
     const isDecided = options.secure !== undefined;
     const field = serializeCookie(
@@ -143,14 +151,14 @@ export class HttpResponse {
     return this;
   }
 
-  /** Removes a cookie from the client. Path and domain must equal those it was set with. */
+  /** Removes a cookie from the client. Path and domain must equal those with which it was set. */
   deleteCookie(name: string, options: Pick<CookieOptions, 'path' | 'domain' | 'secure'> = {}): this {
     return this.setCookie(name, '', { ...options, maxAgeSeconds: 0 });
   }
 
   /**
-   * Prepares the response to one request before it passes through the middleware: looks up files, and copies a response that the
-   * program keeps, so that middleware does not change it.
+   * Prepares the response for one request before it passes through the middleware. Opens files, and copies a
+   * response that the program keeps, so that middleware does not change it.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
     return this.#isForOne ? this : this.copy();
@@ -163,7 +171,7 @@ export class HttpResponse {
     return copy;
   }
 
-  /** Copies the fields to another response. @internal */
+  /** Copies header fields and cookies to another response. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
     other.#headers = new HeaderList([...this.fields(false)], this.hasAsciiFields);
     other.contentLength = this.contentLength;
@@ -171,7 +179,7 @@ export class HttpResponse {
     return other;
   }
 
-  /** Representation for logs: without cookies, and with the size of the body. */
+  /** The response for logs: without cookies, and with the size of the body instead of the body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { status, headers, body } = this;
     const size =
@@ -190,22 +198,22 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** Its original parts, if they were not changed. @internal */
+  /** The shared status and fields, if they were not changed. @internal */
   get prepared(): Prepared | undefined {
     return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined;
   }
 
-  /** Whether the characters of its fields equal their UTF-8 bytes. @internal */
+  /** Whether all characters of the header fields are ASCII. @internal */
   get hasAsciiFields(): boolean {
     return this.#headers === undefined || this.#headers.isAscii;
   }
 
-  /** Whether there are cookies that get `Secure` on a protected connection. @internal */
+  /** Whether there are cookies that get `Secure` when sent over TLS, or in production. @internal */
   get hasWaitingCookies(): boolean {
     return this.#securedLater !== undefined;
   }
 
-  /** Fields as sent, with secured cookies. Read-only. @internal */
+  /** Header fields as sent; with `isSecure`, cookies get `Secure`. Do not change the list. @internal */
   fields(isSecure: boolean): readonly string[] {
     const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
     const later = this.#securedLater;
@@ -215,18 +223,22 @@ export class HttpResponse {
 }
 
 /**
- * Shows at once that responses are not promises. A promise looks up `then` on its result along the prototype chain, down to
- * Object. Each asynchronous layer has two promises, so this property saves a tenth of a layer (`mw5` of test/bench/http.ts).
+ * Defines `then` as undefined on the prototype. A promise looks up `then` on its result along the prototype
+ * chain, down to Object. Each asynchronous middleware has two promises, so this shorter look-up saves a tenth
+ * of the time of a middleware (`mw5` of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
-/** @throws SvcError `E_REPLY` for a promise */
+/**
+ * Converts the content of a response: bytes of any kind become a `Uint8Array`, other values stay.
+ * @throws SvcError `E_REPLY` for a promise
+ */
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
-  return bytesOf(body) ?? (body as Chunks); // any other object is chunks
+  return bytesOf(body) ?? (body as Chunks); // any other object must be a source of chunks
 }
 
 /** Statuses of responses without content (RFC 9110 §6.4.1). */
@@ -234,28 +246,31 @@ export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
 
-/** The status, if a final response can have it. @throws RangeError */
+/** Returns a valid status of a final response. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
     throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
   return status;
 }
 
-/** A value as `application/json`: dates in ISO 8601, bigints as decimal strings. @throws SvcError `E_REPLY` for a cycle or no JSON value */
+/**
+ * Sends a value as `application/json`: dates in ISO 8601, bigints as decimal strings.
+ * @throws SvcError `E_REPLY` for a cycle, or a value without a JSON form
+ */
 export class JSONResponse extends HttpResponse {
   constructor(body: unknown, options: ResponseOptions = {}) {
     super(toJson(body), { ...options, mediaType: options.mediaType ?? JSON_TYPE });
   }
 }
 
-/** Text as `text/plain; charset=utf-8`. */
+/** Sends text as `text/plain; charset=utf-8`. */
 export class TextResponse extends HttpResponse {
   constructor(body: string, options: ResponseOptions = {}) {
     super(body, { ...options, mediaType: options.mediaType ?? TEXT_TYPE });
   }
 }
 
-/** HTML as `text/html; charset=utf-8`. Escape user input first. */
+/** Sends HTML as `text/html; charset=utf-8`. Escape user input before. */
 export class HTMLResponse extends HttpResponse {
   constructor(body: string, options: ResponseOptions = {}) {
     super(body, { ...options, mediaType: options.mediaType ?? HTML_TYPE });
@@ -275,7 +290,7 @@ export class RedirectResponse extends HttpResponse {
 
 /** Options of {@link StreamingResponse}. */
 export interface StreamingOptions extends ResponseOptions {
-  /** The number of bytes, when it is known: sent as Content-Length instead of chunked coding. */
+  /** Size of the body in bytes, if known: sent as Content-Length, instead of chunked transfer coding. */
   readonly contentLength?: number | undefined;
 }
 
@@ -283,20 +298,22 @@ export interface StreamingOptions extends ResponseOptions {
 export function checkedSource<T>(source: T): T & Chunks {
   if (!isChunks(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
     throw new SvcError('E_STREAM', [`${shown(source)} is not an iterable, async iterable or stream`]);
-  if (source instanceof Readable) source.on('error', ignore); // it may fail before it is pulled, which reports the error
+  // a stream may fail before it is read, and an unhandled "error" would end the process; reading reports the
+  // error
+  if (source instanceof Readable) source.on('error', ignore);
   return source as T & Chunks; // each chunk is checked when it is pulled
 }
 
 /**
- * A body in chunks, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
- * `Readable`. Default media type `application/octet-stream`.
+ * Sends a body in chunks, pulled only as fast as the client reads. Sources: iterables, async iterables, web
+ * streams, Node's `Readable`. Default media type `application/octet-stream`.
  *
- * The first chunk is pulled before the response starts, so a source that fails by then is an ordinary error (500). A later failure
- * closes the connection, and the client sees an incomplete response. The source is ended (`return()`, `cancel()`, `destroy()`)
- * when the client leaves, even while a chunk is awaited.
+ * The first chunk is pulled before the response starts, so a source that fails by then is an ordinary error
+ * (500). A later failure closes the connection, and the client sees an incomplete response. The source is
+ * ended (`return()`, `cancel()`, `destroy()`) when the client leaves, even while a chunk is awaited.
  */
 export class StreamingResponse extends HttpResponse {
-  /** @throws SvcError `E_STREAM` for a source without chunks, and for an invalid `contentLength` */
+  /** @throws SvcError `E_STREAM` for a source that cannot be iterated, and for an invalid `contentLength` */
   constructor(chunks: Chunks | ReadableStream<string | ByteSource>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
@@ -323,7 +340,7 @@ export class StreamingResponse extends HttpResponse {
       !isChunks(body) ||
       request.signal?.aborted === true
     )
-      return answer; // it is not read
+      return answer; // the source is not read
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise
       ? primed.then((ready) => withChunks(answer, ready, request))
@@ -349,16 +366,19 @@ export const BYTES_TYPE = 'application/octet-stream';
 export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
-/** Members of a problem beside its status. Only the places of issues and the request id come from the request. */
+/**
+ * Members of a problem in addition to its status. Only the places of issues, and the request id, come from
+ * the request.
+ */
 interface ProblemDetails {
   readonly detail?: string | undefined;
   readonly code?: string | undefined;
   readonly issues?: readonly Issue[] | undefined;
-  /** The stack, with `debug` only. */
+  /** The stack, only if the setting `debug` is true. */
   readonly trace?: string | undefined;
 }
 
-/** A problem as a response. `requestId` was checked: it goes into the text unchanged. */
+/** Creates a response with a problem. `requestId` must be a checked id: it goes into the text unchanged. */
 export function problem(status: number, requestId: string, details: ProblemDetails = {}): HttpResponse {
   const { detail, code, issues, trace } = details;
   let text = head(status);
@@ -370,7 +390,7 @@ export function problem(status: number, requestId: string, details: ProblemDetai
   return new HttpResponse(`${text}}`, PROBLEM.get(status));
 }
 
-/** The problem of an exception, its headers included. */
+/** Creates the problem response for an exception, including its headers. */
 export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
@@ -381,7 +401,7 @@ export function issueOf(error: HTTPException, requestId: string, trace?: string)
 
 const heads = new Map<number, string>();
 
-/** Shared start of every problem with one status. */
+/** The start of the JSON text, shared by all problems with one status. */
 function head(status: number): string {
   let text = heads.get(status);
   if (text === undefined)
@@ -393,11 +413,14 @@ function head(status: number): string {
 }
 
 /*
- * JSON.stringify, with bigints as decimal strings. A value without a JSON form, a cycle and a promise are errors that name their
- * place. JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
+ * JSON.stringify, with bigints as decimal strings. A value without a JSON form, a cycle and a promise are
+ * errors that name the place. All else is as in JSON.stringify: a Map or a Set inside an object becomes `{}`.
  */
 
-/** JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON */
+/**
+ * Returns the JSON text of a value.
+ * @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON
+ */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {
@@ -407,7 +430,8 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
-  if (text.includes('{}') && hasPromise(value)) throw forgottenAwait(value); // a promise becomes that, and little else does
+  // a promise becomes {}, and few other values do
+  if (text.includes('{}') && hasPromise(value)) throw forgottenAwait(value);
   return text;
 }
 
@@ -423,12 +447,12 @@ function hasPromise(value: unknown): boolean {
   return false;
 }
 
-/** The error for a promise in a value, with its place as JSON.stringify reaches it. */
+/** The error for a promise inside a value, with its place. */
 function forgottenAwait(value: unknown): SvcError {
   const paths = new Map<unknown, string>();
   let found: string | undefined;
   JSON.stringify(value, function (this: unknown, key: string, member: unknown): unknown {
-    const above = paths.get(this); // undefined for the wrapper that JSON.stringify adds
+    const above = paths.get(this); // undefined for the object in which JSON.stringify wraps the value
     const path = above === undefined ? '$' : Array.isArray(this) ? `${above}[${key}]` : `${above}.${key}`;
     if (isThenable(member)) found ??= path;
     else if (typeof member === 'object') paths.set(member, path);
@@ -443,7 +467,7 @@ function describe(value: unknown): string {
     : `a value of type ${typeof value}`;
 }
 
-/** The second attempt, when there are bigints or a cycle. */
+/** Second attempt, after JSON.stringify failed: converts bigints, and finds cycles. */
 function slowJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, (_key, member: unknown) =>
@@ -469,31 +493,32 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   return undefined;
 }
 
-/** The response to a request, now or later. */
+/** A response that is there, or comes later. */
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that is made and sent as soon as the body of its request is complete. A promise would settle only after all received
- * data was read, so it would wait for requests of other connections. It has one receiver; `await` uses a promise.
+ * A response that is made and sent as soon as the body of its request is complete. A promise would settle
+ * only after Node has processed all received data, also that of other connections. It can have one receiver;
+ * `await` uses a promise.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
   #taker: ((answer: HttpResponse) => void) | undefined;
 
-  /** Resolves with the response, or with a promise that never rejects. Call it once. */
+  /** Sets the response, or a promise of it that never rejects. Must be called once. */
   protected settle(answer: Awaitable<HttpResponse>): void {
     if (!(answer instanceof HttpResponse)) return void answer.then((settled) => this.settle(settled));
     this.#answer = answer;
     this.#taker?.(answer);
   }
 
-  /** Passes the response to `taker`, at once if it is ready. */
+  /** Passes the response to `taker`, immediately if it is there. */
   giveTo(taker: (answer: HttpResponse) => void): void {
     if (this.#answer === undefined) this.#taker = taker;
     else taker(this.#answer);
   }
 
-  /** Never rejects. */
+  /** A promise of the response, which never rejects. */
   get promise(): Promise<HttpResponse> {
     return new Promise((resolve) => this.giveTo(resolve));
   }
@@ -507,20 +532,20 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
 }
 
 /**
- * Values as lines of JSON: dates in ISO 8601, bigints as decimal strings. A value without JSON, like any failure of the source, is a 500
- * if it is the first, and closes the connection later.
+ * Sends values as lines of JSON: dates in ISO 8601, bigints as decimal strings. If the first value has no
+ * JSON form, or the source fails before it, the response is a 500; a later failure closes the connection.
  */
 export class NDJSONResponse extends StreamingResponse {
-  /** @throws SvcError `E_STREAM` for a source without values */
+  /** @throws SvcError `E_STREAM` for a source that cannot be iterated */
   constructor(
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // any value becomes a line
+    const source = checkedSource(values) as Chunks; // the cast is safe: each value becomes a line of text
     super(
       { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
-    ); // see Primed
+    ); // the cast is safe: `for await` accepts steps that are not promises
   }
 }
 

@@ -1,15 +1,19 @@
 /**
- * The router: method and path -> found, wrong method, or none.
+ * The router: finds the endpoint of a method and a path.
  *
- * A path without parameters is compared with the few of its length, or looked up in a Map. The others are in a radix tree over
- * characters: a node holds literal text, children by first character, and, where a segment starts, one child per converter in
- * order of specificity. Matching is depth first, literal before uuid, int, float, str, path. It backtracks from a dead end, and
- * from a template without the method. The methods it met become `Allow`.
+ * A path without parameters is compared with the few of its length, or looked up in a Map. The others are in
+ * a radix tree over characters. A node holds literal text, children by first character, and, where a segment
+ * starts, one child per converter in order of specificity. Matching is depth first, in the order literal,
+ * uuid, int, float, str, path. It backtracks from a dead end, and from a template without the method. The
+ * methods of such templates become `Allow`.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
 
-/** Result of a match: the endpoint with raw captures, the existing methods, nothing, or a malformed escape. */
+/**
+ * Result of a match: an endpoint with the captured segments, the methods that the path has, no match, or a
+ * malformed escape.
+ */
 export type Match<T> =
   | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
   | { readonly kind: 'wrong-method'; readonly allow: string }
@@ -17,22 +21,24 @@ export type Match<T> =
   | { readonly kind: 'malformed' };
 
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
-/** Methods of a path, in final form. */
+/** The methods of a path, complete after freeze(). */
 interface Methods {
   readonly methods: readonly string[];
   readonly missed: WrongMethod;
-  /** Index of the endpoint that also answers HEAD, or -1. */
+  /** Index of the GET endpoint, which also serves HEAD, or -1. */
   readonly get: number;
 }
 
-/** Methods of one path with their endpoints. A list of the few is faster and smaller than a Map. */
+/**
+ * Methods of one path with their endpoints. Lists are faster and smaller than a Map, because there are few.
+ */
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** Prepared result for other methods; before freeze() without a method. */
+  /** Prepared result for all other methods; before freeze() it names none. */
   missed: WrongMethod;
 }
-/** A leaf of the static table, with its matches ready made, beside the methods. */
+/** A leaf of the static table, with one prepared match for each method. */
 interface StaticLeaf<T> extends Leaf<T> {
   readonly path: string;
   matches: readonly Match<T>[];
@@ -42,25 +48,29 @@ interface StaticLeaf<T> extends Leaf<T> {
 const EMPTY: readonly never[] = [];
 
 /**
- * Returns the list with one more item. A list that grows by push or spread reserves room for 16 more, which was two thirds of a large
- * table. Most lists have one or two items: written out they take a third of the time of concat() before that is compiled, which is
- * the case while a table of some hundred routes is filled (topic `router` of test/bench/table.ts).
+ * Returns the list with one more item. A list that grows by push or spread reserves memory for 16 more items,
+ * which was two thirds of a large table. Most lists have one or two items: these cases are written out,
+ * because concat() takes three times as long until V8 has compiled it (topic `router` of
+ * test/bench/table.ts).
  */
 function withLast<T>(list: readonly T[], item: T): readonly T[] {
   return list.length === 0 ? [item] : list.length === 1 ? [list[0]!, item] : list.concat([item]);
 }
 
-/** Most nodes have at most one child, which hangs on the node itself: in a large table each list is one more cache miss. */
+/**
+ * A node of the tree. Most nodes have at most one child, which is a property of the node: in a large table a
+ * list for it would cost one more cache miss.
+ */
 class Node<T> {
   text: string;
-  /** The literal child where there is one alone. */
+  /** The literal child, if there is only one. */
   only: Node<T> | null = null;
-  /** Where there are several: the first character code of each, beside `children`. */
+  /** If there are several literal children: their first character codes, parallel to `children`. */
   codes: readonly number[] = EMPTY;
   children: readonly Node<T>[] = EMPTY;
   /** Child of the most specific converter; `next` links the others. */
   parameter: Node<T> | null = null;
-  /** Converter of the preceding segment; null for literal text. */
+  /** Converter of the segment before `text`; null if the node continues literal text. */
   readonly converter: Converter | null;
   next: Node<T> | null;
   leaf: Leaf<T> | null = null;
@@ -72,9 +82,9 @@ class Node<T> {
   }
 }
 
-/** Up to so many paths of one length are compared in turn. */
+/** Up to this number of paths of one length, each is compared. */
 const FEW = 4;
-/** Up to this length texts are compared character by character. */
+/** Up to this length, texts are compared character by character. */
 const SHORT = 12;
 const SLASH = 47,
   PERCENT = 37;
@@ -83,13 +93,13 @@ const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
 const UNFINISHED: WrongMethod = Object.freeze({ kind: 'wrong-method', allow: '' });
 
-/** One walk's state: kept apart from the tree, so that a walk that is left again costs nothing to undo. */
+/** State of one match, separate from the tree, so that nothing needs to be reset after an aborted match. */
 class Walk<T> {
   readonly path: string;
   readonly method: string;
-  /** How many segments have been captured where the endpoint was found. */
+  /** Number of captured segments on the way to the endpoint. */
   depth = 0;
-  /** Set if a tested segment has an escape: then the decoded path may match something else. */
+  /** Whether a tested segment contains an escape: then the decoded path may match another template. */
   isEscaped = false;
   missed: Leaf<T> | null = null;
   missedMore: Leaf<T>[] | null = null;
@@ -105,29 +115,39 @@ class Walk<T> {
   }
 }
 
-/** A routing table of endpoints `T`. Fill it with `add()`, then `freeze()`; `match()` works from then on. */
+/**
+ * A routing table of endpoints `T`. Fill it with `add()`, then call `freeze()`; `match()` works after that.
+ */
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   /**
-   * Static paths by length, after the last one was added. Few have equal lengths, and comparing a path that was just received is
-   * cheaper than a Map look-up: V8 hashes it, and Node 26 internalizes it first (`!==` 4 ns, a hit 16 and 37 ns, a miss up to 58).
+   * Static paths by length. Few have equal lengths, so a path is compared with each. That is cheaper than a
+   * Map look-up: V8 must hash a path that was just received, and Node 26 internalizes it first (`!==` 4 ns, a
+   * hit 16 and 37 ns, a miss up to 58).
    */
   #byLength: (readonly StaticLeaf<T>[])[] = [];
   readonly #root = new Node<T>('');
-  /** Leaves of the tree, until freeze(). */
+  /** Leaves of the tree; emptied by freeze(). */
   #leaves: Leaf<T>[] = [];
-  /** Leaves with equal methods share one list: one list stays in the processor's cache, thousands do not. Keyed by the list and the next method. */
+  /**
+   * Lists of methods, shared by all leaves with equal methods: one list stays in the processor's cache,
+   * thousands do not. The keys are a list and the method to append.
+   */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
-  /** Text before the first parameter of the last template, with its node: templates of one resource follow each other. */
+  /**
+   * Text before the first parameter of the template that was added last, and its node: consecutive templates
+   * often begin with the same text.
+   */
   #begun = '';
   #begunAt: Node<T> = this.#root;
   /** Whether a template contains an escape character. */
   #hasPercent = false;
 
-  /** Adds an endpoint. Returns an existing one with equal method and path, which stays: a duplicate. */
+  /** Adds an endpoint. If one with equal method and path exists, it stays, and is returned. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    // the Map is asked with the raw path; a text with "%" always arrives escaped, so it belongs into the tree
+    // look-ups in the Map use the raw path, in which a "%" of a template is always escaped: such templates go
+    // into the tree
     const [literal] = parsed.literals as readonly [string];
     const hasPercent = parsed.template.includes('%');
     this.#hasPercent ||= hasPercent;
@@ -140,7 +160,10 @@ export class RoutingTable<T> {
     return undefined;
   }
 
-  /** Lets HEAD follow GET (RFC 9110 §9.3.2), and stores the allowed methods of each leaf. */
+  /**
+   * Completes the table: lets HEAD use the GET endpoint (RFC 9110 §9.3.2), and stores the allowed methods of
+   * each leaf.
+   */
   freeze(): void {
     const final = new Map<readonly string[], Methods>();
     const byLength: (readonly StaticLeaf<T>[])[] = (this.#byLength = []);
@@ -164,7 +187,8 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped; // every character was tested, and none is "%"
+    // the raw path is enough: every character was tested, and none is "%"
+    const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped;
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
     return endpoint === undefined
       ? missed(walk, leaf)
@@ -225,11 +249,12 @@ export class RoutingTable<T> {
       this.#begunAt = literalOf(this.#root, text);
       this.#begun = text;
     }
-    return this.#begunAt; // it ends with this text for good: a node that is split stays the lower half
+    // the node stays valid: when a node is split, it becomes the lower half, which still ends with this text
+    return this.#begunAt;
   }
 }
 
-/** Result when there is no endpoint. */
+/** Result of a search without an endpoint: the path has only other methods, or no route at all. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
@@ -241,13 +266,17 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
 }
 
 /**
- * Where each captured segment begins and ends, by depth: written on the way down, so a branch that is left again needs no undoing.
- * One pair of lists serves every walk, for none begins before another has ended. Up to eight captures a store finds room.
+ * Start and end of each captured segment, by depth. They are written on the way down, so a dead end needs no
+ * reset. All matches share these two arrays, because a match is synchronous. Their initial length avoids
+ * growing them for up to eight captures.
  */
 const STARTS = [0, 0, 0, 0, 0, 0, 0, 0];
 const STOPS = [0, 0, 0, 0, 0, 0, 0, 0];
 
-/** The endpoint below `node`, whose own text is matched up to `at`; `depth` segments are captured. Loops while there is one child to try. */
+/**
+ * Finds the endpoint below `node`, whose own text has matched up to `at`; `depth` segments are captured.
+ * Loops instead of recursion as long as only one child can match.
+ */
 function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
   while (at < path.length) {
@@ -258,7 +287,8 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
       if (parameter.next !== null || parameter.converter === CONVERTERS.path)
         return follow(parameter, walk, at, depth);
       const end = endOfSegment(walk, at);
-      if (!parameter.converter!.test(path, at, end)) return undefined; // it has been entered for one
+      // nodes in `parameter` have a converter
+      if (!parameter.converter!.test(path, at, end)) return undefined;
       STARTS[depth] = at;
       STOPS[depth++] = at = end;
       node = parameter;
@@ -273,14 +303,14 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   return endpointOf(node.leaf, walk, depth);
 }
 
-/** The only child that can match next. */
+/** The child that begins with this character, or the only child. */
 function childOf<T>({ only, codes, children }: Node<T>, code: number): Node<T> | undefined {
   if (only !== null) return only;
   for (let index = 0; index < codes.length; index++) if (codes[index] === code) return children[index];
   return undefined;
 }
 
-/** The literal child that can match next. */
+/** The literal child whose text follows at `at`, or null. */
 function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: number): Node<T> | null {
   if (only !== null) return hasAt(path, only.text, at, 0) ? only : null;
   if (codes.length === 0) return null;
@@ -291,7 +321,10 @@ function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: numb
   return null;
 }
 
-/** `path.startsWith(text, at)`, where the characters before `from` are known to: two thirds of the time for texts as short as most are. */
+/**
+ * `path.startsWith(text, at)`, if the characters before `from` are known to be equal. Takes two thirds of the
+ * time for short texts, which most are.
+ */
 function hasAt(path: string, text: string, at: number, from: number): boolean {
   if (text.length > SHORT || path.length < at + text.length) return path.startsWith(text, at);
   for (let index = from; index < text.length; index++)
@@ -304,7 +337,7 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   const { path } = walk;
   const end = endOfSegment(walk, at);
   for (let node: Node<T> | null = first; node !== null; node = node.next) {
-    const converter = node.converter!; // it has been entered for one
+    const converter = node.converter!; // nodes in `parameter` have a converter
     const takesRest = converter === CONVERTERS.path;
     const stop = takesRest ? path.length : end;
     if (!converter.test(path, at, stop)) continue;
@@ -317,7 +350,10 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   return undefined;
 }
 
-/** Where the next slash is, or the end. A call of indexOf() costs as much as a dozen characters, and most segments are shorter. */
+/**
+ * Index of the next slash, or the end of the path. A call of indexOf() costs as much as comparing a dozen
+ * characters, and most segments are shorter.
+ */
 function endOfSegment<T>(walk: Walk<T>, at: number): number {
   const { path } = walk;
   for (const near = Math.min(at + SHORT, path.length); at < near; at++) {
@@ -342,7 +378,10 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
   return leaf.endpoints[index];
 }
 
-/** Captured segments of a walk. Literal lists are allocated at once, in their final size. */
+/**
+ * The captured segments of a match. Array literals have their final size from the start, so nothing is
+ * copied.
+ */
 function capturesOf<T>({ path, depth }: Walk<T>): string[] {
   if (depth === 1) return [captureAt(path, 0)];
   if (depth === 2) return [captureAt(path, 0), captureAt(path, 1)];
@@ -359,7 +398,10 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
   return -1;
 }
 
-/** The node below `from` for `text` from `at` on; splits a node that shares only the start. */
+/**
+ * Returns the node below `from` for the rest of `text` from `at` on. Creates it if necessary, and splits a
+ * node that shares only the start.
+ */
 function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;
   const child = childOf(from, text.charCodeAt(at));
@@ -396,7 +438,7 @@ function adopt<T>(node: Node<T>, child: Node<T>): Node<T> {
   return child;
 }
 
-/** The child that a segment of this converter leads to. */
+/** Returns the child for segments of this converter, and creates it if necessary. */
 function parameterOf<T>(node: Node<T>, converter: Converter): Node<T> {
   let before: Node<T> | null = null;
   let after = node.parameter;
@@ -424,7 +466,10 @@ function finalOf(given: readonly string[]): Methods {
 
 const ORDER = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
-/** The value of `Allow`: each method once, the usual ones first; OPTIONS is always answered. */
+/**
+ * The value of `Allow`: each method once, the common ones first. OPTIONS is always included, because the
+ * application responds to it.
+ */
 export function allowOf(methods: Iterable<string>): string {
   const rank = (method: string): number => (ORDER.indexOf(method) + ORDER.length + 1) % (ORDER.length + 1);
   return [...new Set([...methods, 'OPTIONS'])]

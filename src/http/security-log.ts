@@ -1,7 +1,8 @@
 /**
- * The logger `svc_security`: events of refused requests, for intrusion detection. The number of lines is limited, whatever the
- * number of requests.
+ * The logger `svc_security`: writes events of refused requests, for intrusion detection. The number of lines
+ * is limited, however many requests are refused.
  *
+ * Limits:
  *   a client's address (IPv6: its /64) and an event       one line a minute; the next one has the number of omitted lines
  *   clients beyond the 10,000 that are remembered         one line a minute and event for all together
  */
@@ -10,17 +11,17 @@ import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
-/** Log state of a client. */
+/** Log state of one client and event. */
 interface ReportRecord {
-  /** Until then nothing more is. Never runs backwards. */
+  /** Until this time no further line is written. Never decreases. */
   untilMs: number;
-  /** Lines left out since. */
+  /** Number of lines omitted since the last one. */
   suppressed: number;
 }
 
 const MINUTE_MS = 60_000;
 const MOST_CLIENTS = 10_000;
-/** One client of IPv6 has a whole network (RFC 6177 §2). */
+/** Prefix length of the network that counts as one IPv6 client (RFC 6177 §2). */
 const IPV6_BITS = 64;
 
 const logs = new WeakMap<Services, SecurityLog>();
@@ -29,9 +30,9 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** In the order in which their minutes end. */
+  /** Clients with events, ordered by the end of the minute in which no further line is written for them. */
   readonly #clients = new LruIndex(MOST_CLIENTS);
-  /** By slot. */
+  /** Records by slot of `#clients`. */
   readonly #records: ReportRecord[] = [];
   /** Records of clients beyond the limit, by event name. */
   readonly #others = new Map<string, ReportRecord>();
@@ -41,14 +42,17 @@ export class SecurityLog {
     this.#services = services;
   }
 
-  /** Returns the log of an application; its parts share the state. */
+  /** Returns the security log of an application: all callers share one. */
   static of(services: Services): SecurityLog {
     let log = logs.get(services);
     if (log === undefined) logs.set(services, (log = new SecurityLog(services)));
     return log;
   }
 
-  /** A line about a request that was refused, unless this minute has had one of its client. No credential may be in `fields`. */
+  /**
+   * Writes a line about a refused request, unless the client's last line for this event is less than a minute
+   * old. `fields` must not contain credentials.
+   */
   refused(event: string, req: HttpRequest, fields: Readonly<Record<string, unknown>> = {}): void {
     const nowMs = this.#services.clock.monotonicMs();
     const record = this.#recordOf(event, clientOf(req.ip, IPV6_BITS), nowMs);
@@ -69,7 +73,7 @@ export class SecurityLog {
     });
   }
 
-  /** A line that is about no request alone. */
+  /** Writes a line that concerns no single request. */
   warn(event: string, fields: Readonly<Record<string, unknown>>): void {
     this.#log.warn(event, fields);
   }
@@ -79,7 +83,8 @@ export class SecurityLog {
     const found = this.#clients.find(key);
     if (found !== 0) {
       const record = this.#records[found]!;
-      if (nowMs >= record.untilMs) this.#clients.use(found); // its next minute begins
+      // the line that will be written begins a new minute
+      if (nowMs >= record.untilMs) this.#clients.use(found);
       return record;
     }
     if (this.#clients.isFull && nowMs < this.#records[this.#clients.oldest]!.untilMs)
@@ -95,7 +100,7 @@ export class SecurityLog {
   }
 }
 
-/** Nothing yet. */
+/** Initial state of a client for which no line was written. */
 function fresh(): ReportRecord {
   return { untilMs: -Infinity, suppressed: 0 };
 }

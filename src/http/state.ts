@@ -1,15 +1,17 @@
 /**
- * State: typed values that one part of an application leaves for another, per application and per request.
+ * State: typed values that one part of an application sets for other parts, for the whole application or for
+ * one request.
  *
- * Scope of a source: how long the value of a dependency lives where `Depends()` does not say so.
+ * Scope: how long the value of a dependency lives, if `Depends()` does not say so.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
 
-/** A unique key: two keys with equal names are different. `name` is for messages. */
+/** Creates a unique key: two keys with equal names are different. `name` appears in messages. */
 export function stateKey<T>(name: string): StateKey<T> {
   const key = (context: Context): T => context.state.get(key as StateKey<T>);
-  return Object.defineProperty(key, 'name', { value: name }) as StateKey<T>; // a function's name is read-only, not its definition
+  // defineProperty() can change the name of a function, assignment cannot
+  return Object.defineProperty(key, 'name', { value: name }) as StateKey<T>;
 }
 
 /** Services of the application: clock, log, metrics, settings. `Depends(services)` passes them to a handler. */
@@ -18,17 +20,20 @@ export const services: StateKey<Services> = stateKey('services');
 /** The session of a request, set by the session middleware and read by `req.session`. @internal */
 export const SESSION: StateKey<Session> = stateKey('session');
 
-/** The request that has brought this one, which was made in process and has its credentials. @internal */
+/**
+ * For a request that was made within the process, with the credentials of another request: that other
+ * request. @internal
+ */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** The state of an application: values set once, or read anew from their provider each time. */
+/** The state of an application: values set once, or read from their provider each time. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 
   get<T>(key: StateKey<T>): T {
     const read = this.#values.get(key);
     if (read === undefined) throw new SvcError('E_STATE_UNSET', [key.name]);
-    return read() as T; // set and provide take the value that the key is typed with
+    return read() as T; // set() and provide() accept only values of the key's type
   }
 
   set<T>(key: StateKey<T>, value: T): void {
@@ -45,12 +50,13 @@ export class AppState implements StateMap {
   }
 }
 
-/** A key that no caller has. */
+/** A key that no caller can have. */
 const NO_KEY: StateKey<unknown> = stateKey('none');
 
 /**
- * State of a request: its own values override the application's. Many requests have one value, which is stored without a Map:
- * a Map costs 1.4 % of a request through five layers that read one (`mw5` of test/bench/http.ts).
+ * State of a request: its own values override the application's. Many requests have exactly one value, which
+ * is stored without a Map: a Map costs 1.4 % of a request through five middleware that read it (`mw5` of
+ * test/bench/http.ts).
  */
 export class RequestState implements StateMap {
   readonly #app: StateMap;
@@ -63,7 +69,7 @@ export class RequestState implements StateMap {
   }
 
   get<T>(key: StateKey<T>): T {
-    if (key === this.#firstKey) return this.#first as T; // set takes the value that the key is typed with
+    if (key === this.#firstKey) return this.#first as T; // set() accepts only values of the key's type
     const others = this.#others;
     return others !== undefined && others.has(key) ? (others.get(key) as T) : this.#app.get(key);
   }
@@ -79,18 +85,36 @@ export class RequestState implements StateMap {
   }
 }
 
-/** How long a dependency lives: see routing/di.ts. */
+/** How long the value of a dependency lives: see routing/di.ts. */
 export type Scope = 'request' | 'handler' | 'app';
 
-const SCOPES = new WeakMap<object, Scope>();
+/**
+ * Runs `work` with the value of a surrounding dependency, for example inside a transaction, and returns its
+ * result.
+ */
+export type Surround = (value: unknown, work: () => unknown) => unknown;
 
-/** Gives a source a scope of its own, and returns it. @internal */
-export function withScope<F extends object>(source: F, scope: Scope): F {
+const SCOPES = new WeakMap<object, Scope>();
+const SURROUNDS = new WeakMap<object, Surround>();
+
+/**
+ * Gives a dependency source a scope of its own, and returns it. With `surround` the dependency runs the
+ * handler and the functions that need it. It is then resolved after all dependencies that do not need it.
+ *
+ * @internal
+ */
+export function withScope<F extends object>(source: F, scope: Scope, surround?: Surround): F {
   SCOPES.set(source, scope);
+  if (surround !== undefined) SURROUNDS.set(source, surround);
   return source;
 }
 
-/** The scope of a source; undefined for one that has none of its own. @internal */
+/** Returns the `surround` function of a dependency source, if it has one. @internal */
+export function surroundOfSource(source: object): Surround | undefined {
+  return SURROUNDS.get(source);
+}
+
+/** Returns the scope that a dependency source has of its own; undefined if it has none. @internal */
 export function scopeOfSource(source: object): Scope | undefined {
   return SCOPES.get(source);
 }

@@ -1,13 +1,13 @@
 /**
- * Tool calls run as requests in process. Each one passes middleware, guards, validation, limits, log and
- * metrics, as a request over HTTP does.
+ * Tool calls run as requests in process. Each one passes through middleware, guards, validation, limits, log
+ * and metrics, like a request over HTTP.
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
 import { planPrompts } from './prompts.ts';
 import { isPrompt, isResource, planTools } from './tools.ts';
-import { planResources } from './planned-resources.ts';
-import type { PlannedResource } from './planned-resources.ts';
+import { planResources } from './resources.ts';
+import type { PlannedResource } from './resources.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { CARRIER, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
@@ -18,6 +18,7 @@ import type { Dialect, JsonObject } from './messages.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { PlannedPrompt } from './prompts.ts';
 import type { ToolResult } from './results.ts';
+import type { Asker, ToolClient } from './questions.ts';
 import type { PlannedTool } from './tools.ts';
 import type { CompiledRoute, Context, HttpRequest, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
@@ -36,12 +37,12 @@ export interface McpApplication {
   openapi(): OpenApiDocument;
 }
 
-/** A compiled application, as the tool calls see it. @internal */
+/** The part of a compiled application that tool calls use. @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   /** Returns the route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Answers a request in process. `isFunction` is true for a tool that is not a route. */
+  /** Handles a request in process. `isFunction` is true for a tool that is not a route. */
   answerCall(
     request: Request,
     remoteAddress: string,
@@ -50,7 +51,7 @@ interface McpTarget {
   ): Promise<Response>;
 }
 
-/** The caller of a tool, and the header fields that its requests carry. */
+/** The caller of a tool, and the header fields of its requests. */
 export interface Caller {
   /** Returns the header fields for a call of this tool, by lower-case name. */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
@@ -60,26 +61,31 @@ export interface Caller {
    * is used then.
    */
   readonly origin: string | undefined;
-  /** The HTTP request that carries the calls. DPoP proofs name its method and URL. */
+  /** The HTTP request that contains the calls. DPoP proofs name its method and URL. */
   readonly carrier?: HttpRequest | undefined;
 }
 
-/** The circumstances of one call. */
+/** Dependencies of one call. */
 export interface CallDeps {
   readonly caller: Caller;
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
   readonly listener?: ToolListener | undefined;
+  /** Takes the questions of the handler. */
+  readonly asker?: Asker | undefined;
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
    * Called when the route asks for another access token: 401 refuses the token, 403 its scopes. `challenge`
-   * is the WWW-Authenticate field of the answer.
+   * is the WWW-Authenticate field of the response.
    */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
-/** Limit of a result in bytes. A larger result is an error, because a model pays for each token it reads. */
+/**
+ * Default limit of a result in bytes. A larger result is an error, because models pay for each token that
+ * they read.
+ */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
@@ -134,7 +140,7 @@ export class Toolset {
     return this.#byName.get(name);
   }
 
-  /** Calls a tool. A failure of the tool is a result, too. */
+  /** Calls a tool. If the tool fails, that is a result as well. */
   async call(
     tool: PlannedTool,
     given: JsonObject,
@@ -149,7 +155,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'leads to another route',
+            message: 'would lead to another route',
           },
         ],
         tool,
@@ -191,7 +197,7 @@ export class Toolset {
     return found !== undefined && found.template !== template;
   }
 
-  /** Sends a request in process. */
+  /** Sends a request to the application within this process. */
   async request(
     detail: RouteDetail,
     fields: readonly string[],
@@ -202,7 +208,7 @@ export class Toolset {
     deps: CallDeps,
     isFunction: boolean,
   ): Promise<Response> {
-    const { caller, signal, listener, trace } = deps;
+    const { caller, signal, listener, asker, trace } = deps;
     const headers = new Headers({ accept: 'application/json, */*;q=0.1', ...trace });
     for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields)))
       if (!OURS.has(name)) headers.set(name, value);
@@ -221,13 +227,14 @@ export class Toolset {
     signal.throwIfAborted();
     return this.#app.application().answerCall(request, caller.remoteAddress, isFunction, (req) => {
       if (listener !== undefined) req.state.set(TOOL_LISTENER, listener);
+      if (asker !== undefined) req.state.set(ASKER, asker);
       if (caller.carrier !== undefined) req.state.set(CARRIER, caller.carrier);
     });
   }
 }
 
 /**
- * Challenges, by status, that a client answers by getting another access token (RFC 6750 §3.1, RFC 9449
+ * Challenges, by status, to which a client responds by getting another access token (RFC 6750 §3.1, RFC 9449
  * §7.1).
  */
 const WANTED: Readonly<Record<number, RegExp>> = {
@@ -245,12 +252,14 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return {
-      issues: [{ loc: ['arguments'], code: 'depth', message: 'are nested too deeply, or too large' }],
+      issues: [
+        { loc: ['arguments'], code: 'depth', message: 'are too large or nested too deeply for this tool' },
+      ],
     };
   }
 }
 
-/** Fields that describe the client's own message. They are not copied to a call. */
+/** Header fields that describe the client's own message, and so are not copied to a call. */
 const OURS: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -266,7 +275,7 @@ const OURS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a caller with fixed header fields, for a process that speaks over stdio or a test.
+ * Returns a caller with fixed header fields, for a process that uses stdio, or a test.
  * @throws TypeError for an invalid field name or value
  */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
@@ -280,7 +289,7 @@ export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddr
  */
 
 /**
- * Reports the progress of a call: a growing number, the total at which it is done, and a sentence for people.
+ * Reports the progress of a call: a growing number, the total that it will reach, and a sentence for people.
  */
 export type ToolProgress = (progress: number, total?: number, message?: string) => void;
 
@@ -299,7 +308,7 @@ export const TOOL_LOG_LEVELS = [
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
 /**
  * Sends a log message to the client: any JSON value, and an optional logger name. Models read it, so it must
- * not hold secrets.
+ * not contain secrets.
  */
 export type ToolLog = (level: ToolLogLevel, data: unknown, logger?: string) => void;
 
@@ -313,8 +322,8 @@ export interface ToolListener {
 const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
 /**
- * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that asked for it.
- * Values that do not grow are left out.
+ * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that has requested it.
+ * Values that do not grow are not sent.
  */
 export function toolProgress({ state }: Context): ToolProgress {
   if (!state.has(TOOL_LISTENER)) return nothing;
@@ -322,7 +331,7 @@ export function toolProgress({ state }: Context): ToolProgress {
   return (progress, total, message) => listener.progress(progress, total, message);
 }
 
-/** Dependency `{ tell: Depends(toolLog) }`: sends log messages to an MCP client that asked for them. */
+/** Dependency `{ tell: Depends(toolLog) }`: sends log messages to an MCP client that has requested them. */
 export function toolLog({ state }: Context): ToolLog {
   if (!state.has(TOOL_LISTENER)) return nothing;
   const listener = state.get(TOOL_LISTENER);
@@ -330,5 +339,93 @@ export function toolLog({ state }: Context): ToolLog {
 }
 
 function nothing(): void {
-  /* the request is not a tool call */
+  /* does nothing, because the request is not a tool call */
+}
+
+/** State key that is set only in requests that are calls by MCP. */
+const ASKER: StateKey<Asker> = stateKey('mcpAsker');
+
+/** Dependency `{ client: Depends(toolClient) }`: asks the MCP client, its user or its model during a call. */
+export async function toolClient({ state, signal }: Context): Promise<ToolClient> {
+  const questions = await import('./questions.ts');
+  return new questions.ToolClient(state.has(ASKER) ? state.get(ASKER) : questions.noAsker(), signal);
+}
+
+/** Maximum number of progress and log messages for one call. Further messages are dropped. */
+const MAX_MESSAGES = 10_000;
+
+/** Dependencies of {@link CallReports}. */
+interface ReportDeps {
+  readonly dialect: Dialect;
+  readonly progressToken: string | number | undefined;
+  /** The least severe level of log messages that are sent. If undefined, none are sent. */
+  readonly logLevel: ToolLogLevel | undefined;
+  readonly signal: AbortSignal;
+  /** Sends the client a notification. */
+  notify(method: string, params: JsonObject): void;
+}
+
+/** Sends progress and log messages of one call, until it ends. */
+export class CallReports implements ToolListener {
+  readonly #deps: ReportDeps;
+  #isOver = false;
+  #furthest = -Infinity;
+  #sent = 0;
+
+  constructor(deps: ReportDeps) {
+    this.#deps = deps;
+  }
+
+  progress(progress: number, total: number | undefined, message: string | undefined): void {
+    const { progressToken, dialect, notify } = this.#deps;
+    if (
+      progressToken === undefined ||
+      !Number.isFinite(progress) ||
+      progress <= this.#furthest ||
+      !this.#mayReport()
+    )
+      return;
+    this.#furthest = progress;
+    notify('notifications/progress', {
+      progressToken,
+      progress,
+      ...(Number.isFinite(total) ? { total } : {}),
+      ...(message !== undefined && dialect.hasAnnotations ? { message } : {}),
+    });
+  }
+
+  log(level: ToolLogLevel, data: unknown, logger: string | undefined): void {
+    const { logLevel, notify } = this.#deps;
+    if (
+      logLevel === undefined ||
+      TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) ||
+      !this.#mayReport()
+    )
+      return;
+    notify('notifications/message', {
+      level,
+      ...(logger === undefined ? {} : { logger }),
+      data: jsonOf(data),
+    });
+  }
+
+  end(): void {
+    this.#isOver = true;
+  }
+
+  #mayReport(): boolean {
+    return !this.#isOver && !this.#deps.signal.aborted && this.#sent++ < MAX_MESSAGES;
+  }
+}
+
+/**
+ * Returns the value as JSON can represent it. A value that JSON cannot represent becomes text, so the handler
+ * does not fail.
+ */
+function jsonOf(data: unknown): unknown {
+  try {
+    return JSON.stringify(data) === undefined ? null : data;
+  } catch {
+    return String(data);
+  }
 }

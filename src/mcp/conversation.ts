@@ -1,18 +1,22 @@
 /**
- * One client on one channel: takes message texts and returns message texts. Requests run concurrently. Each
- * is answered once, or not at all when it was cancelled. The channel's I/O is done elsewhere.
+ * A conversation with one client over one channel: takes texts of messages, and sends texts of messages.
+ * Requests run concurrently. Each gets one response, or none if it was cancelled. Another module does the I/O
+ * of the channel.
  */
 import { ClientDisconnected } from '../base/errors.ts';
+import { SentRequests } from './questions.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
 import {
   INTERNAL_ERROR,
   INVALID_REQUEST,
   PARSE_ERROR,
   RpcError,
+  batchIssue,
   failure,
   notification,
   readMessage,
 } from './messages.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Caller } from './calls.ts';
 import type { JsonObject, RequestId, RpcRequest } from './messages.ts';
@@ -23,14 +27,13 @@ export interface ConversationDeps {
   readonly dispatcher: McpDispatcher;
   readonly caller: Caller;
   readonly log: Logger;
+  readonly clock: Clock;
   /** Sends one message, which has no line feed. Must not throw. */
   send(text: string): void;
 }
 
-/** Limit of requests that run at the same time. A further request is answered with an error. */
+/** Maximum number of requests that run at the same time. A further request gets an error response. */
 const MAX_IN_FLIGHT = 1_000;
-/** Limit of messages in one batch. */
-const MAX_BATCH = 1_000;
 
 /** A conversation with one client. */
 export class McpConversation {
@@ -38,18 +41,20 @@ export class McpConversation {
   readonly #inFlight = new Map<RequestId, AbortController>();
   readonly #closing = new AbortController();
   #running = new Set<Promise<unknown>>();
+  readonly #questions: SentRequests;
   #session: McpSession | undefined;
 
   constructor(deps: ConversationDeps) {
     this.#deps = deps;
+    this.#questions = new SentRequests(deps.clock);
   }
 
-  /** Requests that have no answer yet. */
+  /** Number of requests without a response yet. */
   get inFlight(): number {
     return this.#inFlight.size;
   }
 
-  /** Takes the text of one message, or of a batch in versions that have batches. */
+  /** Takes the text of one message, or of a batch in protocol versions that have batches. */
   receive(text: string): void {
     let value: unknown;
     try {
@@ -73,15 +78,15 @@ export class McpConversation {
   }
 
   /**
-   * Called when no more input will come. Resolves when all running requests are answered; subscriptions are
-   * ended.
+   * Call it when no more input will come. Ends subscriptions. Resolves when all running requests have their
+   * response.
    */
   async finish(): Promise<void> {
     this.#closing.abort();
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Aborts all running requests. None of them is answered. */
+  /** Aborts all running requests. They get no response. */
   abort(): void {
     for (const request of this.#inFlight.values()) request.abort(new ClientDisconnected());
     this.#inFlight.clear();
@@ -98,15 +103,8 @@ export class McpConversation {
   }
 
   #receiveBatch(values: readonly unknown[]): void {
-    const problem =
-      this.#session?.dialect.hasBatches !== true
-        ? 'This version has no batches: one message at a time'
-        : values.length === 0
-          ? 'A batch has at least one message'
-          : values.length > MAX_BATCH
-            ? `A batch has at most ${MAX_BATCH} messages`
-            : undefined;
-    if (problem !== undefined) return this.refuse(new RpcError(INVALID_REQUEST, problem));
+    const problem = batchIssue(values, this.#session?.dialect);
+    if (problem !== undefined) return this.refuse(problem);
     const answers = values.map((value) => this.#take(value, true)).filter((answer) => answer !== undefined);
     if (answers.length > 0)
       this.#run(
@@ -120,12 +118,12 @@ export class McpConversation {
     if (messages.length > 0) this.#send(messages);
   }
 
-  /** Returns the answer to one message. It is undefined for a notification and for a cancelled request. */
+  /** Returns the response to one message; undefined for a notification and for a cancelled request. */
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
     const message = readMessage(value);
     switch (message.kind) {
       case 'response':
-        return undefined; // this server sends no requests, so a response is ignored
+        return void this.#questions.receive('', message);
       case 'invalid':
         return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
       case 'notification':
@@ -164,6 +162,8 @@ export class McpConversation {
       begin: (session) => {
         this.#session = session;
       },
+      ask: (question) =>
+        this.#questions.ask({ ...question, owner: '', send: (message) => this.#send(message) }),
     };
     const gone = Promise.withResolvers<undefined>();
     signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
@@ -172,7 +172,7 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /** Unknown notifications are ignored, and cancellations of finished requests too. */
+  /** Handles notifications. Unknown ones are ignored, and cancellations of requests that have finished. */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

@@ -1,7 +1,8 @@
 /**
- * Header fields of a modern request over HTTP. Proxies read them instead of the body, so they must match the
- * body (2026-07-28, Streamable HTTP).
+ * Header fields of requests in the modern version of the protocol over HTTP. Proxies read them instead of the
+ * body, so they must match the body (2026-07-28, Streamable HTTP).
  *
+ * Fields:
  *   MCP-Protocol-Version   _meta's version            always
  *   Mcp-Method             method                     always
  *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?...?=` if not plain text
@@ -11,7 +12,7 @@ import { McpDispatcher } from './server.ts';
 import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
-/** The parameter that holds the name, by method. */
+/** The parameter whose value the field Mcp-Name repeats, by method. */
 const NAMED: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -19,8 +20,8 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the error of header fields that do not match the body, otherwise undefined. Errors in the body
- * itself are reported elsewhere.
+ * Returns an error if the header fields do not match the body, otherwise undefined. Errors in the body itself
+ * are reported elsewhere.
  */
 export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
@@ -34,7 +35,7 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
         })
       : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
-  // the server answers an unknown version with -32022
+  // an unknown version gets the error -32022 later
   if (modernDialect(version) === undefined) return undefined;
   const named = headers['mcp-method'];
   if (named === undefined) return mismatch('The field Mcp-Method is missing');

@@ -1,12 +1,14 @@
 /**
- * MCP over HTTP: one endpoint for both generations of Streamable HTTP. mcp/mount.ts declares its routes.
+ * MCP over HTTP: one endpoint for both generations of the Streamable HTTP transport. mcp/mount.ts declares
+ * its routes.
  *
+ * Methods:
  *   POST     one message. Modern: its header fields must match its body. Legacy: `initialize`, or a message of a session
  *   GET      legacy: opens the stream of a session, which stays silent because nothing changes; else 405
  *   DELETE   legacy: ends a session
  *
- * The answer is JSON. It is an event stream when progress or log messages precede the result, or when the
- * call takes long.
+ * The response is JSON. It is an event stream if progress or log messages precede the result, or the call
+ * takes long.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
@@ -15,11 +17,13 @@ import {
   INVALID_REQUEST,
   METHOD_NOT_FOUND,
   NEWEST,
+  MISSING_CAPABILITY,
   PARSE_ERROR,
   RpcError,
   SUPPORTED,
   UNSAID,
   UNSUPPORTED_VERSION,
+  batchIssue,
   failure,
   legacyDialect,
   modernDialect,
@@ -27,6 +31,7 @@ import {
   readMessage,
 } from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
+import { SentRequests } from './questions.ts';
 import { McpSessions } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
@@ -67,31 +72,31 @@ export interface EndpointDeps {
   principal(context: Context): string;
 }
 
-/** Time in milliseconds after which a pending answer becomes an event stream. */
+/** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
-/** Limit of messages in one batch. */
-const MAX_BATCH = 1_000;
 /**
- * Limit of unanswered session requests per endpoint, over all clients. Requests of a client that has left
- * count until they end.
+ * Maximum number of session requests without a response per endpoint, over all clients. Requests of a client
+ * that has left count until they end.
  */
 const MAX_UNANSWERED = 1_000;
 
-/** One MCP endpoint: it answers POST, GET and DELETE. */
+/** One MCP endpoint: handles POST, GET and DELETE. */
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
+  readonly #questions: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Requests of sessions that have no answer yet. */
+  /** Number of session requests without a response yet. */
   #unanswered = 0;
 
   constructor(app: McpApplication, deps: EndpointDeps) {
     this.#app = app;
     this.#deps = deps;
+    this.#questions = new SentRequests(app.clock);
   }
 
-  /** Answers a request of any method. */
+  /** Handles a request of any method. */
   answer(context: Context): Awaitable<HttpResponse> {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
@@ -137,7 +142,7 @@ export class McpEndpoint {
         new RpcError(INVALID_REQUEST, 'The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // JSON must be UTF-8, too (RFC 8259 §8.1)
+      // JSON must be in UTF-8 (RFC 8259 §8.1)
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -192,34 +197,24 @@ export class McpEndpoint {
         saidDialect(req),
       );
     if (message.kind === 'request') return this.#respond(context, message, session);
+    if (message.kind === 'response') this.#questions.receive(session.id, message);
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
       session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
     return new HttpResponse(null, { status: 202 });
   }
 
-  /** A batch of messages, which versions up to 2025-03-26 have. */
+  /** Handles a batch of messages, which versions up to 2025-03-26 have. */
   async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
     const { req } = context;
     const unspoken = unspokenVersion(req);
     if (unspoken !== undefined) return refused(400, undefined, unspoken);
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
-    const problem =
-      session?.dialect.hasBatches !== true
-        ? 'This version has no batches: one message at a time'
-        : values.length === 0
-          ? 'A batch has at least one message'
-          : values.length > MAX_BATCH
-            ? `A batch has at most ${MAX_BATCH} messages`
-            : undefined;
+    const problem = batchIssue(values, session?.dialect);
+    // without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
-      return refused(
-        400,
-        undefined,
-        new RpcError(INVALID_REQUEST, problem ?? ''),
-        session?.dialect ?? saidDialect(req),
-      );
-    // a batch answer cannot be resumed: the connection was its only reader
+      return refused(400, undefined, problem!, session?.dialect ?? saidDialect(req));
+    // the response to a batch cannot be resumed: only this connection could have read it
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
@@ -231,7 +226,7 @@ export class McpEndpoint {
       : new JSONResponse(answered, { headers: NO_STORE });
   }
 
-  /** Returns the answer to one message of a batch. */
+  /** Returns the response to one message of a batch. */
   async #answerOf(
     context: Context,
     message: Message,
@@ -239,6 +234,7 @@ export class McpEndpoint {
     leaving: AbortSignal,
   ): Promise<JsonObject | undefined> {
     if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
+    if (message.kind === 'response') this.#questions.receive(session.id, message);
     if (message.kind !== 'request') return undefined;
     if (comesAlone(message))
       return failure(
@@ -261,7 +257,7 @@ export class McpEndpoint {
     );
   }
 
-  /** Answers one request with JSON or an event stream. */
+  /** Handles one request. Responds with JSON or an event stream. */
   async #respond(
     context: Context,
     message: RpcRequest,
@@ -277,21 +273,27 @@ export class McpEndpoint {
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
-    // a legacy client that disconnects has not cancelled its request (2025-11-25, transports)
+    // a legacy client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    const closing = new AbortController(); // a shutdown ends subscriptions; calls have their time to answer
+    const closing = new AbortController(); // a shutdown ends subscriptions; calls have time to finish
     const stream = new MessageStream(session === undefined ? leave : () => undefined, () => closing.abort());
     const early = Promise.withResolvers<undefined>();
+    const send = (sent: JsonObject): void => {
+      stream.push(sent);
+      early.resolve(undefined);
+    };
     let begun: HttpSession | undefined;
     let wanted: { readonly status: number; readonly challenge: string } | undefined;
     const exchange = this.#exchange(context, session, {
       signal: abort.signal,
       closing: closing.signal,
       notify: (method, params) => {
-        if (!mayStream) return;
-        stream.push(notification(method, params));
-        early.resolve(undefined);
+        if (mayStream) send(notification(method, params));
       },
+      ask:
+        session !== undefined && mayStream
+          ? (question) => this.#questions.ask({ ...question, owner: session.id, send })
+          : undefined,
       begin: (agreed) => {
         if (this.#deps.hasSessions)
           begun = this.#sessionsOf(context).begin(agreed, this.#deps.principal(context));
@@ -313,7 +315,7 @@ export class McpEndpoint {
       void answering.then((last) => stream.end(last));
       return streamed(stream);
     }
-    // a cancelled request has no answer
+    // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
     return new JSONResponse(answer, {
       status:
@@ -331,7 +333,7 @@ export class McpEndpoint {
     });
   }
 
-  /** Runs a request that its session can cancel. Returns its answer, or undefined once it is cancelled. */
+  /** Runs a request that its session can cancel. Returns its response, or undefined once it is cancelled. */
   async #inSession(
     session: HttpSession | undefined,
     { id }: RpcRequest,
@@ -356,7 +358,7 @@ export class McpEndpoint {
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
       if (session !== undefined) this.#unanswered--;
-    }); // requests of a client that has left count too
+    }); // called even if the client has left, so that its requests count until they end
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -367,9 +369,10 @@ export class McpEndpoint {
   #exchange(
     context: Context,
     session: McpSession | undefined,
-    ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged'>,
+    ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged' | 'ask'>,
   ): Exchange {
-    return { session, caller: this.#callerOf(context.req), ...ways };
+    const principal = session === undefined ? this.#deps.principal(context) : undefined;
+    return { session, caller: this.#callerOf(context.req), principal, ...ways };
   }
 
   /**
@@ -397,8 +400,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Returns the session that a request names, an error answer for an unknown one, or undefined when it names
-   * none.
+   * Returns the session that a request names, an error response if it is unknown, or undefined if the request
+   * names none.
    */
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
@@ -431,7 +434,7 @@ const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
-/** An error answer to a request that was not dispatched. */
+/** An error response to a request that was not dispatched. */
 function refused(
   status: number,
   id: RequestId | undefined,
@@ -451,9 +454,9 @@ function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
   }
 }
 
-/** Answers a legacy request without a session. */
+/** Creates a session for one legacy request without a session. */
 function alone(dialect: Dialect): HttpSession {
-  return { id: '', dialect, logLevel: 'info', inFlight: new Map() };
+  return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map() };
 }
 
 /** Whether a message is modern: its `_meta` or its header field names a modern version. */
@@ -464,8 +467,8 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
 }
 
 /**
- * Returns the error for a header field that names an unsupported version. Every such request is 400
- * (2025-06-18, transports, protocol version header).
+ * Returns an error if the header field names an unsupported version. Every such request is 400 (2025-06-18,
+ * transports, protocol version header).
  */
 function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
@@ -477,7 +480,7 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   });
 }
 
-/** Returns the version of the header field. It decides the form of errors. */
+/** Returns the version that the header field names. It decides the form of errors. */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
     legacyDialect(headers['mcp-protocol-version']) ??
@@ -485,11 +488,11 @@ function saidDialect({ headers }: HttpRequest): Dialect {
   );
 }
 
-/** Returns the HTTP status of an error. Modern clients read the kind of an error from it. */
+/** Returns the HTTP status for an error. Modern clients read the kind of an error from it. */
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };
-  return code === METHOD_NOT_FOUND ? 404 : 200;
+  return code === METHOD_NOT_FOUND ? 404 : code === MISSING_CAPABILITY ? 400 : 200;
 }
 
 /**
@@ -503,19 +506,21 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
     .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
     .find((named) => named.length > 0);
-  // one matching range is enough when several differ in parameters
+  // one accepting range is enough if several match that differ in their parameters
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
 }
 
 /*
- * The messages of one answer over HTTP. They are streamed when progress or log messages precede the result.
- * Otherwise the answer is one JSON document.
+ * The messages of one response over HTTP. They are streamed if progress or log messages precede the result.
+ * Otherwise the response is one JSON document.
  */
 
-/** Limit of buffered messages for a slow reader. Further messages are dropped, except for the last. */
+/**
+ * Maximum number of messages that wait for a slow reader. Further messages are dropped, except for the last.
+ */
 const MAX_WAITING = 1_000;
 
-/** A queue of messages as a source of events. It has one reader. */
+/** A queue of messages that is read as a source of events, by one reader. */
 class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
   readonly #onLeave: () => void;
   readonly #onStop: () => void;
@@ -524,8 +529,8 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
   #isOver = false;
 
   /**
-   * `onLeave` is called when the reader leaves before the end. `onStop` is called when the server stops. The
-   * server waits for the end of the stream, as for any answer.
+   * `onLeave` is called if the reader leaves before the end. `onStop` is called if the server stops, which
+   * waits for the end of the stream as for any response.
    */
   constructor(onLeave: () => void, onStop: () => void) {
     super();
@@ -579,7 +584,7 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
   }
 }
 
-/** Returns the stream as an HTTP answer. */
+/** Returns the stream as an HTTP response. */
 function streamed(messages: MessageStream): EventStreamResponse {
   return new EventStreamResponse(messages);
 }

@@ -1,6 +1,7 @@
 /**
  * `app.mcpServer()`: the tools, prompts and resources of an application for clients of the Model Context Protocol.
  *
+ * Example:
  *   await app.mcpServer().serve()      over standard input and output, until the input ends
  */
 import { SvcError } from '../base/errors.ts';
@@ -13,11 +14,12 @@ import { isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
 import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
-import { parametersOf, RESOURCE } from './planned-resources.ts';
-import type { DeclaredResource } from './planned-resources.ts';
+import { parametersOf, RESOURCE } from './resources.ts';
+import type { DeclaredResource } from './resources.ts';
 import { FieldMarker } from '../schema/nodes.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
+import type { Question } from './questions.ts';
 import type { McpServerOptions } from './server.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { ToolResult } from './results.ts';
@@ -30,18 +32,18 @@ import type { PromptMessage } from './prompts.ts';
 import type { RouteSpec, ToolHints } from '../routing/spec.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 
-/** Options of an MCP server over standard input and output. `undefined` means not given. */
+/** Options of an MCP server over standard input and output. An option that is `undefined` has its default. */
 export interface StdioOptions extends McpServerOptions {
   /**
-   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken`
-   * (SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
+   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken` (variable
+   * SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
    */
   readonly token?: string | undefined;
   /** Further header fields of every call: `{ 'x-api-key': ... }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Maximum length of an input line in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxLineBytes?: number | undefined;
-  /** Seconds that running calls have to finish after the input ends, 0 ... 3600. Default 5. */
+  /** Time in seconds for running calls to finish after the input has ended, 0 ... 3600. Default 5. */
   readonly graceSeconds?: number | undefined;
 }
 
@@ -63,6 +65,17 @@ export interface McpCallOptions {
     ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
   /** Called with each log message. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
+  /**
+   * Answers the questions of the handler with the client's result, such as `{ action: 'accept', content }`.
+   * Without it, the handler cannot ask.
+   */
+  readonly onQuestion?:
+    | ((
+        method: Question['method'],
+        params: Readonly<Record<string, unknown>>,
+        key: string,
+      ) => Awaitable<object>)
+    | undefined;
 }
 
 /** An MCP server for one client on one channel. */
@@ -105,6 +118,7 @@ export class McpServer {
       dispatcher: this.#dispatcher,
       caller: this.#caller,
       log: this.#app.log,
+      clock: this.#app.clock,
       send,
     });
   }
@@ -160,11 +174,12 @@ export async function callTool(
   args: Readonly<Record<string, unknown>>,
   options: McpCallOptions,
 ): Promise<ToolResult> {
-  const { headers, signal, onProgress, onLog } = readOptions('mcpCall()', options, {
+  const { headers, signal, onProgress, onLog, onQuestion } = readOptions('mcpCall()', options, {
     headers: FIELDS,
     signal: given<AbortSignal>('an AbortSignal', isObject),
     onProgress: given<NonNullable<McpCallOptions['onProgress']>>('a function', isFunction),
     onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
+    onQuestion: given<NonNullable<McpCallOptions['onQuestion']>>('a function', isFunction),
   });
   const toolset = toolsetOf(app);
   const tool = toolset.find(name);
@@ -185,6 +200,14 @@ export async function callTool(
     dialect: NEWEST,
     signal: signal ?? new AbortController().signal,
     listener,
+    asker:
+      onQuestion === undefined
+        ? undefined
+        : {
+            abilities: new Set((await import('./questions.ts')).ABILITIES),
+            keys: new Set(),
+            ask: ({ method, params, key }) => onQuestion(method, params, key),
+          },
   });
 }
 
@@ -261,7 +284,7 @@ export interface ResourceSpec extends Pick<
   readonly args?: InputShape | undefined;
 }
 
-/** `S`, with a type error as a sentence at each key that is neither an option nor a dependency. */
+/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
 };

@@ -1,9 +1,10 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: parses and builds messages. It knows no methods.
+ * JSON-RPC 2.0 as MCP uses it: parses and builds messages. The methods are in other files.
  *
+ * Kinds of messages:
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
  *   notification   { jsonrpc, method, params? }         no id; never answered
- *   response       { jsonrpc, id, result | error }      of the client; ignored, because the server sends no requests
+ *   response       { jsonrpc, id, result | error }      of the client, to a question of the server
  *   anything else  an error, with the id if it is readable
  */
 import { isRecord } from '../base/options.ts';
@@ -18,24 +19,32 @@ export const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;
-/** Resource not found; in versions up to 2025-11-25. */
+/** Error code: resource not found; used in versions up to 2025-11-25. */
 export const RESOURCE_NOT_FOUND = -32_002;
-/** A header field does not match the message. */
+/** Error code: a header field does not match the message. */
 export const HEADER_MISMATCH = -32_020;
-/** Unsupported protocol version. */
+/** Error code: the client has not declared a capability that the call requires. */
+export const MISSING_CAPABILITY = -32_021;
+/** Error code: unsupported protocol version. */
 export const UNSUPPORTED_VERSION = -32_022;
 
 /** A parsed message: request, notification, response or error. */
 export type Message =
   | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
   | { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
-  | { readonly kind: 'response' }
+  | ({ readonly kind: 'response' } & RpcResponse)
   | { readonly kind: 'invalid'; readonly id: RequestId | undefined; readonly error: RpcError };
 
+/** The response to a request of the server: a result or an error. */
+export interface RpcResponse {
+  readonly id: unknown;
+  readonly result?: unknown;
+  readonly error?: unknown;
+}
 /** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
-/** Answers a request with a protocol error. Failures of a tool are results instead. */
+/** An error that becomes an error response. If a tool fails, that is a result instead. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -53,7 +62,8 @@ export function readMessage(value: unknown): Message {
   const id = isRequestId(value['id']) ? value['id'] : undefined;
   if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message says "jsonrpc": "2.0"');
   const { method, params } = value;
-  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' };
+  if (method === undefined && ('result' in value || 'error' in value))
+    return { kind: 'response', id: value['id'], result: value['result'], error: value['error'] };
   if (typeof method !== 'string') return invalid(id, 'A request says its "method", which is a string');
   if ('id' in value && id === undefined)
     return invalid(undefined, 'The "id" of a request is a string or an integer');
@@ -80,7 +90,10 @@ export function success(id: RequestId, result: JsonObject): JsonObject {
   return { jsonrpc: '2.0', id, result };
 }
 
-/** Returns the response with an error. Without an id, it has a null id or none, as the version requires. */
+/**
+ * Returns the response with an error. Without an id of the request, it has a null id or none, as the version
+ * requires.
+ */
 export function failure(
   id: RequestId | undefined,
   { code, message, data }: RpcError,
@@ -96,6 +109,22 @@ export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
 }
 
+/** Maximum number of messages in one batch. */
+const MAX_BATCH = 1_000;
+
+/** Returns the error for a batch that is refused as a whole, or undefined. */
+export function batchIssue(values: readonly unknown[], dialect: Dialect | undefined): RpcError | undefined {
+  const problem =
+    dialect?.hasBatches !== true
+      ? 'This version has no batches: one message at a time'
+      : values.length === 0
+        ? 'A batch has at least one message'
+        : values.length > MAX_BATCH
+          ? `A batch has at most ${MAX_BATCH} messages`
+          : undefined;
+  return problem === undefined ? undefined : new RpcError(INVALID_REQUEST, problem);
+}
+
 function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || Number.isSafeInteger(value);
 }
@@ -103,11 +132,12 @@ function isRequestId(value: unknown): value is RequestId {
 /*
  * The supported versions of the Model Context Protocol, and the features of each.
  *
+ * Generations of the protocol:
  *   legacy   2024-11-05 ... 2025-11-25   `initialize` negotiates a version for the process or the session
  *   modern   2026-07-28                each request names its version; the server is stateless
  */
 
-/** The features of a version that change answers. */
+/** The features of a version that change responses. */
 export interface Dialect {
   readonly version: string;
   /**
@@ -149,9 +179,11 @@ export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
 /** The version that `initialize` offers when it does not know the requested version. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
-/** The features that every version since 2025-06-18 has. Used when the client names no version. */
+/** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
-/** The version of a legacy HTTP request without a version field: the field did not exist then. */
+/**
+ * The version of a legacy HTTP request without a version field, because that version did not have the field.
+ */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
 /** All supported versions, as error -32022 lists them. */

@@ -5,6 +5,7 @@
  * The guard protects against cross-site requests and DNS rebinding. It accepts these values and refuses other
  * requests with 403:
  *
+ * Accepted values:
  *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
  *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
  *
@@ -39,11 +40,11 @@ import type {
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Options of an MCP endpoint. `undefined` means not given. */
+/** Options of an MCP endpoint. An option that is `undefined` has its default. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /**
    * Guards of the endpoint, as in a route spec: `{ me: Depends(BearerAuth()) }`. Without guards every client
-   * may list the tools, and each call passes the guards of its route.
+   * may list the tools; in any case, each call must pass the guards of its route.
    */
   readonly deps?: Dependencies | undefined;
   /**
@@ -51,36 +52,36 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * that middleware, `localhost` and the loopback addresses.
    */
   readonly hosts?: readonly string[] | undefined;
-  /** Origins of pages that may use the endpoint, besides its own origin. Default: none. */
+  /** Origins of pages that may use the endpoint, in addition to its own origin. Default: none. */
   readonly origins?: Origins | undefined;
   /**
-   * Further header fields of the client's request that calls carry: `['x-tenant']`. Calls always carry
-   * credentials, language, trace and the fields that the route reads.
+   * Further header fields of the client's request that are copied to calls: `['x-tenant']`. Credentials,
+   * language, trace and the fields that the route reads are always copied.
    */
   readonly headers?: readonly string[] | undefined;
   /**
-   * Whether clients can read `svc://routes` and `svc://openapi.json`. Default: true where `/openapi.json` is
+   * Whether clients can read `svc://routes` and `svc://openapi.json`. Default: true if `/openapi.json` is
    * served.
    */
   readonly resources?: boolean | undefined;
   /**
-   * Whether legacy clients get sessions. Without sessions each request stands alone. Several processes share
-   * sessions only with the setting `authSecret`. Default true.
+   * Whether legacy clients get sessions. Without sessions, each request is independent. Several processes
+   * share sessions only with the setting `authSecret`. Default true.
    */
   readonly sessions?: boolean | undefined;
   /** Lifetime of a session in seconds, 60 ... 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
   /**
-   * Returns the owner of a session; requests of other owners cannot use it. Default: the subject of the
+   * Returns the owner of a session. Requests with another owner cannot use it. Default: the subject of the
    * claims in `deps`. Without claims, the owner is the `Authorization` field together with the API keys,
    * cookies and sessions that guards read. With the owner '', every client that has the id may use the
    * session, so a client can log in later.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
-   * Issuers of tokens for the endpoint. Serves the document of RFC 9728 and links to it from each 401, and
-   * from each 403 for a missing scope. Tool calls are answered with these statuses, too, unless their event
-   * stream has begun. Requires a guard in `deps` that asks for tokens.
+   * Issuers of tokens for the endpoint. If set, the document of RFC 9728 is served, and each 401, and each
+   * 403 for a missing scope, links to it. Tool calls get these statuses as well, unless their event stream
+   * has begun. Requires a guard in `deps` that demands tokens.
    */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
@@ -150,6 +151,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       ...terms,
       resources: resources ?? provided.config.get('enableDocs', provided.env !== 'production'),
       cacheScope: names.length > 0 ? 'private' : 'public',
+      services: provided,
     }),
     headers: (headers ?? []).map((name) => name.toLowerCase()),
     asksForTokens: described !== undefined,
@@ -163,7 +165,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // forget the failed import, so that the next message tries again
+        endpoint = undefined; // forgets the failed import, so that the next message tries again
         throw error;
       },
     ));
@@ -202,10 +204,10 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       handler: ({ req }) => ({
         resource: `${req.scheme}://${req.host}${path}`,
         authorization_servers: described!.servers,
-        bearer_methods_supported: ['header'], // metadataPath is always set with it
+        bearer_methods_supported: ['header'], // set whenever `authorization` is
         ...(described!.scopes === undefined || described!.scopes.length === 0
           ? {}
-          : { scopes_supported: described!.scopes }), // RFC 9728 §3.2 requires that empty lists are left out
+          : { scopes_supported: described!.scopes }), // empty lists must be omitted (RFC 9728 §3.2)
       }),
     },
   ];
@@ -254,7 +256,8 @@ class ResourceMetadata extends Schema {
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
-    const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
+    // the value that a guard has provided
+    const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
     const subject =
       typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
     if (typeof subject === 'string') return `sub ${subject}`;
@@ -281,7 +284,7 @@ interface GuardOptions {
 
 const LOCAL: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-/** The middleware in front of an MCP endpoint. */
+/** Middleware in front of an MCP endpoint: checks Host and Origin. */
 export class McpGuard implements Middleware {
   readonly #hosts: ReadonlySet<string> | undefined;
   readonly #origins: AllowedOrigins;

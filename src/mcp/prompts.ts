@@ -1,6 +1,6 @@
 /**
- * Prompts: message templates that a person picks. Each prompt is a function of the application that runs as a
- * request.
+ * Prompts: message templates that a person chooses. Each prompt is a function of the application that runs as
+ * a request.
  */
 import { isRecord } from '../base/options.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
@@ -97,18 +97,18 @@ export class PlannedPrompt {
 
 /** Returns the prompts in the order of their declaration. */
 export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPrompt[] {
-  // app.prompt() has set it
+  // app.prompt() has set the name
   return details.map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
 }
 
-/** Returns the messages of an answer. @throws RpcError for an error answer */
+/** Returns the messages of a response. @throws RpcError for an error response */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
   if (response.ok && isRecord(document)) return document;
   throw refusalOf(response.status, document);
 }
 
-/** Returns the protocol error for an error answer of the application, with its problem as text. */
+/** Returns the protocol error for an error response of the application, with its problem as text. */
 export function refusalOf(status: number, document: unknown): RpcError {
   const { title = 'Error', detail, errors } = isRecord(document) ? document : {};
   const problems = Array.isArray(errors)

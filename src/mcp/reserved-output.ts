@@ -6,6 +6,7 @@
  * do not inherit standard input, because they would consume messages. Node.js cannot exchange a descriptor,
  * so this module replaces the functions that take one.
  *
+ * How writes are redirected:
  *   fs.writeSync(1, ...), write, writev, writevSync      write to 2
  *   fs.writeFileSync(1, ...), appendFileSync             write to 2, though text not by writeSync
  *   spawn(..., { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
@@ -23,7 +24,7 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
-/** The other functions that create processes use this method of ChildProcess. */
+/** Functions that create processes without ChildProcess. All others use its method spawn(). */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
 /**
@@ -60,7 +61,8 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
       descriptor?.[Symbol.dispose]();
       delete (output as { [RESERVED]?: unknown })[RESERVED];
       if (own === undefined)
-        delete (output as { write?: unknown }).write; // the class of the stream defines one
+        // removes the own property, so that write() of the class is used again
+        delete (output as { write?: unknown }).write;
       else Object.defineProperty(output, 'write', own);
     },
   };
@@ -74,7 +76,8 @@ function leadDescriptor(from: number, to: number): Disposable {
     name: string,
     change: (args: readonly unknown[]) => readonly unknown[],
   ): void => {
-    const before = Object.getOwnPropertyDescriptor(owner, name)!; // every supported Node.js has each of them
+    // every supported version of Node.js has these properties
+    const before = Object.getOwnPropertyDescriptor(owner, name)!;
     const own = before.value as (...args: readonly unknown[]) => unknown;
     const value = function led(this: unknown, ...args: readonly unknown[]): unknown {
       return Reflect.apply(own, this, change(args));
@@ -113,8 +116,8 @@ function leadDescriptor(from: number, to: number): Disposable {
 }
 
 /**
- * Returns a class of worker threads that start with `flags`. Workers reject some inherited flags once they
- * are named; such a worker starts without redirection.
+ * Returns a class of worker threads that start with `flags`. If a worker rejects inherited flags that are
+ * given explicitly, it starts without redirection.
  */
 function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker {
   return new Proxy(own, {

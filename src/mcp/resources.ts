@@ -1,10 +1,140 @@
 /**
- * The package's own resources: the list of routes that are tools, and the OpenAPI document.
+ * Resources: contents that clients read by a URI.
+ *
+ * Two kinds:
+ *   application   functions that run as requests; their URIs may have parameters
+ *   package       the routes that are tools, and the OpenAPI document
  */
-import type { McpApplication, Toolset } from './calls.ts';
-import type { Dialect } from './messages.ts';
+import { SvcError } from '../base/errors.ts';
+import { isRecord } from '../base/options.ts';
+import { toBase64 } from '../schema/formats.ts';
+import { BYTES_TYPE } from '../http/response.ts';
+import { INTERNAL_ERROR, RpcError } from './messages.ts';
+import { PlannedPrompt, refusalOf } from './prompts.ts';
+import type { RouteDetail } from '../routing/compile.ts';
+import type { Dialect, JsonObject } from './messages.ts';
+import type { PlannedTool } from './tools.ts';
 
-/** A resource of the package. */
+/** The content of a resource: text, or bytes in base64. */
+export type ResourceContent = { readonly text: string } | { readonly blob: string };
+
+/** The key in a route's `meta` that marks it as a resource. */
+export const RESOURCE = 'mcp resource';
+/** A resource as the application declares it. */
+export interface DeclaredResource {
+  readonly uri: string;
+  readonly name: string;
+  readonly mimeType: string;
+}
+
+const URI =
+  /^[a-z][a-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}|\{[A-Za-z_][A-Za-z0-9_]*\})+$/;
+const PARAMETER = /\{([A-Za-z_][A-Za-z0-9_]*)\}/;
+
+/**
+ * Returns the names of a URI's parameters.
+ * @throws SvcError `E_MCP_NAME` for an invalid URI, or a repeated parameter
+ */
+export function parametersOf(uri: string): readonly string[] {
+  if (typeof uri !== 'string' || !URI.test(uri) || uri.startsWith('svc:'))
+    throw new SvcError('E_MCP_NAME', [
+      String(uri),
+      'is not a URI of a resource, such as \"notes://all\" or \"notes://{id}\" (\"svc:\" is reserved)',
+    ]);
+  const names = uri.split(PARAMETER).filter((_, index) => index % 2 === 1);
+  if (new Set(names).size < names.length)
+    throw new SvcError('E_MCP_NAME', [uri, 'has two parameters with one name']);
+  return names;
+}
+
+/** A resource that can be read. */
+export class PlannedResource extends PlannedPrompt {
+  readonly uri: string;
+  readonly #mimeType: string;
+  readonly #parameters: readonly string[];
+  readonly #pattern: RegExp;
+
+  constructor({ uri, name, mimeType }: DeclaredResource, detail: RouteDetail) {
+    super(name, detail);
+    this.uri = uri;
+    this.#mimeType = mimeType;
+    this.#parameters = parametersOf(uri);
+    const parts = uri.split(PARAMETER);
+    this.#pattern = new RegExp(
+      `^${parts.map((part, index) => (index % 2 === 1 ? '([^/?#]+)' : RegExp.escape(part))).join('')}$`,
+    );
+  }
+
+  get isTemplate(): boolean {
+    return this.#parameters.length > 0;
+  }
+
+  /** Returns the values of a URI's parameters, or undefined if the URI belongs to another resource. */
+  match(uri: string): JsonObject | undefined {
+    const found = this.#pattern.exec(uri);
+    if (found === null) return undefined;
+    try {
+      return Object.fromEntries(
+        this.#parameters.map((name, index) => [name, decodeURIComponent(found[index + 1]!)] as const),
+      );
+    } catch {
+      return undefined; // the percent-encoding is invalid
+    }
+  }
+
+  override definition(dialect: Dialect): {
+    readonly name: string;
+    readonly mimeType: string;
+    readonly uri?: string;
+    readonly uriTemplate?: string;
+  } {
+    const { arguments: _, ...about } = super.definition(dialect);
+    return {
+      ...(this.isTemplate ? { uriTemplate: this.uri } : { uri: this.uri }),
+      ...about,
+      mimeType: this.#mimeType,
+    };
+  }
+}
+
+/** Whether the URI of a resource has parameters. */
+export function isTemplate(resource: PlannedResource): boolean {
+  return resource.isTemplate;
+}
+
+/** Returns the resources in the order of their declaration. */
+export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
+  return details.map(
+    (detail) => new PlannedResource(detail.route.meta[RESOURCE] as DeclaredResource, detail),
+  ); // app.resource() has set this member of `meta`
+}
+
+/**
+ * Returns the content of a response.
+ * @throws RpcError for an error response, or one larger than `maxBytes`
+ */
+export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (!response.ok) {
+    const document = jsonOf(bytes);
+    throw refusalOf(response.status, isRecord(document) ? document : undefined);
+  }
+  if (bytes.length > maxBytes)
+    throw new RpcError(INTERNAL_ERROR, `The resource is larger than ${maxBytes} bytes`);
+  return response.headers.get('content-type') === BYTES_TYPE
+    ? { blob: toBase64(bytes) }
+    : { text: new TextDecoder().decode(bytes) };
+}
+
+function jsonOf(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A resource of the framework itself. */
 export interface Resource {
   readonly uri: string;
   definition(dialect: Dialect): {
@@ -17,8 +147,11 @@ export interface Resource {
   read(): string;
 }
 
-/** Returns the package's resources for an application. */
-export function resourcesOf(app: McpApplication, toolset: Toolset): readonly Resource[] {
+/** Returns the framework's own resources for an application. */
+export function resourcesOf(
+  app: { openapi(): unknown },
+  toolset: { readonly tools: readonly PlannedTool[] },
+): readonly Resource[] {
   return [
     resource(
       'svc://routes',
@@ -57,7 +190,7 @@ function resource(
   };
 }
 
-function routesText({ tools }: Toolset): string {
+function routesText({ tools }: { readonly tools: readonly PlannedTool[] }): string {
   return JSON.stringify({
     routes: tools
       .filter(({ isFunction }) => !isFunction)

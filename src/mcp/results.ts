@@ -1,6 +1,7 @@
 /**
- * Converts answers of routes to results of tools.
+ * Converts responses of routes to results of tools.
  *
+ * Conversions:
  *   2xx JSON            its text, and `structuredContent` where the version has it
  *   2xx text, image     content of this type; any other type is an embedded resource in base64
  *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
@@ -19,11 +20,11 @@ export interface ToolResult {
   readonly content: readonly ToolContentPart[];
   readonly structuredContent?: unknown;
   readonly isError?: boolean;
-  /** `svc/status` is the HTTP status of the answer. */
+  /** `svc/status` is the HTTP status of the response. */
   readonly _meta?: JsonObject;
 }
 
-/** Returns the result for an answer. Reads at most `maxBytes` of the body. */
+/** Returns the result for a response. Reads at most `maxBytes` of the body. */
 export async function resultOf(
   response: Response,
   tool: PlannedTool,
@@ -104,9 +105,12 @@ function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect
 const TEXTS =
   /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
-/** Content that a handler has built itself. A version that does not know a content type gets it as text. */
+/**
+ * Content that a handler has built itself. If the version does not have a content type, the client gets it as
+ * text.
+ */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
-  // ToolContent has set it
+  // ToolContent has written the JSON text
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {
     content: content.map((part) =>

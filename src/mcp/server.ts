@@ -1,15 +1,15 @@
 /**
- * The MCP server: it turns requests into results for both generations of the protocol. It does no I/O;
- * stdio.ts and http.ts do.
+ * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts do.
  *
- *   legacy   `initialize` negotiates a version, then every method except server/discover and subscriptions/listen
- *   modern   `_meta` of each request names the version; every method except initialize, ping, logging/setLevel, resources/(un)subscribe
+ * Generations of the protocol:
+ *   legacy   `initialize` negotiates a version; no server/discover and subscriptions/listen
+ *   modern   `_meta` of each request names it; no initialize, ping, logging/setLevel, resources/(un)subscribe
  *
- * Violations of the protocol are JSON-RPC errors. An answer of a tool is always a result, also when the tool
- * refuses.
+ * Violations of the protocol are JSON-RPC errors. The response of a tool is always a result, even if the tool refuses the call.
  */
 import { createHash } from 'node:crypto';
-import { DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
+import { CallReports, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
+import { abilitiesOf, RepeatedCall, stateSeal, WaitingCall } from './questions.ts';
 import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
@@ -27,20 +27,23 @@ import {
   success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
-import { contentOf, isTemplate, PlannedResource } from './planned-resources.ts';
-import { resourcesOf } from './resources.ts';
+import { contentOf, isTemplate, PlannedResource, resourcesOf } from './resources.ts';
 import { bool, int, isRecord, text } from '../base/options.ts';
-import type { CallDeps, Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
+import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
-import type { ResourceContent } from './planned-resources.ts';
-import type { Resource } from './resources.ts';
+import type { Resource, ResourceContent } from './resources.ts';
+import type { ClientAbility, Question } from './questions.ts';
 import type { OptionKind } from '../base/options.ts';
+import type { Services } from '../http/contracts.ts';
+import type { ProtectedValues } from '../http/session/cookie.ts';
 
 /** State that `initialize` sets up: one per process over stdio, one per session over HTTP. */
 export interface McpSession {
   readonly dialect: Dialect;
-  /** The least severe level of log messages that the client wants. */
+  /** The least severe level of log messages that the client has requested. */
   logLevel: ToolLogLevel;
+  /** Questions that the client can answer. */
+  readonly abilities: ReadonlySet<ClientAbility>;
 }
 
 /** Context of one request. */
@@ -48,7 +51,7 @@ export interface Exchange {
   /** Undefined before `initialize`, and for modern requests. */
   readonly session: McpSession | undefined;
   readonly caller: Caller;
-  /** Aborts when the answer is no longer needed. */
+  /** Aborts when the response is no longer needed. */
   readonly signal: AbortSignal;
   /** Aborts when the server stops, which ends subscriptions. */
   readonly closing: AbortSignal;
@@ -56,15 +59,19 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** Called when `initialize` has negotiated a version. */
   begin(session: McpSession): void;
+  /** Sends a question to the client of a session. Undefined if the client cannot respond. */
+  readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
+  /** The identity that repeated calls must share. Default: none. */
+  readonly principal?: string | undefined;
   /** Called when a tool requires another access token: see CallDeps. */
   readonly challenged?: CallDeps['challenged'];
 }
 
-/** Options that every transport has. `undefined` means not given. */
+/** Options of every transport. An option that is `undefined` has its default. */
 export interface McpServerOptions {
   /** Instructions for models: the purpose of the tools, and how they work together. Default: none. */
   readonly instructions?: string | undefined;
-  /** Tools, prompts or resources on one page of a list, 1 ... 10_000. Default 100. */
+  /** Maximum number of tools, prompts or resources on one page of a list, 1 ... 10_000. Default 100. */
   readonly pageSize?: number | undefined;
   /** Maximum size of a result in bytes, 1_000 ... 1_000_000_000. A larger result is an error. Default 1_000_000. */
   readonly maxResultBytes?: number | undefined;
@@ -90,6 +97,8 @@ export function serverOptions(): {
 /** The server's options, and whether lists are the same for every client. @internal */
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
+  /** Services of the application. Without them, another process cannot continue a call that asks. */
+  readonly services?: Services | undefined;
 }
 
 /** A request whose metadata is parsed. */
@@ -100,7 +109,7 @@ interface Asked {
   readonly dialect: Dialect;
   readonly exchange: Exchange;
   readonly progressToken: string | number | undefined;
-  /** The least severe level of log messages that are sent. Undefined sends none. */
+  /** The least severe level of log messages that are sent; undefined if none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
 }
 
@@ -110,18 +119,17 @@ const META = 'io.modelcontextprotocol/';
 const VERSION_KEY = `${META}protocolVersion`;
 /** Methods that only modern clients call. */
 const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
-/** Limit of progress and log messages for one call. Further messages are dropped. */
-const MAX_MESSAGES = 10_000;
-/** Cache lifetime of lists: they change only when the application restarts. */
+/** Cache lifetime of lists in milliseconds. They change only when the application restarts. */
 const LIST_TTL_MS = 300_000;
 
-/** Answers MCP requests about one application. */
+/** Handles MCP requests for one application. */
 export class McpDispatcher {
   readonly #app: McpApplication;
   readonly #options: DispatcherOptions;
   readonly #legacy: ReadonlyMap<string, Method>;
   readonly #modern: ReadonlyMap<string, Method>;
   #resources: readonly Resource[] | undefined;
+  #seal: ProtectedValues | undefined;
 
   constructor(app: McpApplication, options: DispatcherOptions) {
     this.#app = app;
@@ -159,7 +167,7 @@ export class McpDispatcher {
     ]);
   }
 
-  /** Whether a message is modern: it names its version, or its method exists only there. */
+  /** Whether a message is modern: it names its version, or only the modern version has its method. */
   static isModern(method: string, params: JsonObject): boolean {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
@@ -179,7 +187,7 @@ export class McpDispatcher {
           request.id,
           new RpcError(INVALID_REQUEST, "a cancelled request's answer is never sent"),
           exchange.session?.dialect,
-        ); // a cancelled request needs no answer
+        ); // a cancelled request gets no response
       return failure(
         request.id,
         error instanceof RpcError ? error : this.#ownFault(request, error),
@@ -252,7 +260,7 @@ export class McpDispatcher {
     if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '\"capabilities\" must be an object');
     if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '\"clientInfo\" must be an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
-    exchange.begin({ dialect, logLevel: 'info' });
+    exchange.begin({ dialect, logLevel: 'info', abilities: abilitiesOf(capabilities) });
     const { instructions } = this.#options;
     return {
       protocolVersion: dialect.version,
@@ -318,19 +326,34 @@ export class McpDispatcher {
     if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
     const tool = this.#tools.find(name);
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
-    const listener = new Listener(asked);
+    const reports = new CallReports({ ...asked, ...asked.exchange });
+    const asker = this.#askerOf(asked, 'tools/call', name, given);
     try {
-      return {
-        ...(await this.#tools.call(
-          tool,
-          given,
-          this.#callDeps(asked, listener),
-          this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES,
-        )),
-      };
+      const result = await this.#tools.call(
+        tool,
+        given,
+        { ...this.#callDeps(asked, asker), listener: reports },
+        this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES,
+      );
+      return asker.outcome(result.isError === true) ?? { ...result };
     } finally {
-      listener.end();
+      reports.end();
     }
+  }
+
+  #askerOf({ dialect, exchange, meta, params }: Asked, ...subject: unknown[]): RepeatedCall | WaitingCall {
+    const { session, ask, principal } = exchange;
+    if (!dialect.isModern)
+      return ask === undefined || session === undefined
+        ? new WaitingCall(new Set(), () => Promise.resolve())
+        : new WaitingCall(session.abilities, ask);
+    return new RepeatedCall({
+      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
+      params,
+      subject: [...subject, principal],
+      nowSeconds: Math.floor(this.#app.clock.nowMs() / 1_000),
+      seal: () => (this.#seal ??= stateSeal(this.#options.services)),
+    });
   }
 
   async #getPrompt(asked: Asked): Promise<JsonObject> {
@@ -339,25 +362,25 @@ export class McpDispatcher {
     if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
-    return messagesOf(
-      await this.#tools.request(
-        prompt.detail,
-        prompt.fields,
-        { target: prompt.target(given) },
-        this.#callDeps(asked, undefined),
-        true,
-      ),
+    const asker = this.#askerOf(asked, 'prompts/get', name, given);
+    const response = await this.#tools.request(
+      prompt.detail,
+      prompt.fields,
+      { target: prompt.target(given) },
+      this.#callDeps(asked, asker),
+      true,
     );
+    return asker.outcome(!response.ok) ?? messagesOf(response);
   }
 
   #callDeps(
     { exchange: { caller, signal, challenged }, dialect, meta }: Asked,
-    listener: ToolListener | undefined,
+    asker: CallDeps['asker'],
   ): CallDeps {
     const trace: Record<string, string> = {};
     for (const key of ['traceparent', 'tracestate'])
       if (typeof meta[key] === 'string' && FIELD.test(meta[key])) trace[key] = meta[key];
-    return { caller, signal, dialect, listener, trace, challenged };
+    return { caller, signal, dialect, asker, trace, challenged };
   }
 
   async #readResource(asked: Asked): Promise<JsonObject> {
@@ -366,29 +389,38 @@ export class McpDispatcher {
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     const resource = this.#resourceOf(uri, dialect);
     const { mimeType } = resource.definition(dialect);
+    const asker = this.#askerOf(asked, 'resources/read', uri);
     const content =
       resource instanceof PlannedResource
-        ? await this.#contentOf(resource, uri, asked)
+        ? await this.#contentOf(resource, uri, asked, asker)
         : { text: resource.read() };
+    if ('resultType' in content) return content;
     const caching =
       resource instanceof PlannedResource ? { ttlMs: 0, cacheScope: 'private' } : this.#caching();
     return { contents: [{ uri, mimeType, ...content }], ...(dialect.isModern ? caching : {}) };
   }
 
-  /** Reads a resource of the application by a request in the name of the caller. */
-  async #contentOf(resource: PlannedResource, uri: string, asked: Asked): Promise<ResourceContent> {
+  /** Reads a resource of the application, by a request on behalf of the caller. */
+  async #contentOf(
+    resource: PlannedResource,
+    uri: string,
+    asked: Asked,
+    asker: RepeatedCall | WaitingCall,
+  ): Promise<ResourceContent | JsonObject> {
     const response = await this.#tools.request(
       resource.detail,
       resource.fields,
-      { target: resource.target(resource.match(uri)!) }, // the resource was found by this URI
-      this.#callDeps(asked, undefined),
+      { target: resource.target(resource.match(uri)!) }, // match() succeeds, because the resource was found by this URI
+      this.#callDeps(asked, asker),
       true,
     );
+    const outcome = asker.outcome(!response.ok);
+    if (outcome !== undefined) return outcome;
     if (response.status === 404) throw this.#notFound(uri, asked.dialect);
     return contentOf(response, this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES);
   }
 
-  /** Subscribes to a resource. Resources change only when the application restarts, so no notification follows. */
+  /** Subscribes to a resource. Resources change only when the application restarts, so no notification will follow. */
   #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     this.#resourceOf(uri, dialect);
@@ -442,7 +474,7 @@ export class McpDispatcher {
     return {};
   }
 
-  /** Opens a subscription. Lists never change, so the stream only acknowledges, and stays open until one side ends it. */
+  /** Opens a subscription. Lists never change, so the stream only confirms it, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
     if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '\"notifications\" must be an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
@@ -458,7 +490,7 @@ export class McpDispatcher {
     const signals = [exchange.closing, exchange.signal];
     for (const signal of signals) signal.addEventListener('abort', end);
     if (!signals.some((signal) => signal.aborted)) await ended;
-    // removes the listener from a signal that lives longer
+    // removes the listeners, because the signals outlive this request
     for (const signal of signals) signal.removeEventListener('abort', end);
     return { _meta };
   }
@@ -480,7 +512,7 @@ export function readModern(
   const dialect = modernDialect(requested);
   if (dialect === undefined)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-      // "_meta" can name only versions that server/discover lists
+      // clients that name a version in `_meta` can use only versions that server/discover lists
       supported: MODERN.map(({ version }) => version),
       requested,
     });
@@ -490,71 +522,6 @@ export function readModern(
   if (level !== undefined && !isLevel(level))
     throw new RpcError(INVALID_PARAMS, `"${META}logLevel" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
-}
-
-/** Sends progress and log messages of one call, until it ends. */
-class Listener implements ToolListener {
-  readonly #asked: Asked;
-  #isOver = false;
-  #furthest = -Infinity;
-  #sent = 0;
-
-  constructor(asked: Asked) {
-    this.#asked = asked;
-  }
-
-  progress(progress: number, total: number | undefined, message: string | undefined): void {
-    const { progressToken, dialect, exchange } = this.#asked;
-    if (
-      progressToken === undefined ||
-      !Number.isFinite(progress) ||
-      progress <= this.#furthest ||
-      !this.#mayReport()
-    )
-      return;
-    this.#furthest = progress;
-    exchange.notify('notifications/progress', {
-      progressToken,
-      progress,
-      ...(Number.isFinite(total) ? { total } : {}),
-      ...(message !== undefined && dialect.hasAnnotations ? { message } : {}),
-    });
-  }
-
-  log(level: ToolLogLevel, data: unknown, logger: string | undefined): void {
-    const { logLevel, exchange } = this.#asked;
-    if (
-      logLevel === undefined ||
-      TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) ||
-      !this.#mayReport()
-    )
-      return;
-    exchange.notify('notifications/message', {
-      level,
-      ...(logger === undefined ? {} : { logger }),
-      data: jsonOf(data),
-    });
-  }
-
-  end(): void {
-    this.#isOver = true;
-  }
-
-  #mayReport(): boolean {
-    return !this.#isOver && !this.#asked.exchange.signal.aborted && this.#sent++ < MAX_MESSAGES;
-  }
-}
-
-/**
- * Returns the value as JSON can represent it. A value that JSON cannot represent becomes text, so the handler
- * does not fail.
- */
-function jsonOf(data: unknown): unknown {
-  try {
-    return JSON.stringify(data) === undefined ? null : data;
-  } catch {
-    return String(data);
-  }
 }
 
 /** Characters that an HTTP header field may hold. */

@@ -1,11 +1,12 @@
 /**
  * Sessions of legacy clients over HTTP. The id is the encrypted state of the session, so a flood of sessions
  * uses no memory. With `authSecret`, every process of the application can read it. A session grants no
- * rights: each request carries its own credentials.
+ * rights: each request has its own credentials.
  *
- *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner and 16 random bytes
+ * The id:
+ *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner, 16 random bytes and abilities
  *
- * Memory holds only the state of this process: running requests, the log level, and the ids of ended
+ * Only the state of this process is kept in memory: running requests, the log level, and the ids of ended
  * sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -13,13 +14,14 @@ import { Keyring, authSecrets } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import type { Dialect, RequestId } from './messages.ts';
+import type { ClientAbility } from './questions.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';
 
-/** A session as this process knows it. */
+/** A session, with the state that only this process has of it. */
 export interface HttpSession extends McpSession {
   readonly id: string;
-  /** Abort functions of requests that have no answer yet, by id. */
+  /** Abort controllers of requests without a response yet, by id. */
   readonly inFlight: Map<RequestId, AbortController>;
 }
 
@@ -31,8 +33,8 @@ interface Kept {
 
 const NAME = 'mcp';
 /**
- * Limit of session states in memory; the least recently used are dropped. A dropped session loses its log
- * level, and the mark that it was ended.
+ * Maximum number of session states in memory; the least recently used are dropped. A session whose state is
+ * dropped loses its log level, and the mark that it was ended.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
@@ -59,29 +61,35 @@ export class McpSessions {
    * Returns a new session that belongs to `principal`. With the principal '', every client that has the id
    * may use it, so a client can log in later.
    */
-  begin({ dialect, logLevel }: McpSession, principal: string): HttpSession {
+  begin({ dialect, logLevel, abilities }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();
     const payload = JSON.stringify([
       dialect.version,
       digest(principal),
       randomBytes(16).toString('base64url'),
+      [...abilities],
     ]);
     const id = this.#values.write(NAME, payload, {
       issuedSeconds,
       expiresSeconds: issuedSeconds + this.#ttlSeconds,
     });
-    return this.#keep(id, dialect, logLevel).session;
+    return this.#keep(id, dialect, logLevel, abilities).session;
   }
 
   /** Returns the session with this id. Returns undefined for an invalid, expired, ended or foreign one. */
   find(id: string, principal: string): HttpSession | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
-    const [version, owner] = JSON.parse(read.payload) as readonly [string, string]; // #open() has written it
+    const [version, owner, , abilities = []] = JSON.parse(read.payload) as readonly [
+      string,
+      string,
+      string,
+      (readonly ClientAbility[])?,
+    ]; // begin() has written a record of this form
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
-    if (kept === undefined) return this.#keep(id, dialect, 'info').session;
+    if (kept === undefined) return this.#keep(id, dialect, 'info', new Set(abilities)).session;
     this.#kept.delete(id); // the principal is the rest of the text
     this.#kept.set(id, kept);
     return kept.isEnded ? undefined : kept.session;
@@ -95,10 +103,15 @@ export class McpSessions {
     if (kept !== undefined) kept.isEnded = true;
   }
 
-  #keep(id: string, dialect: Dialect, logLevel: McpSession['logLevel']): Kept {
-    const kept: Kept = { session: { id, dialect, logLevel, inFlight: new Map() }, isEnded: false };
+  #keep(
+    id: string,
+    dialect: Dialect,
+    logLevel: McpSession['logLevel'],
+    abilities: McpSession['abilities'],
+  ): Kept {
+    const kept: Kept = { session: { id, dialect, logLevel, abilities, inFlight: new Map() }, isEnded: false };
     this.#kept.set(id, kept);
-    // the map is full, so it has a first entry
+    // the map is not empty, so it has a first entry
     if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
     return kept;
   }

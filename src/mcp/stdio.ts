@@ -3,33 +3,33 @@
  * Output of other code and of child processes goes to standard error. Child processes cannot read standard
  * input.
  *
+ * Path of the messages:
  *   stdin  - LineReader - McpConversation -┬- stdout         slow readers: stdin is not read until they have caught up
  *                                          \- calls
  *
- * The end of the input ends the server: running requests have a few seconds to be answered, then the
- * application shuts down.
+ * The end of the input ends the server: running requests have a few seconds to finish, then the application
+ * shuts down.
  */
 import { isUtf8 } from 'node:buffer';
 import { reservedWrite } from './reserved-output.ts';
 import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './messages.ts';
 import { McpConversation } from './conversation.ts';
-import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../base/clock.ts';
+import type { Readable, Writable } from 'node:stream';
 import type { ConversationDeps } from './conversation.ts';
 
 /** The streams of the messages. */
 interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
-  readonly clock: Clock;
   readonly maxLineBytes: number;
-  /** Milliseconds that running requests have after the end of the input. */
+  /** Time in milliseconds for running requests after the end of the input. */
   readonly graceMs: number;
   /** Aborting it stops the server, as the end of the input does. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves until the input ends and all its requests are answered. */
+/** Serves until the input has ended and all its requests have their responses. */
 export async function serveStdio({
   input,
   output,
@@ -49,6 +49,7 @@ export async function serveStdio({
   };
   const conversation = new McpConversation({
     ...parts,
+    clock,
     send: (text) => {
       if (isGone || write(`${text}\n`) || input.isPaused()) return;
       input.pause();
@@ -98,6 +99,7 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
 /*
  * Splits bytes into lines: takes chunks of any size and returns one text for each line feed.
  *
+ * Definition:
  *   line = UTF-8 without its line feed and a carriage return before it; empty lines are left out
  *
  * A line that is too long, or is not UTF-8, is dropped up to its end and reported once.

@@ -1,6 +1,7 @@
 /**
- * Converts compiled routes to tools, at start-up: names, descriptions, hints and schemas.
+ * Converts compiled routes to tools when the application starts: names, descriptions, hints and schemas.
  *
+ * Names:
  *   GET /users/{id:int}            get_users_by_id
  *   POST /users  name: 'addUser'   addUser            the name in the spec; characters that tools do not allow become `_`
  */
@@ -90,10 +91,10 @@ export function planTools(
   );
 }
 
-/** Returns the name of a tool in its spec. */
+/** A tool with its name. */
 interface NamedTool {
   readonly detail: RouteDetail;
-  /** Returns the name of a tool before duplicates get a number. */
+  /** The name before duplicates get a number. */
   readonly wanted: string;
   readonly name: string;
 }
@@ -125,7 +126,7 @@ export function isResource({ declared: { spec } }: RouteDetail): boolean {
 }
 
 const MAX_NAME = 128;
-/** Keys of the `mcp` option that are not hints. */
+/** Methods of routes that cannot be tools. */
 const NO_TOOLS: ReadonlySet<string> = new Set(['HEAD', 'OPTIONS', 'TRACE', 'CONNECT']);
 
 function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail): boolean {
@@ -163,8 +164,8 @@ function clean(name: string): string {
 }
 
 /**
- * Returns the hints that follow from the method (RFC 9110 §9.2). Where the method leaves it open, the more
- * dangerous hint is used.
+ * Returns the hints that follow from the method (RFC 9110 §9.2). If the method leaves a hint open, the more
+ * dangerous value is used.
  */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
@@ -178,6 +179,7 @@ function hintsOf(method: string): ToolHints {
 /*
  * The output of a tool, as JSON Schema and as a value: the `response` of a route in the form of a version.
  *
+ * Forms by version:
  *   response: User          User                 everywhere since 2025-06-18
  *   response: list(User)    { result: [...] }      2025-06-18 ... 2025-11-25, where it is an object in any case
  *                           [...]                  since 2026-07-28
@@ -185,7 +187,7 @@ function hintsOf(method: string): ToolHints {
 
 /** The output of one tool. */
 class OutputPlan {
-  /** The output schema. Undefined where the route declares no response. */
+  /** The output schema; undefined if the route declares no response. */
   readonly #schema: JsonSchema | undefined;
   readonly #wrapped: JsonSchema | undefined;
 
@@ -216,13 +218,13 @@ class OutputPlan {
       };
   }
 
-  /** Returns the output schema, or undefined where there is none or the version cannot express it. */
+  /** Returns the output schema; undefined if there is none, or the version cannot express it. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
     return dialect.hasAnyStructure ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
-  /** Returns a reply as `structuredContent`, or undefined where the version cannot express it. */
+  /** Returns a reply as `structuredContent`; undefined if the version cannot express it. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
     if (dialect.hasAnyStructure) return value;
@@ -239,7 +241,7 @@ function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (typeof response === 'function' || response instanceof FieldType) return [response];
   return Object.entries(response)
     .filter(([status]) => Number(status) < 300)
-    .map(([, source]) => source as TypeSource); // `response` of the spec, keyed by status
+    .map(([, source]) => source as TypeSource); // `response` is keyed by status here
 }
 
 /**
@@ -263,6 +265,7 @@ function inlined(
  * The arguments of a tool: path, query and body of a route as one object, which is converted back to a
  * request.
  *
+ * Examples:
  *   GET /users/{id:int}?verbose=...              { id, verbose }
  *   POST /users/{id:int}   { name, email }     { id, name, email }
  *   PUT /users/{id:int}    { id, name }        { id, body: { id, name } }      the body is one member when a name is taken
@@ -273,7 +276,7 @@ function inlined(
  * data }`.
  */
 
-/** The part of the request that takes an argument. */
+/** The part of a request to which an argument belongs. */
 type Part = 'path' | 'query' | 'body' | 'form' | 'whole';
 
 /** One argument. */
@@ -287,7 +290,7 @@ interface Slot {
   readonly isFile: boolean;
 }
 
-/** The parts of a request that carry arguments. */
+/** The parts of a request that are made from arguments. */
 interface RequestInput {
   /** The path with its query. */
   readonly target: string;
@@ -379,8 +382,8 @@ class ArgumentPlan {
       code: 'unknown',
       message:
         near === undefined
-          ? 'is no argument of this tool'
-          : `is no argument of this tool: did you mean "${near}"?`,
+          ? 'is not an argument of this tool'
+          : `is not an argument of this tool: did you mean "${near}"?`,
     };
   }
 
@@ -499,7 +502,7 @@ function pathSchema(converter: ConverterName): JsonSchema {
   return { ...PATH_SCHEMAS[converter] };
 }
 
-/** A file, or a list of them. */
+/** The schema of a file, or of a list of files. */
 function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   const { description } = schemas.field(field, 'input');
   const one: JsonSchema = {
@@ -516,14 +519,14 @@ function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   return description === undefined ? schema : { ...schema, description };
 }
 
-/** Returns the texts of a value: one for each item of a list; none for an absent value. */
+/** Returns the texts of a value: one for each item of a list, and none if the value is absent. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap((item: unknown) => textsOf(item));
   if (value === null) return [''];
   return [typeof value === 'object' ? JSON.stringify(value) : String(value)];
 }
 
-/** The bytes of base64 text, with or without its padding, which models often leave out. */
+/** Decodes base64 text, with or without its padding, which models often omit. */
 function contentOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (typeof data !== 'string') return undefined;
   return fromBase64(data.endsWith('=') ? data : data + '='.repeat(-data.length & 3));

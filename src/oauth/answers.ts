@@ -1,5 +1,5 @@
 /**
- * Responses under `/oauth/*`: no cache stores them, and every refusal is an RFC 6749 §5.2 object,
+ * Responses under `/oauth/*`: no cache stores them, and every error response is an RFC 6749 §5.2 object,
  * `{ error, error_description, request_id }`.
  */
 import { HTTPException, statusTitle } from '../base/errors.ts';
@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Makes a response that no cache stores and that sends no `Referer`. */
+/** Marks a response so that no cache stores it and the browser sends no `Referer`. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -18,15 +18,21 @@ function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/** The refusal of each request: a middleware may have compressed its response since. */
+/** Error response of each request as an object, because a middleware may since have compressed the body. */
 const refused = new WeakMap<HttpRequest, Failure>();
 
-/** Returns whether an error is a refusal: an OAuth error, or a mistake of the client. Other errors are logged and rendered as usual. */
+/**
+ * Returns whether an error is answered in the form of OAuth: an OAuth error, or a mistake of the client.
+ * Other errors are logged and rendered as usual.
+ */
 export function isRefusal(error: unknown): error is HTTPException {
   return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
 }
 
-/** Returns a handler whose refusals have the form of OAuth, whatever exception handlers the application has. */
+/**
+ * Returns a handler that answers its own errors in the form of OAuth, whatever exception handlers the
+ * application has.
+ */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
 ): (context: C) => Promise<HttpResponse> {
@@ -36,12 +42,12 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // OAuthAnswers renders it
+      throw error; // OAuthAnswers rewrites the response to this error
     }
   };
 }
 
-/** The response for an exception. */
+/** Returns the error response for an exception. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
@@ -50,7 +56,7 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 }
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
-  // RFC 6749 §5.2 allows these characters; some clients refuse others
+  // RFC 6749 §5.2 allows only these characters, and some clients reject others
   return {
     error: code,
     error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),
@@ -58,7 +64,7 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
   };
 }
 
-/** The OAuth code for an error status of the framework. */
+/** Returns the OAuth error code for an HTTP error status. */
 function codeOf(status: number): string {
   if (status === 429) return 'rate_limited';
   if (status === 503 || status === 504) return 'temporarily_unavailable';
@@ -66,8 +72,8 @@ function codeOf(status: number): string {
 }
 
 /**
- * Gives every other refusal below the plugin's paths the form of OAuth: 404, 405, 413, 415, 429 and 500 too, whichever
- * middleware or exception handler made it. Use it outside of all of them.
+ * Rewrites every other error response below the plugin's paths into the form of OAuth: 404, 405, 413, 415,
+ * 429 and 500, too. Use it outside of all middleware and exception handlers that may create one.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
@@ -101,7 +107,7 @@ export class OAuthAnswers implements Middleware {
   }
 }
 
-/** The path as the router decodes it. */
+/** Returns the path as the router decodes it. */
 function decoded(path: string): string {
   try {
     return path.includes('%') ? decodeURIComponent(path) : path;
@@ -110,12 +116,12 @@ function decoded(path: string): string {
   }
 }
 
-/** Rewrites a response as a refusal. */
+/** Rewrites the body of an error response into the form of OAuth. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // http/response.ts wrote it
+      : {}; // a problem document that http/response.ts has written
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);
@@ -123,7 +129,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   return failure;
 }
 
-/** Removes the fields that describe the old body. */
+/** Removes the headers that describe the old body. */
 function bare(response: HttpResponse): HttpResponse {
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
     response.headers.delete(name);

@@ -2,8 +2,7 @@
  * Puts the parts of the plugin together, once for each application.
  */
 import { SvcError } from '../base/errors.ts';
-import { RecordRateLimitStore } from '../cache/record-rate-limits.ts';
-import { MemoryRecordStore } from '../cache/stores.ts';
+import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
 import { db } from '../db/plugin.ts';
 import { DatabaseRecordStore } from '../db/record-store.ts';
@@ -47,11 +46,11 @@ import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { TokenStore } from './tokens/store.ts';
 
-/** Prefix of the routes. */
+/** Path prefix of the routes. */
 export const PREFIX = '/oauth';
-/** Table of the values that count once. */
+/** Table of values that can be used only once, such as login states. */
 export const USED_TABLE = 'svc_oauth_used';
-/** Table of the provider's tokens. */
+/** Table of the tokens that identity providers have issued. */
 export const PROVIDER_TOKEN_TABLE = 'svc_oauth_provider_token';
 const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
@@ -212,7 +211,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     access,
     responses,
     guard,
-    onUser: options.onUser!, // the constructor of the plugin requires it when there is a provider
+    onUser: options.onUser!, // the constructor of the plugin requires onUser when there is a provider
     audit,
     afterLogin: options.afterLogin,
     isCookieMode: cookies !== undefined,
@@ -274,7 +273,9 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
   };
 }
 
-/** The plugin's own secret, else the application's. Both may be given if they are equal. */
+/**
+ * Returns the secret of the plugin, or else that of the application. If both are given, they must be equal.
+ */
 function secretsOf(options: ReadOptions, config: Config): Secrets {
   const own = options.authSecret;
   if (own === undefined) return authSecrets(config);
@@ -284,7 +285,10 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
   return own;
 }
 
-/** The store of the limits. @throws SvcError `E_OPTION_RANGE` for `database` without a DatabasePlugin */
+/**
+ * Returns the store of the rate limits; undefined for the memory of each process.
+ * @throws SvcError `E_OPTION_RANGE` for `database` without a DatabasePlugin
+ */
 function limitStoreOf(
   { limits: { store } }: ReadOptions,
   records: (() => RecordStore) | undefined,
@@ -295,7 +299,7 @@ function limitStoreOf(
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin limits',
       'store',
-      'a store where there is no DatabasePlugin',
+      'to be omitted, because no DatabasePlugin is registered',
       '"database"',
     ]);
   return {
@@ -303,7 +307,10 @@ function limitStoreOf(
   };
 }
 
-/** Records in the database. The handle changes each time the application starts. */
+/**
+ * Returns a function for the record store in the database. The database object changes each time the
+ * application starts.
+ */
 function recordsOf(database: () => Database, clock: Clock, table: string): () => RecordStore {
   let known: { readonly database: Database; readonly records: RecordStore } | undefined;
   return () => {
@@ -317,7 +324,7 @@ function recordsOf(database: () => Database, clock: Clock, table: string): () =>
   };
 }
 
-/** Records in the memory of this process. */
+/** Returns a function for the record store in the memory of this process. */
 function memoryOf(clock: Clock): () => RecordStore {
   const records = new MemoryRecordStore({ clock, maxRecords: MAX_RECORDS });
   return () => records;
@@ -332,7 +339,7 @@ export interface Registered {
   readonly loginEndpoints: LoginEndpoints;
   readonly logouts: LogoutEndpoints;
   readonly logins: Logins;
-  /** Set with `onLink`. */
+  /** Defined with the option `onLink`. */
   readonly links: LinkEndpoints | undefined;
   readonly providerTokens: StoredProviderTokens | undefined;
   readonly tokenEndpoints: TokenEndpoints;
@@ -344,8 +351,9 @@ export interface Registered {
 }
 
 /**
- * Whether to ignore the access cookie because a page of another origin may have made the browser send it. SameSite=Lax covers
- * other sites. This covers sibling hosts, and browsers without SameSite. A WebSocket opens by GET, but counts as a write.
+ * Whether to ignore the access cookie, because a page of another origin may have sent the request.
+ * SameSite=Lax covers other sites. This test covers sibling hosts, and browsers without SameSite. A WebSocket
+ * opens by GET, but counts as a write.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

@@ -1,8 +1,8 @@
 /**
  * The audit trail: one event of the logger `svc_oauth` for each step of a login, and the counters beside it.
  *
- * It never contains tokens, codes, states, verifiers, cookies or passwords. `sub` is the application's subject, `login_id` the
- * id of the login's row, `ip` the peer's address.
+ * It never contains tokens, codes, states, verifiers, cookies or passwords. `sub` is the application's
+ * subject, `login_id` the id of the login's row, `ip` the peer's address.
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -11,7 +11,9 @@ import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** How a login ended, for the counter. The set is closed: user input never becomes a label. */
+/**
+ * Result of a login, as a label of the counter. The set is closed, so that user input never becomes a label.
+ */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
 /** Fields of every event of a request. */
@@ -41,7 +43,7 @@ export class Audit {
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
-    // strangers can cause this as often as they like, so it is not logged at info
+    // at debug, because anonymous clients can cause this as often as they like
     this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
@@ -55,7 +57,7 @@ export class Audit {
     this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
   }
 
-  /** A logout token of a provider was refused. */
+  /** Records that a logout token of a provider was refused. */
   logoutRefused(req: HttpRequest, provider: string, reason: string): void {
     this.#log.warn('logout_refused', { provider, reason: cut(reason), ...fieldsOf(req) });
   }
@@ -76,7 +78,10 @@ export class Audit {
     this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
   }
 
-  /** `reason` is one of our words, or text from a provider: it is cut here, and the logger escapes it. */
+  /**
+   * Records a failed login. `reason` is a fixed word, or text from a provider: it is shortened here, and the
+   * logger escapes it.
+   */
   loginFailed(req: HttpRequest, provider: string, outcome: LoginOutcome, reason: string): void {
     this.#logins.add(1, provider, outcome);
     const fields = { provider, reason: cut(reason), ...fieldsOf(req), category: 'authn_login_fail' };
@@ -112,18 +117,21 @@ export class Audit {
     this.#log.info('token_refused', { reason, login_id: loginId, ...fieldsOf(req) });
   }
 
-  /** A bound access token came without a proof of its key, or an unbound one came with the scheme DPoP. */
+  /**
+   * Records a refused access token: a bound one without a proof of its key, or an unbound one with the scheme
+   * DPoP.
+   */
   proofRefused(req: HttpRequest, reason: string): void {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
   }
 
-  /** The database does not answer. */
+  /** Records that the database did not answer. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
     this.#log.error('token_store_failed', error, { ...fieldsOf(req) });
   }
 
-  /** Logged once a minute for each client and limit. */
+  /** Records a rate limit. Called once a minute for each client and limit. */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
     this.#log.warn('rate_limited', {
       limit,
@@ -133,7 +141,7 @@ export class Audit {
     });
   }
 
-  /** A page of another origin tried to use the cookies of this one. */
+  /** Records that a page of another origin tried to use the cookies of this one. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
     this.#log.warn('token_refused', {
@@ -143,7 +151,10 @@ export class Audit {
     });
   }
 
-  /** Logged by the request whose update ended the login: one event, however many requests see the reuse. */
+  /**
+   * Records the reuse of a refresh token. Only the request that ended the login calls this, so there is one
+   * event.
+   */
   reuseDetected(
     req: HttpRequest | undefined,
     login: { readonly provider: string; readonly sub: string; readonly id: string },
@@ -184,7 +195,7 @@ function cut(text: string): string {
   return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
 }
 
-/** The outcome of a login that failed. */
+/** Returns the outcome of a failed login for the counter. */
 export function outcomeOf(error: unknown): LoginOutcome {
   if (!(error instanceof OAuthError))
     return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
@@ -194,7 +205,10 @@ export function outcomeOf(error: unknown): LoginOutcome {
   return isUsersAnswer(error.code) && error.reason === error.code ? 'denied' : 'refused';
 }
 
-/** Errors by which a provider reports the user's choice, or that the user must be asked (OpenID Connect Core §3.1.2.6). They are not failures. */
+/**
+ * Errors with which a provider reports a decision of the user, or that the user must log in or consent
+ * (OpenID Connect Core §3.1.2.6). They do not count as failures.
+ */
 const OF_USERS = [
   'access_denied',
   'login_required',
@@ -203,7 +217,7 @@ const OF_USERS = [
   'account_selection_required',
 ] as const;
 
-/** Whether the error of an authorization response is the user's, and goes on to the client unchanged. */
+/** Whether an error of an authorization response is in OF_USERS. It is passed to the client unchanged. */
 export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
   return (OF_USERS as readonly string[]).includes(error);
 }

@@ -1,5 +1,6 @@
 /**
- * The start of every flow at a provider: an allowed redirect URI, a state, the address of the provider's page.
+ * The start of every flow at a provider: chooses the redirect URI, creates the state, and builds the address
+ * of the provider's page.
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -13,15 +14,15 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** A login as requested. */
+/** Parameters of a login, before `onLogin` has changed them. */
 interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
-  /** Undefined: the provider's configured scopes. */
+  /** Requested scopes. Undefined: the configured scopes of the provider. */
   readonly scopes: readonly string[] | undefined;
   /** Further parameters of the authorization URL. */
   readonly extra: Readonly<Record<string, string>>;
 }
 
-/** Begins logins at providers. */
+/** Starts logins and links at providers. */
 export class Authorizations {
   readonly #states: LoginStates;
   readonly #allowlistOf: (provider: string) => RedirectAllowlist;
@@ -37,7 +38,10 @@ export class Authorizations {
     this.#onLogin = deps.onLogin;
   }
 
-  /** Chooses the redirect URI of a request. `given`: values of its parameter. @throws OAuthError `invalid_redirect_uri` */
+  /**
+   * Returns the redirect URI of a request. `given`: the values of its parameter `redirect_uri`.
+   * @throws OAuthError `invalid_redirect_uri`
+   */
   redirectUri(req: HttpRequest, provider: string, given: readonly string[]): string {
     const chosen =
       given.length > 1 || given[0] === ''
@@ -47,7 +51,11 @@ export class Authorizations {
     return chosen;
   }
 
-  /** Returns the address of the provider's page, and the state for the browser to keep. @throws OAuthError when discovery fails */
+  /**
+   * Creates the state of a login. Returns the address of the provider's page, and the state for the browser's
+   * cookie.
+   * @throws OAuthError when discovery fails
+   */
   async begin(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,

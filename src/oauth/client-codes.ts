@@ -5,8 +5,8 @@
  *   callback  onUser -> code, 60 s, in the record store -> 303 client_redirect_uri?code&state
  *   client    POST /oauth/token grant_type=authorization_code, code, code_verifier, client_redirect_uri -> tokens
  *
- * The cookie binds the way through the provider to one browser. From the callback on, PKCE of the client binds instead: a thief
- * who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
+ * The cookie binds the login to one browser until the callback. After that, PKCE of the client does: an
+ * attacker who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -29,7 +29,7 @@ interface PendingLogin {
   readonly provider: string;
   readonly subject: string;
   readonly providerSid: string | null;
-  /** In microseconds. */
+  /** Start of the login in microseconds since the epoch. */
   readonly startedAt: number;
   readonly keyThumbprint: string | null;
   readonly client: ClientLogin;
@@ -42,7 +42,9 @@ interface UsedCode {
 
 const CODE_BYTES = 32;
 const TTL_MS = 60_000;
-/** How long a used code is remembered: its second use ends the login (RFC 6749 §4.1.2). */
+/**
+ * Milliseconds for which a used code is remembered, because its second use ends the login (RFC 6749 §4.1.2).
+ */
 const USED_TTL_MS = 600_000;
 const CODE = /^[\w-]{43}$/;
 /** Syntax of a verifier (RFC 7636 §4.1). */
@@ -57,7 +59,7 @@ export class ClientCodes {
   readonly #dpop: DPoP | undefined;
   readonly #issuer: string | undefined;
 
-  /** `issuer`: sent as `iss` (RFC 9207). */
+  /** `issuer`: value of the parameter `iss` in responses (RFC 9207). */
   constructor(deps: {
     readonly records: SingleUse;
     readonly logins: Logins;
@@ -74,7 +76,10 @@ export class ClientCodes {
     this.#issuer = deps.issuer;
   }
 
-  /** Stores a login, and returns the client's address with a code for it. @throws OAuthError `temporarily_unavailable` */
+  /**
+   * Stores a login, and returns the client's address with a code for it.
+   * @throws OAuthError `temporarily_unavailable`
+   */
   async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
     const code = randomBytes(CODE_BYTES).toString('base64url');
     await this.#records.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
@@ -82,7 +87,7 @@ export class ClientCodes {
     return this.addressOf(login.client, { code });
   }
 
-  /** The client's address with these parameters, and its state. */
+  /** Returns the address of the client with these parameters and its state. */
   addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
     const query = new URLSearchParams({
       ...parameters,
@@ -92,7 +97,10 @@ export class ClientCodes {
     return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
   }
 
-  /** Exchanges a code for tokens. Its second use ends the login. @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof` */
+  /**
+   * Exchanges a code for tokens. A second use of the code ends the login.
+   * @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof`
+   */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
     const code = parameter('code');
     const verifier = parameter('code_verifier');
@@ -105,7 +113,7 @@ export class ClientCodes {
     const text = CODE.test(code) ? await this.#records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier does not use the code up: a thief of the code must not keep its client from logging in
+    // a wrong verifier leaves the code valid: otherwise an attacker with the code could prevent the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');

@@ -1,6 +1,6 @@
 /**
- * OpenAPI texts of the endpoints. Their parameters are read by hand, and their refusals have their own form, so the document
- * cannot be derived from their declarations.
+ * OpenAPI descriptions of the endpoints. The endpoints parse their parameters by hand, and their error
+ * responses have a form of their own, so the document cannot be derived from route declarations.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
@@ -102,7 +102,7 @@ const ENDPOINTS: Readonly<
   }),
   callback: ({ mode, nativeRedirects }, method) => ({
     summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
-    description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
+    description: `The identity provider redirects the browser here; the code in the request is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
     ...(method === 'GET'
       ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
       : {
@@ -119,7 +119,7 @@ const ENDPOINTS: Readonly<
               description:
                 mode === 'json'
                   ? 'The login has succeeded'
-                  : 'A page that sends the form once more, with the cookies of this site',
+                  : 'A page that posts the form again, with the cookies of this site',
               content: {
                 ...(mode === 'json' ? json('TokenAnswer') : {}),
                 ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
@@ -133,7 +133,7 @@ const ENDPOINTS: Readonly<
   token: ({ mode, dpop, nativeRedirects }) => ({
     summary: 'Refresh an access token',
     description:
-      'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
+      'Returns a new pair of tokens for a refresh token (RFC 6749 §6), which is then used up: using it again ends the login.',
     ...(dpop === 'off'
       ? {}
       : {
@@ -142,7 +142,7 @@ const ENDPOINTS: Readonly<
               name: 'DPoP',
               in: 'header',
               required: dpop === 'required',
-              description: 'A proof of the key that the tokens belong to (RFC 9449)',
+              description: 'A DPoP proof for the key that the tokens are bound to (RFC 9449)',
               schema: TEXT,
             },
           ],
@@ -157,16 +157,16 @@ const ENDPOINTS: Readonly<
           ? {}
           : { code: TEXT, code_verifier: TEXT, client_redirect_uri: TEXT }),
         refresh_token: TEXT,
-        scope: { type: 'string', description: 'Fewer scopes, with spaces between them' },
+        scope: { type: 'string', description: 'A part of the scopes, separated by spaces' },
       },
       mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
     ),
-    responses: { 200: { description: 'The next pair', content: json('TokenAnswer') }, 204: null },
+    responses: { 200: { description: 'The new pair of tokens', content: json('TokenAnswer') }, 204: null },
   }),
   link: ({ mode }) => ({
     summary: 'Link another account',
     description:
-      'For a user who is logged in, by an access token or, from a page of this origin, by cookies: leads to the identity provider, whose account is added to the user.',
+      'For a logged-in user, by an access token or, from a page of this origin, by cookies: redirects to the identity provider, whose account is added to the user.',
     requestBody: body(
       {
         redirect_uri: { type: 'string', format: 'uri' },
@@ -196,13 +196,13 @@ const ENDPOINTS: Readonly<
   unlink: () => ({
     summary: 'Unlink an account',
     description:
-      'Takes the accounts of this provider from the user who is logged in, unless there is no other way in.',
-    responses: { 204: { description: 'It is unlinked' }, 200: null },
+      'Unlinks the accounts of this provider from the logged-in user, unless that is the only way to log in.',
+    responses: { 204: { description: 'The account is unlinked' }, 200: null },
   }),
   logout: ({ mode }, method) => ({
     summary: 'Log out, at the provider as well',
     description:
-      'Ends the login, and leads to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
+      'Ends the login, and redirects to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
     ...(method === 'GET'
       ? {
           parameters: [
@@ -235,11 +235,11 @@ const ENDPOINTS: Readonly<
         : { 200: null, 303: redirect('To the identity provider') },
   }),
   'backchannel-logout': () => ({
-    summary: 'Log out by the provider',
+    summary: 'Logout by the identity provider',
     description:
-      'For the identity provider alone: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
+      'Called by the identity provider only: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
     requestBody: body({ logout_token: TEXT }, ['logout_token']),
-    responses: { 200: { description: 'They have ended' } },
+    responses: { 200: { description: 'The logins have ended' } },
   }),
   revoke: ({ mode }) => ({
     summary: 'Log out',
@@ -254,7 +254,8 @@ const ENDPOINTS: Readonly<
     ),
     responses: {
       200: {
-        description: mode === 'json' ? 'It counts no more' : 'It counts no more, and the cookies are gone',
+        description:
+          mode === 'json' ? 'The token is revoked' : 'The token is revoked, and the cookies are removed',
       },
       204: null,
     },
@@ -269,7 +270,10 @@ const CALLBACK = {
   iss: 'Issuer of the provider (RFC 9207)',
 };
 
-/** Responses for refusals, which all have the form of OAuth. Null removes a response that would be derived. */
+/**
+ * Error responses, which all have the form of OAuth. Null removes a response that would be derived from the
+ * route.
+ */
 const REFUSALS = {
   400: null,
   404: null,
@@ -305,7 +309,7 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
       },
       TokenAnswer: {
         type: 'object',
-        description: 'RFC 6749 §5.1',
+        description: 'Response with tokens (RFC 6749 §5.1)',
         required: [
           ...(mode === 'json' ? ['access_token', 'refresh_token'] : []),
           'token_type',
@@ -316,7 +320,7 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
           ...(mode === 'json' ? { access_token: TEXT, refresh_token: TEXT } : {}),
           token_type: { type: 'string', enum: types },
           expires_in: { type: 'integer', minimum: 1, description: 'Seconds' },
-          scope: { type: 'string', description: 'With spaces between scopes' },
+          scope: { type: 'string', description: 'Scopes, separated by spaces' },
         },
       },
     },
@@ -361,7 +365,7 @@ function objectOf(members: Readonly<Record<string, string>>): object {
   };
 }
 
-/** A form, or a JSON object of strings. */
+/** Returns a request body that is a form or a JSON object of strings. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[]): object {
   const schema = { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
   return {

@@ -1,10 +1,13 @@
 /**
- * Errors under `/oauth/*`: RFC 6749 §5.2 objects. A code is permanent. The sentence reveals no secret, and does not tell apart
- * tokens that are invalid for different reasons.
+ * Errors under `/oauth/*`, sent as RFC 6749 §5.2 objects. A code never changes its meaning. The description
+ * reveals no secret, and is the same for tokens that are invalid for different reasons.
  */
 import { HTTPException } from '../base/errors.ts';
 
-/** Error codes of responses under `/oauth/*`: RFC 6749, RFC 9449, OpenID Connect Core §3.1.2.6, and the plugin's own. */
+/**
+ * Error codes of responses under `/oauth/*`: RFC 6749, RFC 9449, OpenID Connect Core §3.1.2.6, and the
+ * plugin's own.
+ */
 export type OAuthErrorCode =
   | 'access_denied'
   | 'account_selection_required'
@@ -76,12 +79,12 @@ export const OAUTH_ERRORS: Readonly<
 
 /** Details of an {@link OAuthError}. */
 export interface OAuthErrorOptions {
-  /** Replaces the code's default sentence. Clients see it. */
+  /** Replaces the default description of the code. Clients see it. */
   readonly description?: string | undefined;
   /** Replaces the code's default status. */
   readonly status?: number | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Reason for the audit trail. Clients never see it. */
+  /** Reason for the audit log. Clients never see it. */
   readonly reason?: string | undefined;
   readonly cause?: unknown;
 }

@@ -1,6 +1,6 @@
 /**
- * Error pages of cookie mode: a page for browsers, or a redirect to a page of the application. Programs, which do not accept
- * HTML, get the JSON of answers.ts.
+ * Error pages of cookie mode: a page for browsers, or a redirect to a page of the application. Programs,
+ * which do not accept HTML, get the JSON of answers.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
@@ -8,7 +8,7 @@ import { HTMLResponse } from '../http/response.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** A refusal, as JSON and as a page. */
+/** An error response as an object, for JSON and for a page. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -20,7 +20,10 @@ const STYLE =
   '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`;
 
-/** Matches `text/html` in `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). Programs do not send it by default. */
+/**
+ * Matches `text/html` in `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). Programs do not send it by
+ * default.
+ */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
 /** Returns whether a request accepts HTML, as browsers do for a page or a form. */
@@ -28,13 +31,16 @@ export function wantsHtml(req: HttpRequest): boolean {
   return WANTS_HTML.test(req.headers['accept'] ?? '');
 }
 
-/** Renders refusals for browsers. */
+/** Renders error responses for browsers. */
 export class FailurePages {
   readonly #routes: RegExp;
   readonly #errorPath: string | undefined;
   readonly #redirectUris: readonly string[];
 
-  /** `errorPath`: local path to redirect to, with `error` and `request_id` in its query. `redirectUris`: the allowlist. */
+  /**
+   * `errorPath`: local path to redirect to, with `error` and `request_id` in its query. `redirectUris`: the
+   * allowlist.
+   */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
     this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
     this.#errorPath = errorPath;
@@ -46,7 +52,7 @@ export class FailurePages {
     return req.route !== undefined && this.#routes.test(req.path) && wantsHtml(req);
   }
 
-  /** Turns a refusal into a page or a redirect. */
+  /** Replaces an error response by a page or a redirect. */
   show(response: HttpResponse, req: HttpRequest, failure: Failure): void {
     const isLogin = /(?:login|callback)$/.test(req.path);
     if (!isLogin) showPage(response, failure, 'That did not work', undefined);
@@ -56,8 +62,8 @@ export class FailurePages {
   }
 
   /**
-   * The path that starts this login again; undefined when it is unknown. With several redirect URIs the login must name one:
-   * the URI with the path of this callback.
+   * Returns the path that starts this login again; undefined if it is unknown. With several redirect URIs,
+   * the login names the one with the path of this callback.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
@@ -111,8 +117,9 @@ function showPage(
 }
 
 /*
- * The page that posts a form again. With `response_mode=form_post` the provider's page makes the browser post. That request
- * is cross-site, so the cookie stays behind. Posted again from our own page, the cookie comes along.
+ * A page that posts a form again. With `response_mode=form_post`, the provider's page makes the browser post
+ * the response. The browser does not send our cookie with that cross-site request, but with one from our own
+ * page.
  */
 
 /** Parameters of a callback; no others are posted again. */
@@ -127,7 +134,7 @@ const FIELDS = [
   'user',
 ] as const;
 
-/** The page for a form that came without its cookie. It works without scripts, by a button. */
+/** Returns a page for a form that came without its cookie. Works without scripts, by a button. */
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>

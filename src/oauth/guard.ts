@@ -1,7 +1,7 @@
 /**
- * Limits and audit of every endpoint: counts requests against limits, and writes failures to the audit trail.
+ * Rate limits and audit log of every endpoint.
  *
- * It also checks whether a page of this origin sent a request that the browser authenticates by itself, with cookies.
+ * Also checks whether a page of this origin sent a request that cookies authenticate.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -23,7 +23,7 @@ const MINUTE_MS = 60_000;
 export class EndpointGuard {
   readonly #audit: Audit;
   readonly #limits: EndpointLimits;
-  /** Limits the refusals in the audit trail to one event a minute for each client and limit. */
+  /** Limits the audit events about exceeded limits to one a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
   constructor(deps: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
@@ -32,7 +32,7 @@ export class EndpointGuard {
     this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
-  /** Runs a step of a login, and records its failure. */
+  /** Runs a step of a login, and writes its failure to the audit log. */
   async audited(req: HttpRequest, provider: string, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run();
@@ -53,7 +53,7 @@ export class EndpointGuard {
       );
   }
 
-  /** Runs a step of any other request. */
+  /** Runs a step of any other request, and logs a database failure. */
   async watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -84,8 +84,8 @@ export class EndpointGuard {
 }
 
 /**
- * Returns why a request may come from a page of another origin; undefined for one of this origin. With `isByCookie` a header must
- * prove the origin.
+ * Returns why a request may come from a page of another origin; undefined for one of this origin. With
+ * `isByCookie`, a header must prove that it does not.
  */
 export function pageIssue(
   req: HttpRequest,

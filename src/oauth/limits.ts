@@ -1,6 +1,6 @@
 /**
- * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). All clients of one /48, which one
- * site gets, share ten times the limit: rotating addresses within it does not help.
+ * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). All clients of one
+ * /48, which one site gets, share ten times the limit: rotating addresses within it does not help.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -8,17 +8,20 @@ import type { OptionKind } from '../base/options.ts';
 import type { RateLimitStore } from '../cache/stores.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** Requests a minute for each limit. `false` switches a limit off. */
+/** Requests a minute for each limit. `false` disables a limit. */
 export interface OAuthLimits {
-  /** Logins begun, by address. Default 20. */
+  /** Logins started, by client address. Default 20. */
   readonly login?: number | false | undefined;
-  /** Callbacks, by address. Default 20. */
+  /** Callbacks, by client address. Default 20. */
   readonly callback?: number | false | undefined;
-  /** Refreshes, and as many revocations, by login. Default 60. */
+  /** Refreshes by login, and separately revocations by login. Default 60. */
   readonly token?: number | false | undefined;
-  /** Strings that are not refresh tokens of this plugin, by address. Default 600. */
+  /** Invalid refresh tokens, by client address. Default 600. */
   readonly forged?: number | false | undefined;
-  /** Store of the counters: a store that processes share, or `database`, the plugin's. Default: the memory of each process. */
+  /**
+   * Store of the counters: a store that processes share, or `database`, the plugin's. Default: the memory of
+   * each process.
+   */
   readonly store?: RateLimitStore | 'database' | undefined;
 }
 
@@ -32,7 +35,7 @@ class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 
-  /** `store`: undefined means the memory of this process. */
+  /** `store`: undefined for the memory of this process. */
   constructor(name: string, perMinute: number, store: RateLimitStore | undefined) {
     this.#client = new RateLimiter({ name, perMinute, store });
     this.#site = new RateLimiter({
@@ -43,7 +46,10 @@ class EndpointLimit {
     });
   }
 
-  /** Counts a request against `key`, by default its address. @throws TooManyRequests */
+  /**
+   * Counts a request. `key`: what is limited, by default the address of the client.
+   * @throws TooManyRequests
+   */
   async take(req: HttpRequest, key: string | undefined): Promise<void> {
     await this.#client.take(req, key);
     if (key === undefined && req.ip.includes(':')) await this.#site.take(req);
@@ -54,11 +60,11 @@ class EndpointLimit {
 export interface EndpointLimits {
   readonly login: EndpointLimit | undefined;
   readonly callback: EndpointLimit | undefined;
-  /** By login. */
+  /** Refreshes, by login. */
   readonly token: EndpointLimit | undefined;
-  /** By login. */
+  /** Revocations, by login. */
   readonly revoke: EndpointLimit | undefined;
-  /** By address, for strings that are not refresh tokens of this plugin. */
+  /** Strings that are not refresh tokens of this plugin, by client address. */
   readonly forged: EndpointLimit | undefined;
 }
 

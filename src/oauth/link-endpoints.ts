@@ -1,11 +1,12 @@
 /**
- * Account linking: a user who is logged in adds another identity, and takes one away.
+ * Account linking: a logged-in user adds an identity at another provider, or removes one.
  *
  *   POST /oauth/{provider}/link     user identified -> state that names the subject, sealed -> to the provider
  *   callback                        same user still logged in? -> onLink(sub, provider, info): no login, no tokens
  *   POST /oauth/{provider}/unlink   onUnlink(sub, provider) -> tokens of the provider forgotten, other logins by it ended
  *
- * Only POST, and with cookies only from a page of this origin. Otherwise an attacker could add their account to the user's.
+ * Only POST, and with cookies only from a page of this origin. Otherwise an attacker could link an own
+ * identity to the user's account.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
@@ -37,7 +38,7 @@ interface LinkEndpointDeps {
   readonly guard: EndpointGuard;
   readonly audit: Audit;
   readonly clock: Clock;
-  /** In microseconds. */
+  /** Largest difference between the clocks of several hosts, in microseconds. */
   readonly clockSkew: number;
   readonly ownPages: OwnPages;
   readonly onLink: OnLink;
@@ -60,7 +61,10 @@ export class LinkEndpoints {
     return this.#deps.onUnlink !== undefined;
   }
 
-  /** `POST /oauth/{provider}/link`: browsers are sent to the provider, programs get its address as `authorization_url`. */
+  /**
+   * `POST /oauth/{provider}/link`: redirects browsers to the provider; other clients get its address as
+   * `authorization_url`.
+   */
   async link(
     req: HttpRequest,
     connected: ConnectedProvider,
@@ -112,7 +116,7 @@ export class LinkEndpoints {
       : new JSONResponse({ linked: provider });
   }
 
-  /** `POST /oauth/{provider}/unlink`: programs get 204, browsers are sent to `return_to` or `afterLogin`. */
+  /** `POST /oauth/{provider}/unlink`: answers 204, or redirects browsers to `return_to` or `afterLogin`. */
   async unlink(
     req: HttpRequest,
     { provider: { name } }: ConnectedProvider,
@@ -123,10 +127,11 @@ export class LinkEndpoints {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
       const returnTo = returnToOf(await bodyParameters(req));
-      if (!(await isAgreed(() => onUnlink!(sub, name)))) throw new OAuthError('last_login_method'); // there is a hook, or no route
+      // without the hook, this route does not exist
+      if (!(await isAgreed(() => onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // the owner of the identity that was removed must not stay logged in by it
+      // end other logins through the removed identity: they may be those of its owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
@@ -136,7 +141,10 @@ export class LinkEndpoints {
     });
   }
 
-  /** Identifies the user by access token, else by session. @throws OAuthError `login_required` 401, `invalid_request` 403 */
+  /**
+   * Returns the user of the access token, or else of the session.
+   * @throws OAuthError `login_required` 401, `invalid_request` 403
+   */
   #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
     const { ownPages, audit } = this.#deps;
     assertOwnPage(req, ownPages, req.headers['authorization'] === undefined, audit);
@@ -152,7 +160,7 @@ export class LinkEndpoints {
     return { sub, loginId: typeof loginId === 'string' ? loginId : null };
   }
 
-  /** Refuses when the user has logged out since, or another user is logged in with this browser. */
+  /** Throws if the user has logged out since, or another user has logged in with this browser. */
   async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
     const { store, clock, clockSkew } = this.#deps;
     const row = loginId === null ? undefined : await store.findLogin(loginId);
@@ -164,7 +172,7 @@ export class LinkEndpoints {
   }
 }
 
-/** Returns whether a hook agrees. A 4xx exception means no; its message is not sent to the client. */
+/** Returns whether a hook agrees. A 4xx exception also means no; its message is not sent to the client. */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {
     return (await ask()) !== false;

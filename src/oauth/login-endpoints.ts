@@ -1,5 +1,5 @@
 /**
- * `/oauth/login` and `/oauth/callback`, step by step.
+ * Handlers of `/oauth/login` and `/oauth/callback`:
  *
  *   login     redirect URI allowed? -> state, cookie -> to the provider, with a PKCE challenge
  *   callback  state used (once, in this browser) -> issuer -> code exchanged -> user read -> onUser -> login stored -> tokens
@@ -41,7 +41,7 @@ interface AuthorizationAnswer {
 
 const MAX_CALLBACK_BYTES = 65_536;
 
-/** Begins and finishes logins. */
+/** HTTP handlers that start a login and complete it in the callback. */
 export class LoginEndpoints {
   readonly #deps: LoginEndpointDeps;
 
@@ -49,13 +49,19 @@ export class LoginEndpoints {
     this.#deps = deps;
   }
 
-  /** `GET /oauth/login?redirect_uri=...`. HEAD and prefetches start no login. */
+  /**
+   * `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches start no
+   * login.
+   */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#deps.guard.audited(req, connected.provider.name, () => this.#begin(req, connected));
   }
 
-  /** `GET /oauth/callback?code=...&state=...`, and POST for providers that respond with a form. */
+  /**
+   * `GET /oauth/callback?code=...&state=...`, or POST for providers that respond with a form: completes the
+   * login.
+   */
   async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#deps.guard.audited(req, connected.provider.name, async () => {
@@ -128,7 +134,7 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** Finishes a login whose state has been used up. */
+  /** Completes a login after its state was checked and used. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -148,7 +154,7 @@ export class LoginEndpoints {
         verifier,
         nonce: provider.scopes.includes('openid') ? nonce : undefined,
         postedUser: answer.postedUser,
-        signal: req.signal, // without an error there is a code
+        signal: req.signal, // a response without an error has a code
       }),
     );
     const { info } = identified;
@@ -182,13 +188,13 @@ export class LoginEndpoints {
     return responses.of(req, pair, begun.returnTo ?? afterLogin);
   }
 
-  /** Sends the failure to the native client's own address (RFC 6749 §4.1.2.1). */
+  /** Redirects to the address of the native client with the error (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
     return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
   }
 
-  /** The key to bind the login to from its first token (RFC 9449 §10). */
+  /** Returns the thumbprint of the key to which the login is bound from its first token (RFC 9449 §10). */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;
     if (!this.#deps.usesDpop || !/^[\w-]{43}$/.test(given))
@@ -198,7 +204,10 @@ export class LoginEndpoints {
     return given;
   }
 
-  /** Returns the user of `onUser`. @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; any error that the hook throws */
+  /**
+   * Calls `onUser` and returns its user.
+   * @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; any error that the hook throws
+   */
   async #userOf(provider: string, info: UserInfo, context: OnUserContext): Promise<TokenUser> {
     let answer: UserAnswer;
     try {
@@ -220,7 +229,7 @@ interface LoginEndpointDeps {
   readonly authorizations: Authorizations;
   readonly codes: ClientCodes;
   readonly clientRedirects: ClientRedirects;
-  /** Set when linking is on. */
+  /** Defined when linking is enabled. */
   readonly links: LinkEndpoints | undefined;
   readonly logins: Logins;
   readonly access: AccessTokens;
@@ -229,10 +238,10 @@ interface LoginEndpointDeps {
   readonly onUser: OnUser;
   readonly audit: Audit;
   readonly afterLogin: string;
-  /** In cookie mode `return_to` says where the browser goes after a login. */
+  /** Whether a login sets cookies, and then redirects to `return_to`. */
   readonly isCookieMode: boolean;
   readonly usesDpop: boolean;
   readonly clock: Clock;
-  /** Set with `storeProviderTokens`. */
+  /** Defined with the option `storeProviderTokens`. */
   readonly providerTokens: StoredProviderTokens | undefined;
 }

@@ -1,12 +1,12 @@
 /**
- * Login states: made when a login begins, kept by the browser that began it, used once.
+ * Login states: created when a login starts, kept by the browser that started it, used once.
  *
  *   state     key id, second, 32 random bytes, tag: in the URL. The tag identifies our own states without a look-up
  *   cookie    the parameters of the login, sealed (AES-256-GCM) for this state alone; one cookie for each login
  *   verifier  derived from state and key, like the nonce: stored nowhere
  *
- * Nothing is stored when a login begins, so a flood of logins evicts none. The callback records that a state was used. A state
- * that comes back in another browser is not used up, so it still works in its own.
+ * The server stores nothing when a login starts, so a flood of logins cannot evict any. The callback records
+ * that a state was used. A state that arrives from another browser stays valid in its own browser.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -29,7 +29,7 @@ export interface LinkingUser {
   readonly loginId: string | null;
 }
 
-/** The client that gets a code at the end of a login instead of tokens. */
+/** The native client that gets a code at the end of a login instead of tokens. */
 export interface ClientLogin {
   readonly redirectUri: string;
   /** S256 of the client's verifier (RFC 7636 §4.2). */
@@ -42,15 +42,15 @@ export interface ClientLogin {
 export interface BegunLogin {
   readonly provider: string;
   readonly redirectUri: string;
-  /** Where the browser goes afterwards, in cookie mode; a local path. */
+  /** Local path to open after the login, in cookie mode. */
   readonly returnTo: string | null;
   /** Scopes requested from the provider; null: the configured ones. */
   readonly scopes: readonly string[] | null;
   /** Key that the tokens are bound to from the start (RFC 9449 §10). */
   readonly keyThumbprint: string | null;
-  /** Null: the callback responds to the browser. */
+  /** Native client. Null: the callback responds to the browser. */
   readonly client: ClientLogin | null;
-  /** Null: this is a login, not a link. */
+  /** User who links an identity. Null: this is a login. */
   readonly link: LinkingUser | null;
 }
 
@@ -63,7 +63,7 @@ export interface Begun {
   remember(response: HttpResponse): void;
 }
 
-/** A login that has come back. */
+/** A login whose state the callback has accepted. */
 export interface ReturnedLogin {
   readonly login: BegunLogin;
   /** Time of the start, in microseconds. */
@@ -78,14 +78,14 @@ interface SealedLogin extends BegunLogin {
 }
 
 const COOKIE = 'svc_oauth_';
-/** Concurrent logins of one browser, one for each tab. */
+/** Maximum number of concurrent logins of one browser, for example in several tabs. */
 const MAX_PENDING = 8;
-/** Characters of all login cookies together: a request head has 16 KiB for everything. */
+/** Maximum length of all login cookies together, because all headers of a request have at most 16 KiB. */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
-/** Used states are remembered this much longer than they are valid, because clocks differ. */
+/** Used states are remembered this long after they have expired, because clocks differ. */
 const MARGIN_MS = 60_000;
 
 /** Creates login states, and verifies them at the callback. */
@@ -138,7 +138,10 @@ export class LoginStates {
     };
   }
 
-  /** Uses a state up. Of several requests with the same state, one succeeds. @throws OAuthError `invalid_state`, `state_browser_mismatch` */
+  /**
+   * Uses a state up. Of several requests with the same state, one succeeds.
+   * @throws OAuthError `invalid_state`, `state_browser_mismatch`
+   */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
     const key = this.#keyOf(state);
     const stateHash = hash('sha256', state, 'hex');
@@ -165,7 +168,10 @@ export class LoginStates {
     if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
   }
 
-  /** The key that made a state. @throws OAuthError `invalid_state` for a state that is foreign or too old */
+  /**
+   * Returns the key that signed a state.
+   * @throws OAuthError `invalid_state` for a state that is foreign or too old
+   */
   #keyOf(state: string): KeyObject {
     const parts = STATE.exec(state);
     if (parts === null) throw invalid('unknown');
@@ -185,11 +191,14 @@ export class LoginStates {
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    const login: unknown = JSON.parse(read.payload); // begin() wrote it, and it is authentic
+    const login: unknown = JSON.parse(read.payload); // authentic, so begin() has written this JSON
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** Names of the oldest login cookies, to be removed so that number and size stay within the limits. */
+  /**
+   * Returns the names of the oldest login cookies, which must be removed so that their number and size stay
+   * within the limits.
+   */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#env).name;
     const pending = Object.entries(req.cookies)
@@ -206,7 +215,10 @@ export class LoginStates {
   }
 }
 
-/** Time at which a sealed value was made; 0, the oldest, for any other text. */
+/**
+ * Returns the time at which a sealed value was created. Any other text gives 0, so that it counts as the
+ * oldest.
+ */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
 }
@@ -215,7 +227,7 @@ function invalid(reason: string): OAuthError {
   return new OAuthError('invalid_state', { reason });
 }
 
-/** Session key of the logged-in user's subject. The callback sets it where SessionMiddleware is in use. */
+/** Session key for the subject of the logged-in user. The callback sets it if SessionMiddleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
 
 function tagOf(untagged: string, key: KeyObject): Buffer {
@@ -226,22 +238,22 @@ function tagOf(untagged: string, key: KeyObject): Buffer {
     .subarray(0, TAG_BYTES);
 }
 
-/** The nonce of an OpenID Connect login (Core §3.1.2.1): 43 characters. */
+/** Returns the nonce of an OpenID Connect login (Core §3.1.2.1): 43 characters. */
 function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
 
 /*
- * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is derived from the state and a server key,
- * so neither a copy of the database nor the state alone reveals it.
+ * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is derived from the state
+ * and a server key, so neither a copy of the database nor the state alone reveals it.
  */
 
-/** The verifier that belongs to a state (§4.1): 43 characters. */
+/** Returns the verifier of a state (§4.1): 43 characters. */
 export function verifierOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
 }
 
-/** The challenge of a verifier (§4.2), method S256: 43 characters. */
+/** Returns the challenge of a verifier (§4.2) by the method S256: 43 characters. */
 export function challengeOf(verifier: string): string {
   return hash('sha256', verifier, 'base64url');
 }

@@ -1,5 +1,6 @@
 /**
- * The start of a login, however the user was identified: row stored, session renewed, tokens issued.
+ * The start of a login, after the user was identified in any way: stores the login, renews the session,
+ * issues tokens.
  *
  *   callback of a provider      onUser -> start()
  *   password, passkey, ...      oauth.issue(sub, { req }) -> issue() -> start()
@@ -19,15 +20,21 @@ import type { RefreshTokens } from './tokens/refresh.ts';
 
 /** Options of a login that the application starts itself. */
 export interface IssueOptions {
-  /** The request that identified the user. Its session is renewed where `SessionMiddleware` is in use; a DPoP proof in it binds the tokens. */
+  /**
+   * The request that identified the user. Its session is renewed where `SessionMiddleware` is in use; a DPoP
+   * proof in it binds the tokens.
+   */
   readonly req: HttpRequest;
-  /** In cookie mode: the response to add the cookies to. */
+  /** Response that gets the cookies, in cookie mode. */
   readonly response?: HttpResponse | undefined;
   /** Replaces the scopes of the plugin. */
   readonly scopes?: readonly string[] | undefined;
   /** Further claims of the access tokens, for example `roles`. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
-  /** Login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters. Default `local`. */
+  /**
+   * Login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters.
+   * Default `local`.
+   */
   readonly method?: string | undefined;
 }
 
@@ -35,7 +42,10 @@ export interface IssueOptions {
 export interface IssuedLogin {
   /** Claim `sid` of the access token, and the id in `listSessions()`. */
   readonly loginId: string;
-  /** Response body for the client, as `/oauth/token` returns it. In cookie mode the tokens are only in the cookies. */
+  /**
+   * Response body for the client, as `/oauth/token` returns it. In cookie mode the tokens are only in the
+   * cookies.
+   */
   readonly body: TokenBody;
 }
 
@@ -49,7 +59,7 @@ interface LoginsDeps {
   readonly responses: TokenResponses;
   readonly audit: Audit;
   readonly clock: Clock;
-  /** Unless the option is `off`. */
+  /** Defined unless the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
   readonly isCookieMode: boolean;
   /** Session values that survive a login. */
@@ -67,7 +77,10 @@ export class Logins {
     this.#deps = deps;
   }
 
-  /** Stores a login, and renews the session unless a native client has none. @throws OAuthError `access_denied` when the subject was revoked since `startedAt` */
+  /**
+   * Stores a login, and renews the session unless a native client has none.
+   * @throws OAuthError `access_denied` when the subject was revoked since `startedAt`
+   */
   async start(
     req: HttpRequest,
     user: TokenUser,
@@ -78,7 +91,7 @@ export class Logins {
       readonly provider: string;
       readonly subject: string;
       readonly providerSid?: string | null | undefined;
-      /** In microseconds. */
+      /** Start of the login in microseconds since the epoch. */
       readonly startedAt: number;
       readonly keyThumbprint: string | null;
     },
@@ -100,7 +113,11 @@ export class Logins {
     return { login, refreshToken, user, issuedAt };
   }
 
-  /** Starts a login of the application. @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`, `temporarily_unavailable` */
+  /**
+   * Starts a login of the application.
+   * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`,
+   * `temporarily_unavailable`
+   */
   async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
     const { access, clock, dpop, responses, isCookieMode, providers } = this.#deps;
     const owner = 'OAuthPlugin.issue()';
@@ -116,14 +133,14 @@ export class Logins {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'method',
-        '[a-z][a-z0-9-]*, and not the name of a provider',
+        'a name such as "magic-link" that is not the name of a provider',
         method,
       ]);
     if ((response !== undefined) !== isCookieMode)
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'response',
-        isCookieMode ? 'the response, in cookie mode' : 'left out, except in cookie mode',
+        isCookieMode ? 'a response in cookie mode' : 'to be omitted except in cookie mode',
         isCookieMode ? 'none' : 'a response',
       ]);
     const startedAt = clock.nowMicros();

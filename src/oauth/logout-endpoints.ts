@@ -38,7 +38,7 @@ interface LogoutEndpointDeps {
   readonly clock: Clock;
   readonly used: SingleUse;
   readonly ownPages: OwnPages;
-  /** In cookie mode. */
+  /** Defined in cookie mode. */
   readonly cookies: TokenCookies | undefined;
   readonly providerTokens: StoredProviderTokens | undefined;
   readonly providerOf: (name: string) => ConnectedProvider | undefined;
@@ -47,7 +47,7 @@ interface LogoutEndpointDeps {
   readonly env: Env;
 }
 
-/** Ends logins together with the provider's sessions. */
+/** HTTP handlers that end logins together with the provider's sessions. */
 export class LogoutEndpoints {
   readonly #deps: LogoutEndpointDeps;
 
@@ -55,7 +55,10 @@ export class LogoutEndpoints {
     this.#deps = deps;
   }
 
-  /** `/oauth/logout`: redirects browsers; in JSON mode returns the address as `logout_url`, null if the provider has none. */
+  /**
+   * `/oauth/logout`: redirects browsers; in JSON mode returns the address as `logout_url`, null if the
+   * provider has none.
+   */
   async logout(req: HttpRequest): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     const { guard, ownPages, audit, cookies, codec, store, refreshTokens, afterLogin } = this.#deps;
@@ -65,7 +68,7 @@ export class LogoutEndpoints {
       const given = req.method === 'GET' ? undefined : parameter('refresh_token');
       if (given === undefined && cookies === undefined)
         throw new OAuthError('invalid_request', { description: 'The refresh token is missing' });
-      // with cookies another site must not log the user out
+      // in cookie mode, a page of another site must not log the user out
       if (cookies !== undefined) assertOwnPage(req, ownPages, true, audit);
       const text = given ?? cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
@@ -85,7 +88,7 @@ export class LogoutEndpoints {
     });
   }
 
-  /** `/oauth/{provider}/backchannel-logout` (§2.5): 200, even if no login had to end. */
+  /** Handles `/oauth/{provider}/backchannel-logout` (§2.5). Answers 200, even if no login had to end. */
   async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
     const { guard, audit, store, clock, used } = this.#deps;
     return guard.watched(req, async () => {
@@ -112,7 +115,10 @@ export class LogoutEndpoints {
     });
   }
 
-  /** Address to which the provider redirects the browser afterwards. @throws OAuthError `invalid_redirect_uri` */
+  /**
+   * Returns the address to which the provider redirects the browser after the logout.
+   * @throws OAuthError `invalid_redirect_uri`
+   */
   #postLogoutUri(given: string | undefined): string | undefined {
     const { postLogoutRedirectUris: uris } = this.#deps;
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
@@ -122,7 +128,10 @@ export class LogoutEndpoints {
     });
   }
 
-  /** With an empty list, outside production: `afterLogin` of this server on the loopback interface. */
+  /**
+   * Returns the address of `afterLogin` on this server, if no addresses are configured and the server runs on
+   * the loopback interface outside production.
+   */
   #homeOf({ host }: HttpRequest): string | undefined {
     const { postLogoutRedirectUris, afterLogin, env } = this.#deps;
     return postLogoutRedirectUris.length === 0 && env !== 'production' && isLoopbackHost(host)
@@ -130,7 +139,10 @@ export class LogoutEndpoints {
       : undefined;
   }
 
-  /** The provider's logout page; undefined without one. An unreachable provider does not keep the user logged in here. */
+  /**
+   * Returns the address of the provider's logout page; undefined without one. An unreachable provider does
+   * not prevent the logout here.
+   */
   async #urlOf(
     req: HttpRequest,
     { sub, provider }: LoginRow,
@@ -145,7 +157,7 @@ export class LogoutEndpoints {
         state: to === undefined ? undefined : state,
       });
     } catch {
-      return undefined; // the login has ended; the provider's failure shows in the log at the next login
+      return undefined; // the login has ended here; the next login logs the failure of the provider
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Parameters of the OAuth endpoints: each at most once (RFC 6749 §3.1, §3.2), and limited in length; and of a request to log in.
+ * Reads parameters of the OAuth endpoints, each at most once (RFC 6749 §3.1, §3.2) and limited in length.
  */
 import { OAuthError } from './errors.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
@@ -12,10 +12,16 @@ import type { ClientLogin } from './login-state.ts';
 const MAX_LENGTH = 4_096;
 const MAX_BODY_BYTES = 16_384;
 
-/** Returns a parameter; an empty one counts as absent (RFC 6749 §3.1). Longer ones than `maxLength`, by default 4,096, are refused. */
+/**
+ * Returns a parameter; an empty one counts as absent (RFC 6749 §3.1). Longer ones than `maxLength`, by
+ * default 4,096, are refused.
+ */
 export type Parameters = (name: string, maxLength?: number) => string | undefined;
 
-/** Parameters of a query or form. @throws OAuthError `invalid_request` for a repeated or too long parameter */
+/**
+ * Returns the parameters of a query or form.
+ * @throws OAuthError `invalid_request` for a repeated or too long parameter
+ */
 export function parametersOf(from: MultiMap): Parameters {
   return (name, maxLength = MAX_LENGTH) => {
     const values = from.getAll(name);
@@ -30,14 +36,17 @@ export function parametersOf(from: MultiMap): Parameters {
   };
 }
 
-/** Parameters of a body, which is a form or a JSON object of strings; none without a body. @throws HTTPException 400, 413, 415 */
+/**
+ * Returns the parameters of a body, which is a form or a JSON object of strings. Empty without a body.
+ * @throws HTTPException 400, 413, 415
+ */
 export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   const type = req.headers['content-type'];
   const options = { maxBytes: MAX_BODY_BYTES };
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
     return parametersOf(await req.form(options));
-  await req.json(options); // throws for invalid JSON, with the position
+  await req.json(options); // throws for invalid JSON, with the position of the mistake
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
@@ -56,7 +65,10 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
 
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
-/** Whether a request only looks ahead: HEAD, or a prefetch of a link. It must not begin or finish a login. */
+/**
+ * Whether a request only previews a page: HEAD, or a prefetch of a link. It must not start or complete a
+ * login.
+ */
 export function isLook(req: HttpRequest): boolean {
   return (
     req.method === 'HEAD' ||
@@ -66,10 +78,13 @@ export function isLook(req: HttpRequest): boolean {
   );
 }
 
-/** Limited because it is kept in a cookie. */
+/** Maximum length of `return_to`, because a cookie has to hold it. */
 const MAX_RETURN_TO = 2_000;
 
-/** Local path to open after the login. @throws OAuthError `invalid_request` for anything but a path of this application */
+/**
+ * Returns the local path to open after the login.
+ * @throws OAuthError `invalid_request` for anything but a path of this application
+ */
 export function returnToOf(parameter: Parameters): string | null {
   const given = parameter('return_to', MAX_RETURN_TO);
   if (given === undefined) return null;
@@ -79,7 +94,7 @@ export function returnToOf(parameter: Parameters): string | null {
   return path;
 }
 
-/** Parameters that are passed on to the provider. All others are ignored. */
+/** Returns the parameters that are passed on to the provider. All others are ignored. */
 export function extraOf(parameter: Parameters): Readonly<Record<string, string>> {
   const extra: Record<string, string> = {};
   const [hint, prompt] = [parameter('login_hint'), parameter('prompt')];
@@ -98,7 +113,10 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
   return extra;
 }
 
-/** Scopes for one login: a subset of the provider's. `openid` stays, because an id_token is expected. */
+/**
+ * Returns the scopes for one login, a subset of the provider's. `openid` is always kept, because an id_token
+ * is expected.
+ */
 export function scopesOf(
   asked: string | undefined,
   configured: readonly string[],
@@ -114,7 +132,10 @@ export function scopesOf(
 
 const MAX_CLIENT_CHARACTERS = 500;
 
-/** The native client that a login is for (RFC 8252); null for a login of the browser itself. @throws OAuthError `invalid_request`, `invalid_redirect_uri` */
+/**
+ * Returns the native client that a login is for (RFC 8252); null for a login of the browser itself.
+ * @throws OAuthError `invalid_request`, `invalid_redirect_uri`
+ */
 export function clientOf(parameter: Parameters, redirects: ClientRedirects): ClientLogin | null {
   const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
   const challenge = parameter('code_challenge');

@@ -1,5 +1,6 @@
 /**
- * Options of the plugin, with every default, and hooks of the application, which owns its users and decides who may log in.
+ * Options of the plugin, with every default, and hooks of the application, which owns its users and decides
+ * who may log in.
  */
 import { SvcError } from '../base/errors.ts';
 import {
@@ -30,35 +31,66 @@ import type { UserAnswer } from './tokens/access.ts';
 export interface OAuthPluginOptions {
   /** Default: the application's secret. If both are given, they must be equal. */
   readonly authSecret?: Secrets | undefined;
-  /** The identity provider, unless `providers` names several. Without any, the application starts logins itself by `issue()`. */
+  /**
+   * The identity provider, unless `providers` names several. Without any, the application starts logins
+   * itself by `issue()`.
+   */
   readonly provider?: OAuthProvider | undefined;
   /** Several identity providers, each with its own name; `/oauth/login` uses the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
-  /** Required with a provider. Finds or creates the user, and returns the subject of the tokens. Undefined, or a 4xx exception, refuses the login. */
+  /**
+   * Required with a provider. Finds or creates the user, and returns the subject of the tokens. Undefined, or
+   * a 4xx exception, refuses the login.
+   */
   readonly onUser?: OnUser | undefined;
   /** Called when a login or a link begins; returns additional parameters and scopes. */
   readonly onLogin?: OnLogin | undefined;
   /** Adds an identity to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
-  /** Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Needs `onLink`. */
+  /**
+   * Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Needs
+   * `onLink`.
+   */
   readonly onUnlink?: OnUnlink | undefined;
-  /** Called at every refresh: `false` ends the login; scopes and claims in its result apply to the new access token. */
+  /**
+   * Called at every refresh. `false` ends the login; returned scopes and claims apply to the new access
+   * token.
+   */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
-  /** Redirect URIs, compared byte for byte; https in production. Default outside production: the callback of this server on the loopback interface. */
+  /**
+   * Redirect URIs, compared byte for byte; https in production. Default outside production: the callback of
+   * this server on the loopback interface.
+   */
   readonly allowedRedirectUris?: readonly string[] | undefined;
-  /** Allows redirect URIs of native applications in production: http on 127.0.0.1 or [::1] (RFC 8252 §7.3). Default false. */
+  /**
+   * Allows redirect URIs of native applications in production: http on 127.0.0.1 or [::1] (RFC 8252 §7.3).
+   * Default false.
+   */
   readonly allowLoopbackRedirects?: boolean | undefined;
-  /** Addresses that may receive codes for native clients and single-page applications (RFC 8252 §7). Not in cookie mode. Default none. */
+  /**
+   * Addresses that may receive codes for native clients and single-page applications (RFC 8252 §7). Not in
+   * cookie mode. Default none.
+   */
   readonly nativeRedirects?: readonly string[] | undefined;
-  /** Addresses that the provider may redirect to after `/oauth/logout`, and enables that route. An empty list leaves the browser at the provider, but outside production sends it to `afterLogin`. Default: no such route. */
+  /**
+   * Enables the route `/oauth/logout`, and lists the addresses to which the provider may redirect afterwards.
+   * An empty list leaves the browser at the provider, but outside production sends it to `afterLogin`.
+   * Default: no such route.
+   */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Lets providers end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
   readonly backchannelLogout?: boolean | undefined;
-  /** `json`: the callback returns the tokens. `cookie`: they are in cookies that scripts cannot read. Default `json`. */
+  /**
+   * `json`: the callback returns the tokens. `cookie`: they are in cookies that scripts cannot read.
+   * Default `json`.
+   */
   readonly mode?: 'json' | 'cookie' | undefined;
   /** In cookie mode: local path to open after a login without `return_to`. Default `/`. */
   readonly afterLogin?: string | undefined;
-  /** In cookie mode: local path to open after a failed login, with `error` and `request_id` in the query; outside `/oauth`. Default: an error page. */
+  /**
+   * In cookie mode: local path outside `/oauth` to open after a failed login, with `error` and `request_id`
+   * in the query. Default: an error page.
+   */
   readonly errorPath?: string | undefined;
   /** Scopes of access tokens, unless `onUser` returns others. Default none. */
   readonly scopes?: readonly string[] | undefined;
@@ -70,20 +102,37 @@ export interface OAuthPluginOptions {
   readonly refreshAbsoluteTtlSeconds?: number | undefined;
   /** Time limit of a login at the provider, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
-  /** Time during which a rotated token still returns its successor, for lost responses, 0 ... 60. Default 0, in cookie mode 10. */
+  /**
+   * Time during which a rotated token still returns its successor, for lost responses, 0 ... 60. Default 0,
+   * in cookie mode 10.
+   */
   readonly refreshGraceSeconds?: number | undefined;
   /** Maximum difference between the clocks of several hosts, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
-  /** Overlapping refreshes: `coalesce`, the default, gives all the same tokens; `strict` refuses all but one. */
+  /**
+   * Overlapping refreshes: `coalesce`, the default, gives all the same tokens; `strict` refuses all but one.
+   */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
-  /** Tokens bound to a key of the client (RFC 9449): `optional` binds logins whose client sends proofs, `required` refuses refreshes without one. Not in cookie mode. Default `off`. */
+  /**
+   * Tokens bound to a key of the client (RFC 9449): `optional` binds logins whose client sends proofs,
+   * `required` refuses refreshes without one. Not in cookie mode. Default `off`.
+   */
   readonly dpop?: 'off' | 'optional' | 'required' | undefined;
-  /** Server nonces in proofs (RFC 9449 §8): `offered` with each token response and refusal, or `required`. Default `offered`. */
+  /**
+   * Server nonces in proofs (RFC 9449 §8): `offered` with each token response and refusal, or `required`.
+   * Default `offered`.
+   */
   readonly dpopNonces?: 'offered' | 'required' | undefined;
-  /** Refuses access tokens from before a `revokeAll()` at once. Costs a look-up for each subject every 5 s. Default false. */
+  /**
+   * Refuses access tokens from before a `revokeAll()` at once. Costs a look-up for each subject every 5 s.
+   * Default false.
+   */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
-  /** Store of values that count once: used states, DPoP proofs, codes. All processes must share it. Default: the application's database, else the memory of the process. */
+  /**
+   * Store of values that can be used only once: login states, DPoP proofs, codes. All processes must share
+   * it. Default: the application's database, else the memory of the process.
+   */
   readonly records?: RecordStore | undefined;
   /** Stores the provider's tokens, encrypted, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
@@ -161,7 +210,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     ),
     provider: given<OAuthProvider>('a provider', isObject),
     providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
-    onUser: given<OnUser>('a function (provider, info) => subject', isFunction),
+    onUser: given<OnUser>('a function (provider, info) that returns the subject', isFunction),
     onLogin: given<OnLogin>('a function (provider, req)', isFunction),
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
     onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
@@ -214,32 +263,33 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
         'nativeRedirects',
-        'addresses of clients (RFC 8252 §7)',
-        `one whose entry ${index + 1} ${problem}`,
+        'redirect URIs of native clients (RFC 8252 §7)',
+        `a list whose entry ${index + 1} ${problem}`,
       ]);
   });
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'nativeRedirects',
-      'left out in cookie mode: clients cannot refresh by cookies that they do not have',
+      'to be omitted in cookie mode: native clients have no cookies to refresh with',
       'a list',
     ]);
   if (read.onUnlink !== undefined && read.onLink === undefined)
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'onLink',
-      'a function where there is an onUnlink',
+      'a function, because onUnlink is set',
       'none',
     ]);
   if (read.mode === 'cookie' && read.dpop !== 'off')
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'dpop',
-      'off in cookie mode: no script can prove tokens that it cannot read',
+      '"off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,
     ]);
-  const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0); // browsers lose answers, by a page that is left
+  // a browser loses a response when the user leaves the page
+  const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0);
   return {
     ...read,
     allowedRedirectUris,
@@ -271,16 +321,28 @@ export type OnLink = (
   context: OnUserContext,
 ) => Awaitable<boolean | void>;
 
-/** Takes the identities of a provider from a user. `false`, or a 4xx exception, refuses: it is the last way in. */
+/**
+ * Removes the identities of a provider from a user. `false`, or a 4xx exception, refuses, because the user
+ * could not log in any more.
+ */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
 
 /** Parameters of one login, in addition to the provider's configuration. */
 export interface LoginRequest {
-  /** Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the protocol and `max_age` are refused. */
+  /**
+   * Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the protocol and
+   * `max_age` are refused.
+   */
   readonly params?: Readonly<Record<string, string>> | undefined;
-  /** Replaces the provider's scopes, for example to request more for one feature. `openid` stays if the provider has it. */
+  /**
+   * Replaces the provider's scopes, for example to request more for one feature. `openid` stays if the
+   * provider has it.
+   */
   readonly scopes?: readonly string[] | undefined;
 }
 
-/** Chooses parameters when a login or a link begins. The request is not authenticated: validate everything taken from it. */
+/**
+ * Chooses parameters when a login or a link begins. The request is not authenticated: validate everything
+ * taken from it.
+ */
 export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

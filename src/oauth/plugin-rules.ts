@@ -8,7 +8,7 @@ import type { Durability } from '../db/plugin.ts';
 import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 
-/** Rules that depend on the environment and the storage. */
+/** Returns the rules of `svc check` that apply in this environment and with this storage. */
 export function rulesOf(
   options: ReadOptions,
   { env, storage }: { readonly env: Env; readonly storage: Durability | undefined },

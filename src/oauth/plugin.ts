@@ -42,7 +42,7 @@ export interface SessionInfo {
   readonly isCurrent: boolean;
 }
 
-/** Claims of the access token, for a route that asks for them. */
+/** Context with the claims of the access token, for a route that needs them. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
 const CLEAN_UP_MS = 600_000;
@@ -52,7 +52,7 @@ const ROUTE = {
   mcp: false,
   tags: ['oauth'],
   meta: { csrf: false, idempotency: false, rateLimit: 'own' },
-} as const; // the endpoints check origin and replay themselves
+} as const; // the endpoints check origin and replay by themselves
 
 /** Login through identity providers; see README.md in this folder. */
 export class OAuthPlugin implements Plugin {
@@ -63,7 +63,7 @@ export class OAuthPlugin implements Plugin {
   readonly #providers: readonly OAuthProvider[];
   #registered: Registered | undefined;
   #timer: Disposable | undefined;
-  /** The clean-up in progress. */
+  /** Clean-up that is running. */
   #cleaning: Promise<unknown> | undefined;
   #isStopped = false;
 
@@ -76,20 +76,18 @@ export class OAuthPlugin implements Plugin {
     this.#providers = provider !== undefined ? [provider] : [...(providers ?? [])];
     if (providers?.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
       throw new SvcError('E_OAUTH_PROVIDERS', [
-        'each is made by githubProvider(), googleProvider() or new OAuthProvider()',
+        'each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()',
       ]);
     if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length)
-      throw new SvcError('E_OAUTH_PROVIDERS', ['two have the same name']);
+      throw new SvcError('E_OAUTH_PROVIDERS', ['two providers have the same name']);
     const isAlone = this.#providers.length === 0;
     if (isAlone && (this.#options.onUser !== undefined || this.#options.onLink !== undefined))
-      throw new SvcError('E_OAUTH_PROVIDERS', [
-        'give provider or providers where there is an onUser or onLink',
-      ]);
+      throw new SvcError('E_OAUTH_PROVIDERS', ['onUser and onLink need the option provider or providers']);
     if (!isAlone && this.#options.onUser === undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
         'onUser',
-        'a function (provider, info) => subject',
+        'a function (provider, info) that returns the subject',
         'none',
       ]);
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
@@ -105,7 +103,10 @@ export class OAuthPlugin implements Plugin {
     return count;
   }
 
-  /** Logins of a subject that have not ended, most recently used first. `currentId`: claim `sid` of the current access token. */
+  /**
+   * Logins of a subject that have not ended, most recently used first. `currentId`: claim `sid` of the
+   * current access token.
+   */
   async listSessions(
     sub: string,
     { currentId }: { readonly currentId?: string | undefined } = {},
@@ -123,24 +124,25 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Starts a login for a user whom the application identified itself, by password, passkey or otherwise. The user gets the same
-   * rotating refresh tokens as from a provider. In JSON mode send `body`. In cookie mode pass the response, which gets the
-   * cookies. The session is renewed where `SessionMiddleware` is in use. Call it from a POST route behind `CSRFMiddleware`, or
-   * from one that ignores cookies.
+   * Starts a login for a user whom the application identified itself, by password, passkey or otherwise. The
+   * user gets the same rotating refresh tokens as from a provider. In JSON mode send `body`. In cookie mode
+   * pass the response, which gets the cookies. The session is renewed where `SessionMiddleware` is in use.
+   * Call it from a POST route behind `CSRFMiddleware`, or from one that ignores cookies.
    *
-   * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER` for a subject, scopes or claims that cannot be in a token; OAuthError `invalid_dpop_proof`,
-   * `use_dpop_nonce`, `access_denied`, `temporarily_unavailable`
+   * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER` for a subject, scopes or claims that cannot be in a
+   * token; OAuthError `invalid_dpop_proof`, `use_dpop_nonce`, `access_denied`, `temporarily_unavailable`
    */
   async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
     return this.#use().logins.issue(sub, options);
   }
 
   /**
-   * Returns the provider's access token of a subject, for calls to the provider's API. It belongs to the subject's last login there.
-   * It is refreshed if it ends within `minValiditySeconds`, by one process at a time. Without a token `kind` says why. Needs
-   * `storeProviderTokens`.
+   * Returns the provider's access token of a subject, for calls to the provider's API. It belongs to the
+   * subject's last login there. It is refreshed if it ends within `minValiditySeconds`, by one process at a
+   * time. Without a token `kind` says why. Needs `storeProviderTokens`.
    *
-   * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` when the provider or the database fails
+   * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`,
+   * `temporarily_unavailable` when the provider or the database fails
    */
   async providerToken(
     sub: string,
@@ -153,7 +155,9 @@ export class OAuthPlugin implements Plugin {
     return this.#storedTokens().get(sub, provider, minValiditySeconds);
   }
 
-  /** Deletes the provider's tokens of a subject, for example with the account. Returns whether there were any. */
+  /**
+   * Deletes the provider's tokens of a subject, for example with the account. Returns whether there were any.
+   */
   async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
     return this.#storedTokens().forget(sub, provider);
   }
@@ -164,24 +168,26 @@ export class OAuthPlugin implements Plugin {
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'storeProviderTokens',
-      'true for providerToken()',
+      'the value true when providerToken() is used',
       'false',
     ]);
   }
 
   /**
-   * Logs out the sender of this request, for a route of the application. Ends the login of the refresh cookie (cookie mode), removes
-   * the plugin's cookies from the browser through `response`, and destroys `req.session` where `SessionMiddleware` is in use.
-   * Returns whether a login was ended; cookies and session are cleared in any case. In JSON mode there is no cookie:
-   * `revokeSession(me.sub, me.sid)` ends the login of an access token. Protect the route: POST, behind `CSRFMiddleware`.
+   * Logs out the sender of this request, for a route of the application. Ends the login of the refresh cookie
+   * (cookie mode), removes the plugin's cookies from the browser through `response`, and destroys
+   * `req.session` where `SessionMiddleware` is in use. Returns whether a login was ended; cookies and session
+   * are cleared in any case. In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the login
+   * of an access token. Protect the route: POST, behind `CSRFMiddleware`.
    *
-   * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed then
+   * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed
+   * then
    */
   async logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#use().tokenEndpoints.logout(req, response);
   }
 
-  /** Called by the application. */
+  /** Registers the routes, migrations and rules. Called by `app.register()`. */
   register(host: Host): void {
     const assembled = (this.#registered = assemble(host, this.#options, this.#providers));
     const { loginEndpoints, tokenEndpoints, connected } = assembled;
@@ -205,12 +211,13 @@ export class OAuthPlugin implements Plugin {
           path.slice(path.lastIndexOf('/') + 1) as EndpointName,
           method,
           this.#options,
-        ); // each path ends in the endpoint's name
+        ); // the last segment of each path is the name of the endpoint
         host.routes.route(
           PREFIX + path,
           [method],
           { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          answering(run) as (context: Context) => Promise<HttpResponse>, // its context has the dependencies' values
+          // the declared dependencies give the context these values
+          answering(run) as (context: Context) => Promise<HttpResponse>,
         );
       }
     };
@@ -259,12 +266,15 @@ export class OAuthPlugin implements Plugin {
     }))
       host.rule(rule);
     if (!assembled.isPersistent && host.env !== 'production')
-      assembled.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
+      assembled.log.warn('logins_in_memory', {
+        remedy: 'Register a DatabasePlugin to keep logins after the process ends',
+      });
   }
 
   async startup(signal: AbortSignal): Promise<void> {
     const { connected, connect } = this.#use();
-    if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider); // the old clients are closed
+    // replace the clients, which the last shutdown has closed
+    if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider);
     this.#isStopped = false;
     for (const { client } of connected.values()) await client.start(signal);
     this.#scheduleCleanUp();
@@ -274,7 +284,7 @@ export class OAuthPlugin implements Plugin {
     this.#isStopped = true;
     this.#timer?.[Symbol.dispose]();
     for (const { client } of this.#use().connected.values()) client.close();
-    await this.#cleaning; // the database closes next
+    await this.#cleaning; // wait, because the database closes next
   }
 
   #use(): Registered {
@@ -282,7 +292,10 @@ export class OAuthPlugin implements Plugin {
     return this.#registered;
   }
 
-  /** Every 5 to 15 minutes: several processes should not clean up at the same time. */
+  /**
+   * Schedules the next clean-up in 5 to 15 minutes, at random, so that several processes do not clean up at
+   * the same time.
+   */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
     this.#timer = clock.after(CLEAN_UP_MS / 2 + randomInt(CLEAN_UP_MS), () => {
@@ -294,7 +307,10 @@ export class OAuthPlugin implements Plugin {
     });
   }
 
-  /** Deletes logins that have ended, in batches. Also runs by itself every ten minutes. Returns the number of deleted rows. */
+  /**
+   * Deletes logins that have ended, in batches. Also runs by itself every ten minutes. Returns the number of
+   * deleted rows.
+   */
   async cleanUp(): Promise<number> {
     const { store, clock } = this.#use();
     let removed = 0;

@@ -1,5 +1,6 @@
 /**
- * Tokens of the identity provider: passed to `onUser`, and with `storeProviderTokens` stored for calls to the provider's API.
+ * Tokens of the identity provider: passed to `onUser`, and with `storeProviderTokens` stored for calls to the
+ * provider's API.
  *
  *   stored    one record for each subject and provider, sealed (AES-256-GCM) with a key derived from the secret
  *   refresh   one process holds a lock while it calls, for providers that rotate refresh tokens and punish a second use;
@@ -32,8 +33,9 @@ export interface ProviderTokens {
 }
 
 /**
- * A provider's access token, or why there is none: `absent` (never stored, or its key was removed), `expired` (without a refresh
- * token), `revoked` (the provider refuses the refresh token). In these cases the user has to log in again.
+ * A provider's access token, or why there is none: `absent` (never stored, or its key was removed), `expired`
+ * (without a refresh token), `revoked` (the provider refuses the refresh token). In these cases the user has
+ * to log in again.
  */
 export type ProviderTokenAnswer =
   | {
@@ -47,7 +49,9 @@ export type ProviderTokenAnswer =
 
 /** Options of {@link OAuthPlugin.providerToken}. */
 export interface ProviderTokenOptions {
-  /** Minimum remaining lifetime in seconds, 0 ... 3_600. A token that expires sooner is refreshed. Default 60. */
+  /**
+   * Minimum remaining lifetime in seconds, 0 ... 3_600. A token that expires sooner is refreshed. Default 60.
+   */
   readonly minValiditySeconds?: number | undefined;
 }
 
@@ -61,16 +65,18 @@ interface StoredTokens {
   readonly isRevoked?: boolean | undefined;
 }
 
-/** A record expires a year after its last write. */
+/** Milliseconds after the last write at which a record expires: a year. */
 const TTL_MS = 31_536_000_000;
-/** A lock lasts this much longer than a call to the provider can take. Then another process may take it over. */
+/**
+ * A lock lasts this much longer than a call to the provider can take. Then another process may take it over.
+ */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
 /** Error codes for a refresh token that the provider no longer accepts: RFC 6749 §5.2, and GitHub's. */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
-/** Converts a token response of the provider. */
+/** Converts the token response of a provider. */
 export function providerTokensOf(
   answer: TokenAnswer,
   asked: readonly string[],
@@ -81,7 +87,8 @@ export function providerTokensOf(
     accessToken,
     refreshToken,
     idToken,
-    scopes: scope === undefined ? [...asked] : scope.split(/[ ,]+/).filter((each) => each !== ''), // GitHub writes commas
+    // GitHub separates scopes by commas
+    scopes: scope === undefined ? [...asked] : scope.split(/[ ,]+/).filter((each) => each !== ''),
     expiresAt: expiresInSeconds === undefined ? undefined : new Date(nowMs + expiresInSeconds * 1_000),
   };
 }
@@ -105,7 +112,10 @@ export class StoredProviderTokens {
     this.#providerOf = deps.providerOf;
   }
 
-  /** Stores the tokens of a login. Without a new refresh token the old one stays: some providers send it only once. */
+  /**
+   * Stores the tokens of a login. Without a new refresh token the old one stays: some providers send it only
+   * once.
+   */
   async keep(sub: string, provider: string, tokens: ProviderTokens): Promise<void> {
     const key = keyOf(sub, provider);
     const known = tokens.refreshToken === undefined ? (await this.#read(key))?.tokens : undefined;
@@ -119,12 +129,17 @@ export class StoredProviderTokens {
     return this.#ask((records) => records.delete(keyOf(sub, provider)));
   }
 
-  /** The id_token of the last login, possibly expired: a hint for the provider. */
+  /**
+   * Returns the id_token of the last login, possibly expired. It is a hint for the provider's logout page.
+   */
   async idTokenOf(sub: string, provider: string): Promise<string | undefined> {
     return (await this.#read(keyOf(sub, provider)))?.tokens.idToken;
   }
 
-  /** Returns a token that stays valid for a while; refreshes it if necessary. @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` */
+  /**
+   * Returns a token that stays valid for a while; refreshes it if necessary.
+   * @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable`
+   */
   async get(sub: string, provider: string, minValiditySeconds: number): Promise<ProviderTokenAnswer> {
     const connected = this.#providerOf(provider);
     if (connected === undefined) return { kind: 'absent' };
@@ -139,11 +154,12 @@ export class StoredProviderTokens {
       if (answer !== undefined) return answer;
       if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
-          // the previous owner of the lock may have written since
+          // read again: the previous owner of the lock may have written new tokens
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
-          const refreshed = await this.#refresh(connected, key, again!); // #judge() handled absent tokens
+          // #judge() returns a result for absent tokens
+          const refreshed = await this.#refresh(connected, key, again!);
           if (refreshed !== undefined) return refreshed;
         } finally {
           if ((await this.#ask(async (records) => (await records.get(lock)) === owner)) === true)
@@ -175,7 +191,8 @@ export class StoredProviderTokens {
   ): Promise<ProviderTokenAnswer | undefined> {
     let next: StoredTokens;
     try {
-      const answer = await client.refresh(tokens.refreshToken!); // #judge() checked that there is one
+      // #judge() returns a result if there is no refresh token
+      const answer = await client.refresh(tokens.refreshToken!);
       const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#clock.nowMs());
       next = {
         ...rest,
@@ -199,7 +216,8 @@ export class StoredProviderTokens {
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#clock.nowMs() / 1_000);
     return read.kind === 'valid'
-      ? { text, tokens: JSON.parse(read.payload) as StoredTokens } // #seal() wrote it, and it is authentic
+      ? // authentic, so #seal() has written this JSON
+        { text, tokens: JSON.parse(read.payload) as StoredTokens }
       : undefined;
   }
 
@@ -219,7 +237,8 @@ export class StoredProviderTokens {
     try {
       return await ask(this.#records());
     } catch (error) {
-      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error; // a mistake of the application, which no client can wait out
+      // a mistake in the application, for which a retry by the client does not help
+      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
       throw unavailable('store', error);
     }
   }
@@ -235,7 +254,7 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
   };
 }
 
-/** The length prefix keeps two subjects from sharing a key. */
+/** Returns the record key. The length prefix prevents that two subjects have the same key. */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');
 }

@@ -1,8 +1,9 @@
 /**
- * The allowlist of redirect URIs. A URI must equal an entry byte for byte (RFC 9700 §2.1); nothing is computed from the
- * request.
+ * The allowlist of redirect URIs. A URI must equal an entry byte for byte (RFC 9700 §2.1); nothing is
+ * computed from the request.
  *
- * Addresses that may receive the code of a native client or single-page application (RFC 8252 §7): option `nativeRedirects`.
+ * Addresses that may receive the code of a native client or single-page application (RFC 8252 §7): option
+ * `nativeRedirects`.
  *
  *   http://127.0.0.1/done, http://[::1]/done      loopback interface, any port                  §7.3
  *   com.example.app:/done                         private-use scheme, a domain name reversed    §7.1
@@ -15,11 +16,17 @@ import type { Env } from '../base/config.ts';
 /** Context in which an allowlist is checked. */
 interface RedirectOptions {
   readonly env: Env;
-  /** Allows entries of native applications in production, too: `http://127.0.0.1:...` and `http://[::1]:...` (RFC 8252 §7.3). Default false. */
+  /**
+   * Allows entries of native applications in production, too: `http://127.0.0.1:...` and `http://[::1]:...`
+   * (RFC 8252 §7.3). Default false.
+   */
   readonly allowsLoopback: boolean;
 }
 
-/** Returns every reason why an entry is invalid; an empty list if it is valid. The texts do not repeat the entry. */
+/**
+ * Returns every reason why an entry is invalid; an empty list if it is valid. The texts do not repeat the
+ * entry.
+ */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is not an absolute URL'];
   const url = new URL(entry);
@@ -40,23 +47,26 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
   return problems;
 }
 
-/** Returns whether a URL lacks its slashes, as `https:host/path`. URL parsers add them, but providers compare byte for byte. */
+/**
+ * Returns whether a URL lacks its slashes, as `https:host/path`. URL parsers add them, but providers compare
+ * byte for byte.
+ */
 export function hasNoAuthority(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry);
 }
 
-/** Redirect URIs for logins at one provider. {@link problemsOfRedirect} has checked the entries at start-up. */
+/** Redirect URIs for logins at one provider. {@link issuesOfRedirect} has checked the entries at start-up. */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;
   readonly #env: Env;
   readonly #callbackPaths: readonly string[];
-  /** The entry for logins that name none; undefined if it is ambiguous. */
+  /** The entry for logins that name no redirect URI; undefined if several are possible. */
   readonly #usual: string | undefined;
 
   /**
-   * `callbackPaths`: paths of this provider, the default first. `otherPaths`: paths of the other providers. Their entries are
-   * excluded, because their callbacks refuse the state.
+   * `callbackPaths`: paths of this provider, the default first. `otherPaths`: paths of the other providers.
+   * Their entries are excluded, because their callbacks refuse the state.
    */
   constructor(
     entries: readonly string[],
@@ -81,9 +91,10 @@ export class RedirectAllowlist {
   }
 
   /**
-   * Returns the redirect URI for a login that names `given`; undefined if it is not allowed. Without `given` it is the only entry
-   * that ends in a callback path of this provider, else the only entry. Without a list, outside production, the callbacks of
-   * this server on the loopback interface are allowed; `host` is the request's.
+   * Returns the redirect URI for a login that names `given`; undefined if it is not allowed. Without `given`
+   * it is the only entry that ends in a callback path of this provider, else the only entry. Without a list,
+   * outside production, the callbacks of this server on the loopback interface are allowed; `host` is the
+   * request's.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)
@@ -118,7 +129,10 @@ export function issueOfClientRedirect(entry: string): string | undefined {
 }
 
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
-/** The scheme is a reversed domain name, so it has a dot; one slash follows it (RFC 8252 §7.1). */
+/**
+ * Pattern of a private-use scheme: a reversed domain name, so it has a dot, and one slash follows (RFC 8252
+ * §7.1).
+ */
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
 

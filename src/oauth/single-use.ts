@@ -1,6 +1,6 @@
 /**
- * Values that count once: login states, DPoP proofs, one-time codes. Only used values are recorded, so starting a login costs
- * no row. The record store decides which of several processes was first.
+ * Values that can be used only once: login states, DPoP proofs, one-time codes. Only used values are stored,
+ * so starting a login costs no row. The record store decides which of several processes was first.
  */
 import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
@@ -13,12 +13,15 @@ type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 export class SingleUse {
   readonly #records: () => RecordStore;
 
-  /** `records` is called each time, because the database opens when the application starts. */
+  /** `records` is a function, because the database opens only when the application starts. */
   constructor(records: () => RecordStore) {
     this.#records = records;
   }
 
-  /** Marks a value as used for `ttlMs`. Of several calls for one value, one returns true. @throws OAuthError `temporarily_unavailable` */
+  /**
+   * Marks a value as used for `ttlMs`. Of several calls for one value, one returns true.
+   * @throws OAuthError `temporarily_unavailable`
+   */
   use(kind: SingleUseKind, hash: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.add(`${kind} ${hash}`, '', ttlMs));
   }
@@ -33,12 +36,18 @@ export class SingleUse {
     return this.#ask((records) => records.set(`${kind} ${hash}`, text, ttlMs));
   }
 
-  /** The stored text; undefined when it has expired or never existed. @throws OAuthError `temporarily_unavailable` */
+  /**
+   * Returns the stored text; undefined if it has expired or never existed.
+   * @throws OAuthError `temporarily_unavailable`
+   */
   kept(kind: SingleUseKind, hash: string): Promise<string | undefined> {
     return this.#ask((records) => records.get(`${kind} ${hash}`));
   }
 
-  /** Replaces a stored text. Of several calls with the same previous text, one returns true. @throws OAuthError `temporarily_unavailable` */
+  /**
+   * Replaces a stored text. Of several calls with the same previous text, one returns true.
+   * @throws OAuthError `temporarily_unavailable`
+   */
   change(kind: SingleUseKind, hash: string, before: string, text: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.replace(`${kind} ${hash}`, before, text, ttlMs));
   }
@@ -47,7 +56,8 @@ export class SingleUse {
     try {
       return await ask(this.#records());
     } catch (error) {
-      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error; // a mistake of the application, which no client can wait out
+      // a mistake in the application, for which a retry by the client does not help
+      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
       throw new OAuthError('temporarily_unavailable', {
         cause: error,
         reason: 'store',

@@ -30,17 +30,17 @@ interface TokenEndpointDeps {
   readonly guard: EndpointGuard;
   readonly audit: Audit;
   readonly clock: Clock;
-  /** Set with `nativeRedirects`. */
+  /** Defined with the option `nativeRedirects`. */
   readonly codes: ClientCodes | undefined;
-  /** Unless the option is `off`. */
+  /** Defined unless the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
   /** Origins whose pages may make a browser send the refresh cookie. */
   readonly ownPages: OwnPages;
-  /** In cookie mode. */
+  /** Defined in cookie mode. */
   readonly cookies: TokenCookies | undefined;
 }
 
-/** Refreshes and ends logins. */
+/** HTTP handlers that refresh and end logins. */
 export class TokenEndpoints {
   readonly #deps: TokenEndpointDeps;
 
@@ -81,8 +81,9 @@ export class TokenEndpoints {
   }
 
   /**
-   * `POST /oauth/revoke` with a refresh token (RFC 7009): 200, even if there was nothing to revoke. In cookie mode a page of this
-   * origin may have lost its refresh token, and still needs its other cookies removed.
+   * Handles `POST /oauth/revoke` with a refresh token (RFC 7009): 200, even if there was nothing to revoke.
+   * In cookie mode, a page of this origin may have lost its refresh token: its other cookies are still
+   * removed.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -92,14 +93,19 @@ export class TokenEndpoints {
       if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
-        await this.#deps.guard.take('revoke', req, token.id); // a limit of its own: a thief of an old token cannot keep its owner from logging out
+        // a limit of its own: an attacker with an old token cannot keep the user from logging out
+        await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }
-      return isCookie ? this.#forget(req, response) : response; // the token came from the cookies
+      // remove the cookies only if the token came from them
+      return isCookie ? this.#forget(req, response) : response;
     });
   }
 
-  /** For a route of the application: ends the login of the refresh cookie, then clears cookies and session. Returns whether a login ended. */
+  /**
+   * Ends the login of the refresh cookie, and clears cookies and session, for a route of the application.
+   * Returns whether a login ended.
+   */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#deps.guard.watched(req, async () => {
       const { cookies, codec, refreshTokens } = this.#deps;
@@ -111,7 +117,10 @@ export class TokenEndpoints {
     });
   }
 
-  /** The refresh token of a request; without `token` if the text is invalid. @throws OAuthError `invalid_request` without any text */
+  /**
+   * Returns the refresh token of a request. `token` is undefined if the text is invalid.
+   * @throws OAuthError `invalid_request` without any text
+   */
   async #presented(
     req: HttpRequest,
     given: string | undefined,
@@ -126,7 +135,8 @@ export class TokenEndpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    // A page of another site must not make a browser refresh or revoke: neither with the cookie, which the browser adds, nor with a
+    // A page of another site must not make a browser refresh or revoke: neither with the cookie, which the
+    // browser adds, nor with a
     // token of its own, which would log the user in as another.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
@@ -155,19 +165,23 @@ export class TokenEndpoints {
     return new OAuthError('invalid_grant', { reason });
   }
 
-  /** A rotation completes when its response was sent. A client that disconnects before may retry with the same token. */
+  /**
+   * A rotation completes when its response was sent. A client that disconnects before may retry with the same
+   * token.
+   */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    const { late, afterwards } = req as TransportRequest; // every request of an application has these members
-    if (late !== undefined) return; // the deadline passed: the client got another response
+    // every request that an application handles is a TransportRequest
+    const { late, afterwards } = req as TransportRequest;
+    if (late !== undefined) return; // the client already got an error response, because a deadline has passed
     afterwards.call(req, async (outcome) => {
-      if (outcome !== undefined) return; // not sent completely
+      if (outcome !== undefined) return; // the response was not sent completely
       await this.#deps.refreshTokens
         .markDelivered(refreshed)
         .catch((error: unknown) => this.#deps.guard.noteStore(req, error));
     });
   }
 
-  /** Time at which the request head was read, in microseconds since the epoch. */
+  /** Returns the time at which the request head was read, in microseconds since the epoch. */
   #arrivedAt(req: HttpRequest): number {
     const { clock } = this.#deps;
     return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);

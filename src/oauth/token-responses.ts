@@ -26,7 +26,7 @@ export type TokenBody =
       readonly access_token: string;
       readonly token_type: 'Bearer' | 'DPoP';
       readonly refresh_token: string;
-      /** Seconds. */
+      /** Lifetime of the access token in seconds. */
       readonly expires_in: number;
       /** Scopes, separated by spaces. */
       readonly scope: string;
@@ -40,7 +40,7 @@ export class TokenResponses {
   readonly #dpop: DPoP | undefined;
   readonly #clock: Clock;
 
-  /** `cookies`: set in cookie mode. `dpop`: set unless the option is `off`. */
+  /** `cookies`: defined in cookie mode. `dpop`: defined unless the option is `off`. */
   constructor(deps: {
     readonly access: AccessTokens;
     readonly cookies: TokenCookies | undefined;
@@ -67,7 +67,10 @@ export class TokenResponses {
     );
   }
 
-  /** The members of a response (RFC 6749 §5.1). In cookie mode the tokens go into cookies of `response` instead. */
+  /**
+   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode, the tokens are put into cookies
+   * of `response` instead.
+   */
   body(req: HttpRequest, pair: IssuedPair, response: HttpResponse | undefined): TokenBody {
     const { login, refreshToken, user, issuedAt } = pair;
     const accessToken = this.#access.make(user, login.id, issuedAt, login.keyThumbprint);

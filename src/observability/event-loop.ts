@@ -1,6 +1,7 @@
 /**
  * Event-loop delay: how late timers fire because other work keeps the process busy.
  *
+ * How it is measured:
  *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
  *
  * Measured while the application listens. The metric and load shedding share one measurement.
@@ -31,7 +32,7 @@ export class EventLoopDelay {
   readonly #make: () => DelayMonitor;
   #monitor: DelayMonitor | undefined;
   #meanMs = 0;
-  /** Time of the last mean, and the histogram's totals at that time. */
+  /** Time of the last call of recentMs(), and the totals of the histogram at that time. */
   #takenMs = -Infinity;
   #count = 0;
   #sumNs = 0;
@@ -77,7 +78,7 @@ export class EventLoopDelay {
     if (monitor === undefined) return;
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
-    if (count < this.#count) this.#count = this.#sumNs = 0; // p99Seconds() has reset the histogram
+    if (count < this.#count) this.#count = this.#sumNs = 0; // takePercentile() has reset the histogram
     if (count > this.#count)
       this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;

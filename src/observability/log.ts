@@ -1,6 +1,7 @@
 /**
  * Named loggers: each event becomes one line on standard error. Standard output is reserved for MCP.
  *
+ * The two formats:
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
@@ -20,7 +21,7 @@ import type { JsonEntry } from './redact.ts';
  * type.
  */
 export interface Logger {
-  /** Returns a logger called `name`, not `parent.name`, that adds `fields` to every event. */
+  /** Returns a logger with the name `name` (not `parent.name`) that adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
   debug(event: string, fields?: Record<string, unknown>): void;
   info(event: string, fields?: Record<string, unknown>): void;
@@ -36,7 +37,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export interface LoggerOptions {
   /** The field `logger`. Default `svc`. */
   readonly name?: string | undefined;
-  /** Default `info`. */
+  /** The least severe level that is written. Default `info`. */
   readonly level?: LogLevel | undefined;
   /** `auto`, the default: `human` when the sink is standard error and that is a terminal, else `json`. */
   readonly format?: 'json' | 'human' | 'auto' | undefined;
@@ -80,7 +81,7 @@ function isDevice(descriptor: number): boolean {
   try {
     return fstatSync(descriptor).isCharacterDevice();
   } catch {
-    return true; // Assume a device; the first write reports the error
+    return true; // assumes a device; the first write reports the error
   }
 }
 
@@ -186,8 +187,8 @@ let lastMs = Number.NaN;
 let lastTime = '';
 
 /**
- * Returns the time in RFC 3339, UTC. It is cached: on a busy server most events share their millisecond with
- * the event before.
+ * Returns the time in RFC 3339, UTC. The last result is cached: on a busy server, most events happen in the
+ * same millisecond as the previous one.
  */
 function isoTime(ms: number): string {
   if (ms !== lastMs) [lastMs, lastTime] = [ms, new Date(ms).toISOString()];
@@ -197,6 +198,7 @@ function isoTime(ms: number): string {
 /*
  * Writes log lines to standard error without blocking the caller. A process has one queue.
  *
+ * Path of a line:
  *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
  *            full: lines are dropped and counted        EAGAIN: again in 10 ms        closed pipe: later lines are dropped
  *
@@ -221,7 +223,7 @@ export interface LogDevice {
     offset: number,
     done: (error: NodeJS.ErrnoException | null, written: number) => void,
   ): void;
-  /** Blocks the whole thread: at exit there is no event loop. */
+  /** Blocks the thread for `ms`. Used at exit, when the event loop does not run any more. */
   pause(ms: number): void;
 }
 
@@ -230,7 +232,7 @@ const BATCH_CHARACTERS = 16_384;
 const RETRY_MS = 10;
 const DISK_FULL_RETRY_MS = 1_000;
 const EXIT_PAUSE_MS = 5;
-/** At most half a second in total, however slow the reader is. */
+/** Maximum number of pauses at exit: half a second in total, even if the reader is slow. */
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
@@ -273,14 +275,14 @@ export class LineQueue {
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // Waits for the batch in the thread pool, which is older. It completes even when the process exits
+    // waits for the earlier batch in the thread pool, which completes even when the process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
 
   /**
-   * Like flush(). After that every line is written at once, because no event loop runs that could write it
-   * later.
+   * Writes the queue as flush() does. After that every line is written at once, because no event loop will
+   * run.
    */
   exit(): void {
     this.flush();
@@ -301,7 +303,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        this.#onFailure(error as NodeJS.ErrnoException); // the error comes from the device
+        this.#onFailure(error as NodeJS.ErrnoException); // writeNow() throws only errors of the device
         if (this.#state !== 'idle') return;
       }
     }
@@ -309,7 +311,7 @@ export class LineQueue {
 
   #writeElsewhere(device: LogDevice): void {
     const [bytes, offset, lines] = [this.#batch!, this.#offset, this.#batchLines];
-    this.#batch = undefined; // Clears the batch, so that flush() does not write it twice
+    this.#batch = undefined; // cleared first, so that flush() does not write the batch twice
     this.#state = 'writing';
     device.write(bytes, offset, (error, written) => {
       if (this.#state !== 'writing') return;
@@ -332,7 +334,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // the error comes from the device
+        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of the device
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';
@@ -343,7 +345,7 @@ export class LineQueue {
     }
   }
 
-  /** Whether there is something to write: the rest of a batch, or a new batch of whole lines. */
+  /** Whether there is something to write: the rest of a batch, or whole lines for a new batch. */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;
     if (this.#dropped > 0) this.#lines.push(this.#takeDropped());
@@ -360,7 +362,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Reports dropped lines at the place where they are missing. */
+  /** Returns a line about dropped lines, which takes their place in the log. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
@@ -435,7 +437,7 @@ function isNonBlocking(): boolean {
   try {
     const kind = fstatSync(2);
     if (!kind.isFIFO() && !kind.isSocket()) return false;
-    // Opens process.stderr first: Node then sets O_NONBLOCK on descriptor 2 and clears it at exit
+    // opens process.stderr first: Node then sets O_NONBLOCK on descriptor 2, and clears it at exit
     return process.stderr.writable;
   } catch {
     return false;
@@ -462,7 +464,7 @@ const COLOURS: Readonly<Record<EventLevel, string>> = {
 };
 const PLAIN = '\x1b[0m';
 
-/** `time`: time of the event in RFC 3339. */
+/** Formats an event for a terminal. `time`: time of the event in RFC 3339. */
 function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
   const label = level.toUpperCase().padEnd(5);
   let line = `${time.slice(11)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
@@ -492,7 +494,9 @@ function isErrorRecord(value: unknown): value is ErrorRecord {
   );
 }
 
-/** Stack and causes below the line. They are indented, so that no line of them looks like an event. */
+/**
+ * Stack and causes of an error, indented below the event, so that none of these lines looks like an event.
+ */
 function errorLines(error: ErrorRecord, label: string): string {
   const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
   const text = `${label}: ${error.stack}${remedy}`

@@ -2,6 +2,7 @@
  * Counters, gauges and histograms of one process. renderMetrics() writes them as text, also merged over
  * several processes.
  *
+ * Where a number is stored:
  *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
  *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
  */
@@ -34,12 +35,12 @@ export interface Metrics {
   ): Histogram;
 }
 
-/** A series of a counter, looked up in advance. */
+/** One series of a counter. It is looked up once, so that a hot path need not search for it. */
 export interface CounterSlot {
   add(amount: number): void;
 }
 
-/** A series of a histogram, looked up in advance. */
+/** One series of a histogram. It is looked up once, so that a hot path need not search for it. */
 export interface HistogramSlot {
   observe(value: number): void;
 }
@@ -66,17 +67,21 @@ export class MetricsRegistry implements Metrics {
     this.#log = log;
   }
 
-  /** @throws SvcError `E_METRIC` for an invalid or used name: two plugins with one name would count wrongly */
+  /**
+   * Declares a counter.
+   * @throws SvcError `E_METRIC` for an invalid name, and for one in use: two plugins would count in one
+   * metric
+   */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }
 
-  /** @throws SvcError `E_METRIC` */
+  /** Declares a gauge. @throws SvcError `E_METRIC` */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
     this.#add(name, [], [''], () => new GaugeMetric(name, help, read, merge, this.#log));
   }
 
-  /** @throws SvcError `E_METRIC` */
+  /** Declares a histogram. @throws SvcError `E_METRIC` */
   histogram(
     name: `svc_${string}`,
     help: string,
@@ -137,7 +142,7 @@ export class MetricsRegistry implements Metrics {
 /** Maps label values to a slot. The numbers of all slots are stored side by side. */
 class SeriesTable {
   readonly labels: readonly string[];
-  /** Grows by doubling, so callers must not keep the array. */
+  /** The numbers of all slots. The array is replaced when it grows, so callers must not keep it. */
   numbers: Float64Array;
   readonly #name: string;
   readonly #width: number;
@@ -147,7 +152,7 @@ class SeriesTable {
   readonly #firsts: (string | undefined)[] = [];
   readonly #seconds: (string | undefined)[] = [];
   readonly #thirds: (string | undefined)[] = [];
-  /** Slot of all label sets beyond the limit. */
+  /** Slot for all label sets beyond the limit; -1 until there are any. */
   #other = -1;
 
   constructor(name: string, labels: readonly string[], width: number, log: Logger) {
@@ -160,8 +165,8 @@ class SeriesTable {
   }
 
   /**
-   * Returns the offset of a series in `numbers`. Missing labels are undefined; three parameters suit nearly
-   * every metric without an array per call.
+   * Returns the offset of a series in `numbers`. Missing labels are undefined. Three parameters are enough
+   * for nearly every metric, and save an array per call.
    */
   offset(
     first: string | undefined,
@@ -173,7 +178,8 @@ class SeriesTable {
       const early = this.#early(first, second, third);
       if (early >= 0) return early;
       const known = this.#find(first, second, third);
-      if (known !== undefined) return known as number; // the maps are nested as deep as there are labels
+      // the maps are nested as deep as there are labels, so this is a number
+      if (known !== undefined) return known as number;
     }
     const given: string[] = [];
     if (first !== undefined) given.push(first);
@@ -190,8 +196,9 @@ class SeriesTable {
   }
 
   /**
-   * The first label sets, usually the busiest, are found by comparison. That takes 7 ns, against 30 ns with
-   * Maps, because equal strings of a program are usually identical (topic `metrics` of test/bench/table.ts).
+   * Finds one of the first label sets, which are usually the most frequent, by comparison. That takes 7 ns,
+   * against 30 ns with Maps, because equal strings of a program are usually identical (topic `metrics` of
+   * test/bench/table.ts).
    */
   #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
     for (let index = 0; index < this.#firsts.length; index++) {
@@ -209,7 +216,7 @@ class SeriesTable {
     const count = this.labels.length;
     if (count === 0 || count > 3 || (count < 3 && third !== undefined) || (count < 2 && second !== undefined))
       return undefined;
-    // undefined as a key never equals a label value
+    // a missing label is undefined, which equals no label value
     let found: Branch | number | undefined = this.#root.get(first!);
     if (count > 1) found = (found as Branch | undefined)?.get(second!);
     return count > 2 ? (found as Branch | undefined)?.get(third!) : found;
@@ -219,7 +226,7 @@ class SeriesTable {
     const count = this.labels.length;
     if (given.length !== count)
       throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
-    // Callers in JavaScript may pass other types
+    // callers in JavaScript may pass values of other types
     const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS));
     let branch: Branch = this.#root;
     let index = 0;
@@ -267,7 +274,7 @@ class SeriesTable {
 
 interface Branch extends Map<string, Branch | number> {}
 
-/** Adds to a {@link MetricsRegistry}'s counter or histogram a way to bind a label set in advance. */
+/** A counter of a {@link MetricsRegistry}, which can also return one of its series. */
 export class CounterMetric implements Counter {
   readonly name: string;
   readonly #help: string;
@@ -286,7 +293,7 @@ export class CounterMetric implements Counter {
     this.#increase(offset, amount);
   }
 
-  /** Returns the series with these label values, so that a hot path does not look it up. */
+  /** Returns the series with these label values, so that a hot path need not search for it. */
   slot(...labels: string[]): CounterSlot {
     const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
     return { add: this.#increase.bind(this, offset) };
@@ -375,7 +382,7 @@ class HistogramMetric implements Histogram {
     this.#count(offset, value);
   }
 
-  /** Returns the series with these label values, so that a hot path does not look it up. */
+  /** Returns the series with these label values, so that a hot path need not search for it. */
   slot(...labels: string[]): HistogramSlot {
     const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
     return { observe: this.#count.bind(this, offset) };
@@ -423,7 +430,7 @@ export interface MetricSnapshot {
   readonly help: string;
   readonly labels: readonly string[];
   readonly merge: 'sum' | 'max';
-  /** Empty except for histograms. */
+  /** Upper bounds of a histogram's buckets; empty for other metrics. */
   readonly buckets: readonly number[];
   /** Label values and numbers: one number, or for a histogram the counts of its buckets, the total count, and the sum. */
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];

@@ -1,7 +1,8 @@
 /**
- * Redaction: converts any value to JSON text without secrets that cannot forge a line. Never throws; its work
- * is bounded.
+ * Redaction: converts any value to JSON text that contains no secrets and cannot be mistaken for a new log
+ * line. Never throws; its time is bounded.
  *
+ * How secrets are found:
  *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
  *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, our signed values, Cookie: ..., ?code=...&access_token=... inside any string
@@ -15,7 +16,7 @@ import type { InspectOptions } from 'node:util';
 const MAX_VALUES = 1_000;
 const MAX_LINE_CHARACTERS = 32_768;
 
-/** Returns the loggable fields of an object in its order. `undefined` is left out. */
+/** Returns the loggable fields of an object in its order. Fields that are `undefined` are omitted. */
 export function safeEntries(fields: object): JsonEntry[] {
   const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
   try {
@@ -64,9 +65,12 @@ const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** Matches the values of `Cookie`, and of `Set-Cookie` with its attributes. */
 const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
 const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
-/** Signed and sealed values (http/session/cookie.ts). */
+/** Matches signed and sealed values of http/session/cookie.ts. */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
-/** The scheme has a limited length, so that text of dots and dashes does not make it slow. */
+/**
+ * Matches the password in a URL. The length of the scheme is limited, so that text of dots and dashes does
+ * not make it slow.
+ */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
   /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
@@ -74,7 +78,7 @@ const URL_PARAMETER =
 const MAX_DEPTH = 6;
 const MAX_STACK_CHARACTERS = 8_192;
 
-/** Writes an object or a function; `ancestors` of the budget are its parents. */
+/** Encodes an object or a function. */
 function objectJson(value: object, depth: number, budget: Budget): string {
   try {
     if (typeof value === 'function')
@@ -132,7 +136,10 @@ function instanceJson(value: Instance, depth: number, budget: Budget): string {
   return recordJson(value, depth, budget);
 }
 
-/** Checked by tag: naming the class Headers would load all of fetch. */
+/**
+ * Whether a value is a list of pairs: Headers, FormData and similar. Decided by tag, because naming the class
+ * Headers would load all of fetch.
+ */
 function isPairs(value: object): value is Iterable<readonly [unknown, unknown]> {
   const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
   return tag === 'Headers' || tag === 'URLSearchParams' || tag === 'FormData';
@@ -200,7 +207,7 @@ const MAX_BIGINT = 2n ** 256n;
 /** Replaces a withheld value. */
 const REDACTED = '"[redacted]"';
 
-/** Space that remains for a line. */
+/** Remaining limits for one line. */
 interface Budget {
   values: number;
   characters: number;
@@ -278,11 +285,11 @@ function read(record: object, key: string): unknown {
   }
 }
 
-// -- by key --
+// -- secrets by key --
 
 type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 
-/** Names of fields whose values are withheld. */
+/** Names of header fields whose values are withheld. */
 const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'authorization',
   'proxy-authorization',
@@ -291,24 +298,24 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'x-api-key',
 ]);
 /**
- * Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are
- * equal.
+ * Matches names of secrets in lower case without `-` and `_`, so that `client_secret`, `clientSecret` and
+ * `X-Client-Secret` are equal.
  */
 const SECRET_NAME =
   /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
-/** `tokens: ['...']` is a secret; `maxTokens: 5` is a number and not a secret. */
+/** Matches plural names. `tokens: ['...']` is a secret; `maxTokens: 5` is a number, and not a secret. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /**
- * Matches random text. In OAuth `code`, `state` and `nonce` are random; elsewhere they are words:
- * ECONNREFUSED, invalid_grant, 23505, half-open.
+ * Names that are secret only if their value looks random. In OAuth, `code`, `state` and `nonce` are random;
+ * elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open.
  */
 const RANDOM_NAME = /^(?:code|state|nonce)$/;
 const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
 /**
- * Cached decisions by name. Starts with the field names of a program's first line, so that no expression is
- * compiled for them.
+ * Cached decisions by name. It starts with the field names that every program logs, so that no regular
+ * expression is compiled for them.
  */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],
@@ -345,18 +352,18 @@ function secrecyOf(key: string): Secrecy {
   return secrecy;
 }
 
-// -- by form --
+// -- secrets by form --
 
 /**
- * One search finds out for nearly every string that there is nothing to mask or escape. A URL without `@` has
- * no password. The flag `i` would triple the time.
+ * Matches everything that must be masked or escaped, so that one search is enough for nearly every string. A
+ * URL without `@` has no password. The flag `i` would triple the time.
  */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
- * Masks secrets before it cuts the text: part of a secret might not be recognised. Searching costs half of a
- * string's length even when little of it is kept, so a line searches at most twice its limit.
+ * Masks secrets before it cuts the text, because part of a secret might not be recognized. The search takes
+ * time even if little of a string is kept, so a line searches at most twice its limit.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));
@@ -375,12 +382,15 @@ function cut(masked: string, length: number, most: number): string {
   return masked.length <= most ? masked : `${masked.slice(0, most)}… (${length} characters)`;
 }
 
-// -- by character --
+// -- escaping of characters --
 
 const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE, 'g');
 
-/** JSON escapes C0 and lone surrogates; other characters that move a cursor or end a line are escaped here. */
+/**
+ * Encodes a string as JSON. JSON.stringify escapes C0 characters and lone surrogates; other characters that
+ * move the cursor or end a line are escaped here.
+ */
 function quote(text: string): string {
   return visible(JSON.stringify(text));
 }

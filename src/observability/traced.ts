@@ -1,12 +1,13 @@
 /**
  * Runs work between the events of a `TracingChannel` of node:diagnostics_channel, in their documented order:
  *
+ * Order of the events:
  *   start -> end                                           work that returned a value
  *   start -> error -> end                                  work that threw
  *   start -> end -> [error ->] asyncStart -> asyncEnd      work that returned a promise, after it has settled
  *
- * Values bound to `start` with `bindStore()` are visible inside the work and after its promises. A subscriber that throws does so outside of
- * the work: Node reports it as an uncaught exception.
+ * Values bound to `start` with `bindStore()` are visible inside the work and after its promises. A subscriber
+ * that throws does so outside of the work: Node reports it as an uncaught exception.
  */
 import { isThenable } from '../base/promises.ts';
 import type { TracingChannel } from 'node:diagnostics_channel';

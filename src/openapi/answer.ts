@@ -16,7 +16,7 @@ import type { OpenApiOptions } from './openapi.ts';
 import type { Contact, DocumentedServer, License, OpenApiDocument } from './document.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** Checks the options of the document. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   const owner = 'openapi';
   const read = readOptions(owner, options, {
@@ -62,7 +62,7 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   };
 }
 
-/** Webhooks, whose schemas are compiled at once, so that the start reports mistakes in them. */
+/** Checks the webhooks. Their schemas are compiled at once, so that the start reports mistakes in them. */
 function readWebhooks(
   webhooks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
 ): NonNullable<OpenApiOptions['webhooks']> {

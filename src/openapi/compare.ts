@@ -2,22 +2,27 @@
  * Compares two versions of an OpenAPI document: reports changes in the later one that break clients of the
  * earlier one.
  *
+ * Kinds of breaking changes:
  *   removed     a path, method, success status or media type
  *   narrower    requests: a new required input, or a value that is no longer accepted
  *   wider       responses: a member may now be absent, or has another type
  *   stronger    security: credentials that were sufficient are not any more
+ *   sent        webhooks and callbacks: removed, or a payload that receivers could not get before
  *
  * Made for documents of any version of this package. Unknown parts of other documents are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
+import { openapiDocument } from './openapi.ts';
 import type { Documents, Resolve } from './narrowing.ts';
+import type { Finding } from '../base/findings.ts';
+import type { CompilationView } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** A change that breaks clients. */
 interface BreakingChange {
   /**
-   * Operation such as `POST /films`. The parameter names are the later document's; for a removed operation,
-   * the earlier document's.
+   * Operation such as `POST /films`, `webhook paid` or `callback paid of POST /orders`, with the parameter
+   * names of the later document. A removed operation has those of the earlier document.
    */
   readonly subject: string;
   readonly message: string;
@@ -27,6 +32,36 @@ type Part = Readonly<Record<string, unknown>>;
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
+/** SVC306: changes that break clients of the baseline document, at the changed routes. */
+export function findBreakingChanges(
+  view: CompilationView,
+  baseline: Readonly<Record<string, unknown>>,
+): readonly Finding[] {
+  const places = new Map(
+    view.routes.map(({ method, template, place }) => [
+      `${method} ${shape(template)}`,
+      { method, template, place },
+    ]),
+  );
+  return compareOpenapi(baseline, openapiDocument(view)).map(({ subject, message }) => {
+    const callback = /^callback .* of /.exec(subject)?.[0] ?? '';
+    const route = places.get(shape(subject.slice(callback.length)));
+    return {
+      rule: 'SVC306',
+      severity: 'error',
+      subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
+      message: `clients made for the baseline document fail: ${message}`,
+      remedy:
+        'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
+      place: route?.place,
+    };
+  });
+}
+
+function shape(path: string): string {
+  return path.replace(/\{[^}]*\}/g, '{}');
+}
+
 /**
  * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
  * position, not by name.
@@ -35,6 +70,8 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   const changes: BreakingChange[] = [];
   const [before, after] = [new Version(earlier), new Version(later)];
   for (const [shape, operation] of before.operations) {
+    // the removed operation is reported; its callbacks are not reported in addition
+    if (operation.parent !== undefined && !after.operations.has(operation.parent)) continue;
     const next = after.operations.get(shape);
     const subject = next?.subject ?? operation.subject;
     const reported = new Set<string>();
@@ -42,8 +79,12 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
       if (!reported.has(message)) changes.push({ subject, message });
       reported.add(message);
     };
-    if (next === undefined) report('the operation was removed');
-    else compareOperations(operation, next, { earlier: before.resolve, later: after.resolve }, report);
+    if (next === undefined)
+      report(`the ${operation.isSent ? operation.subject.split(' ', 1)[0]! : 'operation'} was removed`);
+    else {
+      const compare = operation.isSent ? compareSent : compareOperations;
+      compare(operation, next, { earlier: before.resolve, later: after.resolve }, report);
+    }
   }
   return changes;
 }
@@ -56,6 +97,10 @@ interface Found {
   readonly parameters: ReadonlyMap<string, Part>;
   /** Sufficient sets of security schemes, each scheme described by its properties. */
   readonly alternatives: readonly ReadonlySet<string>[];
+  /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
+  readonly isSent: boolean;
+  /** Key of the operation that has this callback; undefined for others. */
+  readonly parent: string | undefined;
 }
 
 /** One version of the document. */
@@ -68,18 +113,48 @@ class Version {
     this.#document = partOf(document);
     this.resolve = (schema) => this.#resolved(schema) as JsonSchema;
     for (const [path, given] of Object.entries(partOf(this.#document['paths']))) {
-      const item = this.#resolved(partOf(given));
-      for (const method of METHODS) {
-        if (item[method] === undefined) continue;
-        const operation = partOf(item[method]);
-        this.operations.set(`${method} ${path.replace(/\{[^{}]*\}/g, '{}')}`, {
-          subject: `${method.toUpperCase()} ${path}`,
-          operation,
-          parameters: this.#parameters(path, item, operation),
-          alternatives: this.#alternatives(operation),
-        });
+      const shape = path.replace(/\{[^{}]*\}/g, '{}');
+      for (const [method, operation] of this.#add(path, given, shape, (verb) => `${verb} ${path}`)) {
+        const subject = `${method.toUpperCase()} ${path}`;
+        for (const [name, byUrl] of Object.entries(partOf(operation['callbacks'])))
+          for (const [url, item] of Object.entries(this.#resolved(partOf(byUrl))))
+            this.#add(
+              '',
+              item,
+              `callback ${method} ${shape} ${name} ${url}`,
+              () => `callback ${name} of ${subject}`,
+              true,
+              `${method} ${shape}`,
+            );
       }
     }
+    for (const [name, item] of Object.entries(partOf(this.#document['webhooks'])))
+      this.#add('', item, `webhook ${name}`, () => `webhook ${name}`, true);
+  }
+
+  /** Adds the operations of a path item, and returns them by method. */
+  #add(
+    path: string,
+    given: unknown,
+    key: string,
+    subjectOf: (method: string) => string,
+    isSent = false,
+    parent?: string,
+  ): readonly (readonly [method: string, operation: Part])[] {
+    const item = this.#resolved(partOf(given));
+    const found = METHODS.filter((method) => item[method] !== undefined).map(
+      (method) => [method, partOf(item[method])] as const,
+    );
+    for (const [method, operation] of found)
+      this.operations.set(`${method} ${key}`, {
+        subject: subjectOf(method.toUpperCase()),
+        operation,
+        parameters: this.#parameters(path, item, operation),
+        alternatives: this.#alternatives(operation),
+        isSent,
+        parent,
+      });
+    return found;
   }
 
   #parameters(path: string, item: Part, operation: Part): ReadonlyMap<string, Part> {
@@ -188,7 +263,7 @@ function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [J
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    // no format accepts an empty text
+    // Texts for changes in responses, by the text for the same change in requests.
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
@@ -212,18 +287,13 @@ function compareBodies(
   if (next['required'] === true && known === undefined) return report('the body is new and required');
   if (next['required'] === true && known?.['required'] !== true)
     report('the body is now required; it was optional');
-  const [types, kept] = [partOf(known?.['content']), partOf(next['content'])];
-  for (const [type, media] of Object.entries(types)) {
-    const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) report(`the body can no longer be ${type}`);
-    else
-      findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
-        report(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
-      );
-  }
+  compareTaken('the body', known ?? {}, next, documents, report);
 }
 
-/** Reports values in responses that clients could not get before. For that, the two schemas swap roles. */
+/**
+ * Reports values in responses that clients could not get before. For that, the two schemas are compared in
+ * reverse.
+ */
 function compareResponses(
   before: Part,
   after: Part,
@@ -231,10 +301,6 @@ function compareResponses(
   report: (message: string) => void,
 ): void {
   const [known, next] = [partOf(before['responses']), partOf(after['responses'])];
-  const turned: Documents = {
-    earlier: (schema) => loose(documents.later(schema)),
-    later: (schema) => loose(documents.earlier(schema)),
-  };
   for (const [status, given] of Object.entries(known)) {
     if (!/^2/.test(status)) continue;
     const of = next[status] ?? next['2XX'] ?? next['default'];
@@ -242,23 +308,104 @@ function compareResponses(
       report(`the response ${status} was removed`);
       continue;
     }
-    const [types, kept] = [
-      partOf(documents.earlier(partOf(given))['content']),
-      partOf(documents.later(partOf(of))['content']),
-    ];
-    for (const [type, media] of Object.entries(types)) {
-      if (kept[type] === undefined) report(`the response ${status} is no longer ${type}`);
-      else
-        findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) =>
-          report(
-            `the response ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can have values that it could not have before'}`,
-          ),
-        );
-    }
+    const [body, nextBody] = [documents.earlier(partOf(given)), documents.later(partOf(of))];
+    compareRead(`the response ${status}`, body, nextBody, documents, report);
   }
 }
 
-/** Texts for narrowed requests, and their counterparts for responses. */
+/** Reports values of a body that could not occur in the earlier version, and so break those who read it. */
+function compareRead(
+  subject: string,
+  before: Part,
+  after: Part,
+  documents: Documents,
+  report: (message: string) => void,
+): void {
+  const [types, kept] = [partOf(before['content']), partOf(after['content'])];
+  for (const [type, media] of Object.entries(types)) {
+    if (kept[type] === undefined) report(`${subject} is no longer ${type}`);
+    else compareValues(subject, schemaOf(media), schemaOf(kept[type]), documents, report);
+  }
+}
+
+function compareValues(
+  subject: string,
+  before: JsonSchema,
+  after: JsonSchema,
+  documents: Documents,
+  report: (message: string) => void,
+): void {
+  const turned: Documents = {
+    earlier: (schema) => loose(documents.later(schema)),
+    later: (schema) => loose(documents.earlier(schema)),
+  };
+  findNarrowing(after, before, turned, (path, what) =>
+    report(
+      `${subject}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can have values that it could not have before'}`,
+    ),
+  );
+}
+
+/**
+ * Compares a webhook or callback, which the application sends. Its receivers read the parameters and the
+ * body, and send the response.
+ */
+function compareSent(
+  before: Found,
+  after: Found,
+  documents: Documents,
+  report: (message: string) => void,
+): void {
+  for (const [key, parameter] of before.parameters) {
+    const next = after.parameters.get(key);
+    if (next === undefined) report(`the ${key} is no longer sent`);
+    else {
+      if (parameter['required'] === true && next['required'] !== true)
+        report(`the ${key} can now be absent; it was always present`);
+      compareValues(`the ${key}`, partOf(parameter['schema']), partOf(next['schema']), documents, report);
+    }
+  }
+  const [body, nextBody] = [
+    resolvedBody(before.operation, documents.earlier),
+    resolvedBody(after.operation, documents.later),
+  ];
+  compareRead('the body', body ?? {}, nextBody ?? {}, documents, report);
+  const [known, kept] = [partOf(before.operation['responses']), partOf(after.operation['responses'])];
+  for (const [status, given] of Object.entries(known)) {
+    const of = kept[status] ?? kept[`${status[0]!}XX`] ?? kept['default'];
+    if (!/^2/.test(status)) continue;
+    if (of === undefined) report(`the response ${status} is no longer accepted`);
+    else
+      compareTaken(
+        `the response ${status}`,
+        documents.earlier(partOf(given)),
+        documents.later(partOf(of)),
+        documents,
+        report,
+      );
+  }
+}
+
+/** Reports values of a body that the earlier version accepted, and the later one does not. */
+function compareTaken(
+  subject: string,
+  before: Part,
+  after: Part,
+  documents: Documents,
+  report: (message: string) => void,
+): void {
+  const [types, kept] = [partOf(before['content']), partOf(after['content'])];
+  for (const [type, media] of Object.entries(types)) {
+    const of = kept[type] ?? kept['*/*'];
+    if (of === undefined) report(`${subject} can no longer be ${type}`);
+    else
+      findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
+        report(`${subject}${path === '' ? '' : `'s ${path}`} ${what}`),
+      );
+  }
+}
+
+/** Texts for changes in responses, by the text for the same change in requests. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',
@@ -274,7 +421,7 @@ const FORM: ReadonlySet<string> = new Set([
   'oneOf',
   'anyOf',
 ]);
-/** Relaxed copy of each schema, cached so that recursive schemas are recognised. */
+/** Relaxed copy of each schema, cached so that recursive schemas are recognized. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
@@ -293,7 +440,7 @@ function loose(schema: JsonSchema): JsonSchema {
   return found;
 }
 
-/** Reports credentials that were sufficient in the earlier version and are not in the later one. */
+/** Reports credentials that were sufficient in the earlier version, but are not in the later one. */
 function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives

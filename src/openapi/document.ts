@@ -1,6 +1,6 @@
 /**
- * Types of the parts of an OpenAPI 3.1 document that this package writes: plain JSON, with the
- * specification's names.
+ * Types of the parts of an OpenAPI 3.1 document that this package writes: plain JSON, with the names of the
+ * specification.
  */
 import type { JsonSchema } from '../schema/json-schema.ts';
 
@@ -70,7 +70,7 @@ export interface Operation {
   readonly security: SecurityAlternatives;
   /** Requests that the application sends because of this one, by name and address (§4.8.18). */
   readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
-  /** All scopes, and any one of the roles, are required. */
+  /** Required scopes and roles: all of the scopes, and any one of the roles. */
   readonly 'x-svc-requires'?: readonly {
     readonly scheme: string;
     readonly scopes: readonly string[];
@@ -79,14 +79,14 @@ export interface Operation {
 }
 
 /**
- * Methods of a path item that an application declares. HEAD comes with GET, and OPTIONS is answered for every
- * path.
+ * Methods of a path item that an application declares. HEAD comes with GET, and every path responds to
+ * OPTIONS.
  */
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (§4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
 
-/** A request that the application sends: an operation of another server, of whose credentials nothing is known. */
+/** A request that the application sends: an operation of another server, whose credentials are unknown. */
 export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requires'>;
 /** Requests that the application sends to one address (§4.8.9). */
 export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
@@ -128,9 +128,9 @@ export interface OpenApiDocument {
   readonly servers: readonly DocumentedServer[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, PathItem>>;
-  /** By name. */
+  /** Requests that the application sends to subscribers, by name. */
   readonly webhooks?: Readonly<Record<string, SentItem>>;
-  /** Tags that operations use. */
+  /** Shared definitions, to which other parts of the document refer. */
   readonly components: {
     readonly schemas?: Readonly<Record<string, JsonSchema>>;
     readonly responses?: Readonly<Record<string, DocumentedResponse>>;

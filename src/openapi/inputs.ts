@@ -2,10 +2,11 @@
  * Converts the inputs of a route to OpenAPI parameters and request bodies.
  *
  * A text input is described as the value that it represents, in its usual form: an integer is written `5`.
- * Values that no text can represent are left out: null, an empty list for a required input, members that
+ * Values that no text can represent are omitted: null, an empty list for a required input, and members that
  * input never sets.
  *
- * A request that the application sends is the reverse: its body is written as replies are, and its replies are read as bodies are.
+ * For a request that the application sends, the roles are reversed: its body is described like a reply, and
+ * its replies like bodies.
  */
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';
@@ -31,7 +32,7 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
   path: { type: 'string', minLength: 1 },
 };
 
-/** Rules that schemas cannot express. */
+/** Rules of path converters that schemas cannot express. */
 const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   float: 'Without exponent',
   path: 'The rest of the path, in which slashes need no escape',
@@ -50,8 +51,7 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
 }
 
 /**
- * Header fields with a place of their own in OpenAPI (§4.8.12.2): header parameters with these names are
- * ignored.
+ * Header fields that OpenAPI describes elsewhere (§4.8.12.2): header parameters with these names are ignored.
  */
 const ELSEWHERE: ReadonlySet<string> = new Set(['accept', 'authorization', 'content-type']);
 
@@ -84,7 +84,7 @@ export function requestBody(
   return form === undefined ? undefined : { required: true, content: formContent(form, schemas) };
 }
 
-/** A request that the application sends, under this name, as an operation. */
+/** Describes a request that the application sends as an operation with this name. */
 export function sentItem(
   name: string,
   sent: SentRequest,
@@ -105,7 +105,9 @@ export function sentItem(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body, 'output') } }),
     responses: {
-      ...(replies.length === 0 ? { '2XX': { description: 'The receiver accepts the request' } } : {}),
+      ...(replies.length === 0
+        ? { '2XX': { description: 'The receiver has accepted the webhook or callback' } }
+        : {}),
       ...Object.fromEntries(
         replies.map(([status, type]) => [
           status,
@@ -115,14 +117,17 @@ export function sentItem(
           },
         ]),
       ),
-      '4XX': { description: 'The receiver refuses the request' },
+      '4XX': { description: 'The receiver has refused the webhook or callback' },
     },
     security: [],
   };
   return { [method.toLowerCase()]: operation };
 }
 
-/** A form with files needs multipart; a form without files may use either media type. */
+/**
+ * Describes the content of a form. A form with files needs multipart; a form without files may use either
+ * media type.
+ */
 function formContent(form: SchemaPlan, schemas: JsonSchemas): Record<string, MediaType> {
   const fields = form.fields.filter((field) => isSendable(field, true));
   const files = fields.filter(isFile);
@@ -178,7 +183,7 @@ function partTypes(node: TypeNode): string | undefined {
     case 'file':
       return (node.constraints.contentTypes ?? ['application/octet-stream']).join(', ');
     case 'bytes':
-      return 'text/plain'; // base64
+      return 'text/plain'; // files are sent as base64 text
     case 'list':
       return partTypes(node.item);
     case 'nullable':
@@ -263,9 +268,9 @@ function textNode(node: TypeNode, place: TextPlace, isRequired: boolean): TypeNo
         : node;
     case 'list': {
       const { minLength = 0, maxLength = 1 } = node.constraints;
-      // Without items no parameter is sent
+      // an empty list cannot be sent, because it has no parameter
       const least = isRequired && minLength === 0 ? { minLength: 1 } : {};
-      // A cookie is sent once
+      // a cookie is sent only once
       const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {};
       return {
         ...node,

@@ -120,7 +120,7 @@ class Comparison {
       this.#report(path, `must be a multiple of ${next}`);
   }
 
-  /** `direction` 1: a greater bound is narrower; -1: a smaller bound is narrower. */
+  /** Compares a bound. `direction` 1: a greater bound is narrower; -1: a smaller bound is narrower. */
   #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
     if (later === undefined) return;
     const isNarrower =
@@ -171,14 +171,17 @@ class Comparison {
     if (!wasClosed && others.length > 0) this.#report(path, `refuses members called ${listed(others)}`);
   }
 
-  /** Each alternative of the earlier schema must fit one alternative of the later schema. */
+  /**
+   * Compares alternatives: each alternative of the earlier schema must be accepted by one of the later
+   * schema.
+   */
   #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const after = choicesOf(later);
     if (after === undefined) return;
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let isNarrower = false;
-        // A failed comparison must run again when the pair is met elsewhere
+        // a failed comparison must run again if the same pair occurs elsewhere
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(
           this.#documents,

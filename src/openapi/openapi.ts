@@ -1,7 +1,8 @@
 /**
  * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document is
- * derived from the plans that validate, serialise and protect.
+ * derived from the plans that validate, serialize and protect.
  *
+ * Sources of the parts:
  *   routes     one operation for each method that OpenAPI has; not the framework's own routes, static files, and
  *              routes with `meta: { docs: false }`
  *   schemas    named classes under `components`; see schema/json-schema.ts for their contents
@@ -30,7 +31,10 @@ import type { RouteSpec, SentRequest } from '../routing/spec.ts';
 import type { Middleware } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
-/** Members of a document that describe the application as a whole. `undefined` means not given. */
+/**
+ * Members of a document that describe the application as a whole. An option that is `undefined` has its
+ * default.
+ */
 export interface OpenApiOptions {
   /** Purpose of the interface, as Markdown. */
   readonly description?: string | undefined;
@@ -40,7 +44,7 @@ export interface OpenApiOptions {
   readonly termsOfService?: string | undefined;
   readonly contact?: Contact | undefined;
   readonly license?: License | undefined;
-  /** Default: the origin of the document. */
+  /** Addresses of the application. Default: the origin of the document. */
   readonly servers?: readonly DocumentedServer[] | undefined;
   /** Descriptions of tags, by name. These tags come first, in this order. */
   readonly tags?: Readonly<Record<string, string>> | undefined;
@@ -48,9 +52,9 @@ export interface OpenApiOptions {
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
-/** Parts of the application that the document leaves out or changes. */
+/** A part of the application that the document omits or changes. */
 interface OpenApiFinding {
-  /** `GET /users/{name}` */
+  /** Subject of the finding: `GET /users/{name}`. */
   readonly subject: string;
   readonly message: string;
   readonly detail: RouteDetail;
@@ -98,7 +102,7 @@ class DocumentWriter {
   readonly #responses: ResponseWriter;
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
-  /** Ids of operations that are taken. */
+  /** Ids of operations that are in use. */
   readonly #ids = new Set<string>();
   /** The first route that uses each named schema. */
   readonly #users: RouteDetail[] = [];
@@ -168,7 +172,8 @@ class DocumentWriter {
     for (const detail of details) {
       const { template } = detail.declared;
       const shape = shapeOf(template);
-      const method = detail.route.method.toLowerCase() as DocumentedMethod; // isDocumented() guarantees it
+      // isDocumented() guarantees the method
+      const method = detail.route.method.toLowerCase() as DocumentedMethod;
       const names = template.parameters.map((parameter) => parameter.name);
       let path = paths.get(shape);
       if (path === undefined)
@@ -229,7 +234,7 @@ class DocumentWriter {
     return { callbacks: Object.fromEntries(items) };
   }
 
-  /** A request that the application sends, under an id that no other operation has. */
+  /** Describes a request that the application sends, with an id that no other operation has. */
   #sent(name: string, sent: SentRequest, wanted: string): SentItem {
     let id = wanted;
     for (let n = 2; this.#ids.has(id); n++) id = `${wanted}${n}`;
@@ -243,7 +248,7 @@ class DocumentWriter {
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
-      this.#report(detail, 'its meta.openapi is no object');
+      this.#report(detail, 'its meta.openapi is not an object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;
@@ -258,7 +263,7 @@ class DocumentWriter {
       );
     if (Array.isArray(parameters))
       laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
-    return laid as unknown as Operation; // The author of the manual values is responsible for their types
+    return laid as unknown as Operation; // the author of the manual values is responsible for their types
   }
 
   #tags(details: readonly RouteDetail[]): OpenApiDocument['tags'] {
@@ -283,7 +288,7 @@ class DocumentWriter {
     const own = this.#schemas.components(new Set(Object.keys(brought)));
     [...this.#schemas.named.keys()].forEach((key, index) => {
       const renamed = this.#schemas.renamed.get(key);
-      const user = this.#users[index]; // undefined: a webhook
+      const user = this.#users[index]; // undefined if only a webhook uses the schema
       if (renamed !== undefined && user !== undefined)
         this.#report(
           user,
@@ -341,7 +346,7 @@ function describe({ route, declared: { spec } }: RouteDetail): string {
   ].join('\n\n');
 }
 
-/** Describes required scopes and roles: OpenAPI only has scopes for OAuth schemes. */
+/** Describes required scopes and roles, because OpenAPI has scopes only for OAuth schemes. */
 function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   const demands = route.security
     .filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0)
@@ -349,7 +354,7 @@ function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   return demands.length === 0 ? {} : { 'x-svc-requires': demands };
 }
 
-/** Returns the parameter for the idempotency key. */
+/** Returns the parameter for the idempotency key, if the route is covered. */
 function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): Parameter[] {
   const layer = layers.find((candidate) => candidate instanceof IdempotencyMiddleware);
   if (layer === undefined || !layer.covers(route)) return [];

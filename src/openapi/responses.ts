@@ -1,12 +1,13 @@
 /**
  * Converts the responses of a route to OpenAPI responses, by status.
  *
+ * Sources:
  *   own responses   `response` by status, as the serialiser writes it; without `response`, any content
  *   errors          those that inputs, credentials, path and middleware can cause; 4XX and 5XX for others
  *
- * An error is a problem document (RFC 9457), written once under `components`. If an exception handler replies
- * to it, the handler's declared responses apply instead. A handler without declared responses gives no
- * content.
+ * An error is a problem document (RFC 9457), described once under `components`. If an exception handler
+ * replies to it, the handler's declared responses apply instead. A handler without declared responses has
+ * unknown content.
  */
 import { http } from '../base/node-http.ts';
 import {
@@ -26,7 +27,7 @@ import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
 import { isTypeSource } from '../routing/spec.ts';
 import type { ErrorClass, ExceptionHandlers } from '../http/pipeline.ts';
-import type { ExceptionSpec } from '../routing/exceptions.ts';
+import type { ExceptionSpec } from '../routing/replies.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { DocumentedResponse, Operation, Reference } from './document.ts';
@@ -168,7 +169,7 @@ export class ResponseWriter {
               contents,
             );
     }
-    responses['4XX'] ??= { description: REFUSALS['4XX'].description }; // in a form that nothing is known of
+    responses['4XX'] ??= { description: REFUSALS['4XX'].description }; // errors of unknown content
     return responses;
   }
 
@@ -188,7 +189,8 @@ export class ResponseWriter {
     for (const status of statuses) {
       for (const { prototype } of ERRORS[status] ?? [HTTPException]) {
         const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-        const spec = handled?.declared as ExceptionSpec | undefined; // exceptionHandler() stores it there
+        // exceptionHandler() has stored the spec there
+        const spec = handled?.declared as ExceptionSpec | undefined;
         if (handled === undefined) add(status, 'problem');
         else if (spec === undefined) unknown.add(status);
         else if (isTypeSource(spec.response)) add(String(spec.status ?? status), spec.response);
@@ -200,7 +202,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Adds further contents that a response may have. */
+  /** Adds further contents to a response. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const schemas = [own.content?.[JSON_]?.schema].filter((schema) => schema !== undefined);
     for (const each of contents)
@@ -368,7 +370,7 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** A status in words. */
+/** Returns the phrase for a status. */
 export function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }

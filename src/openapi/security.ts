@@ -1,9 +1,9 @@
 /**
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
- * All requirements of a route apply together, one for each dependency that asks for credentials. Scopes and
- * roles are described in words and in `x-svc-requires`. The lists of §4.8.30 may contain them, but linters
- * refuse names there that no OAuth flow declares.
+ * All requirements of a route apply together: one for each dependency that demands credentials. Scopes and
+ * roles are described in words and in `x-svc-requires`. §4.8.30 would allow them in the lists of
+ * requirements, but linters refuse names there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';
@@ -96,8 +96,8 @@ export class SecurityWriter {
 }
 
 /**
- * Returns session and CSRF layers of the first route with its own CSRF layer; none if the application has an
- * application-wide layer.
+ * Returns session and CSRF middleware of the first route with its own CSRF middleware; none if the
+ * application has one for all routes.
  */
 export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
   const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';
@@ -122,7 +122,7 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  // A dependency that demands scopes or roles also requires authentication
+  // dependencies that demand scopes or roles also require authentication, which need not be stated
   return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
 }
 

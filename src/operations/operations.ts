@@ -2,6 +2,7 @@
  * Operations endpoints: `/healthz` (the process runs), `/readyz` (it can serve requests), `/metrics`
  * (Prometheus text).
  *
+ * Responses:
  *   /healthz   200 {"status":"ok"}
  *   /readyz    200 or 503 {"status":"ready" | "unready","checks":{name:{"status":"up" | "down","latency_ms":n}}}
  *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
@@ -24,17 +25,23 @@ import type { Tally, TransportRequest } from '../http/request/request.ts';
 
 /** Access to `/metrics`. */
 interface MetricsAccess {
-  /** A bearer token (16 characters or more), or a function that returns true. It replaces the rule of private peers. */
+  /**
+   * A bearer token (16 characters or more), or a function that returns true to grant access. It replaces the
+   * rule that only private peers have access.
+   */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
-  /** Serves `/metrics` on a port of its own, and not on the application's. */
+  /** Port on which only `/metrics` is served; then it is not on the application's port. */
   readonly port?: number | undefined;
-  /** The address of that port. Default `127.0.0.1`. */
+  /** Address of that port. Default `127.0.0.1`. */
   readonly host?: string | undefined;
 }
 
 /** Access to `/docs` and `/openapi.json`, if they are served. */
 interface DocsAccess {
-  /** A bearer token (16 characters or more), or a function that returns true, which may read the session. Default: all clients. */
+  /**
+   * A bearer token (16 characters or more), or a function that returns true to grant access; it may read the
+   * session. Default: everyone has access.
+   */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
 }
 
@@ -44,7 +51,7 @@ export interface OpsOptions {
   readonly docs?: DocsAccess | undefined;
 }
 
-/** How long a probe may take. */
+/** Maximum time for a probe, in milliseconds. */
 const PROBE_TIMEOUT_MS = 2_000;
 /** Upper limits of the histogram's buckets in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -53,13 +60,13 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
 
-/** Probes, counters, and their responses. */
+/** State of probes and metrics, and the responses of their endpoints. */
 export class Operations {
-  /** Set from the first moment of shutdown. */
+  /** True as soon as the shutdown has begun. */
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** A private field, because it may contain a token and printing must not show it. */
+  /** Private, because it may contain a token, which printing the object must not show. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -70,7 +77,9 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, Map<string, RouteSeries>>();
-  /** Renders the metrics of the whole application. Replaced when several processes serve it. */
+  /**
+   * Renders the metrics of the whole application. Replaced by a supervised worker to include all processes.
+   */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
@@ -140,12 +149,12 @@ export class Operations {
     return delay.watch();
   }
 
-  /** Function that grants access to the metrics. */
+  /** The function that grants access to the metrics, if one is configured. */
   get guard(): ((...args: never[]) => unknown) | undefined {
     return typeof this.#auth === 'function' ? this.#auth : undefined;
   }
 
-  /** Adds a part of `/readyz`. */
+  /** Adds a check to `/readyz`. */
   probe(name: string, probe: Probe): void {
     this.#probes.set(name, probe);
   }
@@ -181,12 +190,12 @@ export class Operations {
     return series;
   }
 
-  /** `/healthz` */
+  /** Responds to `/healthz`. */
   health(): HttpResponse {
     return new HttpResponse('{"status":"ok"}', { mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /** `/readyz`: concurrent requests share one run of the probes. */
+  /** Responds to `/readyz`. Concurrent requests share one run of the probes. */
   async readiness(): Promise<HttpResponse> {
     const round = (this.#round ??= this.#probeAll().finally(() => {
       this.#round = undefined;
@@ -195,7 +204,7 @@ export class Operations {
     return new HttpResponse(body, { status: isReady ? 200 : 503, mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /** `/metrics` @throws Unauthorized, Forbidden */
+  /** Responds to `/metrics`. @throws Unauthorized, Forbidden */
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
     return new HttpResponse(await this.renderMetrics(), {
@@ -204,7 +213,7 @@ export class Operations {
     });
   }
 
-  /** `/docs`, `/openapi.json` @throws Unauthorized, Forbidden */
+  /** Responds to `/docs` and `/openapi.json`. @throws Unauthorized, Forbidden */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
     const auth = this.#docsAuth;
     return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
@@ -264,7 +273,7 @@ const AUTH = given<NonNullable<MetricsAccess['auth']>>(
   (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16),
 );
 
-/** @throws Unauthorized, Forbidden */
+/** Checks a token or function that grants access. @throws Unauthorized, Forbidden */
 async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
   if (typeof auth !== 'string') {
     if (!(await auth(req))) throw new Forbidden();
@@ -284,7 +293,7 @@ class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /** The last counted status, which is nearly always the next one too. */
+  /** The last counted status, which is usually also the next one. */
   #status = 0;
   #slot: CounterSlot | undefined;
 
@@ -294,7 +303,8 @@ class RouteSeries implements Tally {
   }
 
   count(status: number, durationMs: number): void {
-    (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1); // set together with the status
+    // `#slot` was set together with `#status`
+    (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1);
     this.#duration.observe(durationMs / 1_000);
   }
 
@@ -306,13 +316,19 @@ class RouteSeries implements Tally {
   }
 }
 
-/** Compares digests in constant time, so that the time reveals neither length nor content. */
+/**
+ * Whether two secrets are equal. Compares digests in constant time, so that the time reveals neither length
+ * nor content.
+ */
 function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(expected));
 }
 
-/** Fields that proxies add. A proxy without them looks like a private client: use `ops.metrics.auth` and `port`. */
+/**
+ * Fields that proxies add. A proxy that adds none is taken for a private client: then use `ops.metrics.auth`
+ * and `port`.
+ */
 const PROXY_FIELDS = [
   'forwarded',
   'via',
@@ -325,24 +341,27 @@ const PROXY_FIELDS = [
   'cf-connecting-ip',
 ];
 
-/** Whether the peer is private and not a proxy: a proxy is private, its clients are not. */
+/**
+ * Whether a request comes directly from a private address. A request with fields of a proxy does not: its
+ * client may be anywhere.
+ */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
 }
 
 /*
  * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP reloads
- * the TLS files. Without TLS files, or after the terminal is closed, SIGHUP stops the process gracefully.
+ * the TLS files; without TLS files, or after the terminal was closed, it stops the process gracefully.
  */
 
-/** Parts that close with the process, and the deadline. */
+/** How the process ends on a signal. */
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
   /** Time after which the process exits with status 1, even if a hook hangs or a task never settles. */
   readonly deadlineMs: number;
   close(): Promise<void>;
-  /** Called on SIGHUP. If undefined, SIGHUP stops the process. */
+  /** Called on SIGHUP to reload files. If undefined, SIGHUP stops the process. */
   readonly renew?: (() => void) | undefined;
 }
 

@@ -1,6 +1,8 @@
 /**
- * Reload: the parent owns the port, the child runs the application, and a saved file starts another child.
+ * Reload: the parent process owns the port, the child runs the application. When a file is saved, another
+ * child replaces it.
  *
+ * States of the parent:
  *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while no child serves
  *      |                                                       ^
  *      \--gone---> broken: 503 with the reason --saved----------/
@@ -26,7 +28,7 @@ import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** Options of a reloading parent. */
 interface ReloadOptions {
-  /** Address to listen on until a child reports one: the first child may be broken. */
+  /** Address to listen on before a child reports one, because the first child may fail to start. */
   readonly place: ListenOptions;
   /** File of variables. Each child reads it again. */
   readonly envFile?: string | undefined;
@@ -50,7 +52,7 @@ class Reloader {
   #files = new Set<string>();
   #startedMs = 0;
   #beganMs = 0;
-  /** Reason for its end that the running child reported. */
+  /** Reason for its end that the current child has reported. */
   #failure: string | undefined;
   #reason = '';
   #url: string | undefined;
@@ -66,7 +68,7 @@ class Reloader {
         unavailablePage(req, {
           title: 'The application does not start',
           text: this.#reason,
-          hint: 'It is started again as soon as a file is saved.',
+          hint: 'The application is started again as soon as a file is saved.',
         }),
     });
     this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });
@@ -83,7 +85,7 @@ class Reloader {
     return this.#started.promise;
   }
 
-  /** Ends child and parent. */
+  /** Ends child and parent gracefully. */
   stop(): Promise<void> {
     if (this.#state !== 'stopping') {
       const hasServed = this.#state !== 'starting';
@@ -130,7 +132,7 @@ class Reloader {
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
         return this.#restart();
-      default: // one child is a single process, so metrics need no merging
+      default: // no message about metrics: with a single child there is nothing to merge
     }
   }
 
@@ -158,7 +160,7 @@ class Reloader {
       return address;
     } catch (error) {
       if (this.#url === undefined)
-        this.#started.reject(error as Error); // from listenOn()
+        this.#started.reject(error as Error); // listenOn() rejects with errors only
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -200,7 +202,8 @@ class Reloader {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(child);
     child.send({ svc: 'drain', how: 'stop' });
-    if (!hasServed) child.kill('SIGTERM'); // a child in start-up may not react to SIGTERM yet
+    // a child that is starting may not react to a message yet, so it gets SIGTERM
+    if (!hasServed) child.kill('SIGTERM');
     using _limit = clock.after(END_MS, () => {
       log.warn('child_killed', { pid: child.pid, after_ms: END_MS });
       child.kill('SIGKILL');

@@ -1,13 +1,14 @@
 /**
- * Socket hand-off of a supervised application: the parent accepts connections and sends each to a child that
- * serves them.
+ * Passes sockets to the processes of a supervised application: the parent accepts connections, and sends each
+ * to a child that serves it.
  *
+ * States of a connection:
  *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
  *                     ^                                   |
  *                     \---- the child has died before ----/        a connection is unread until it is taken, so none is lost
  *
- * Without a child, connections wait at most 30 seconds. After that, or if the reason is already known, the
- * parent answers with a 503 and closes TLS connections.
+ * Without a child, connections wait at most 30 seconds. After that, or as soon as a reason is known, the
+ * parent responds with 503, and closes TLS connections.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';
@@ -25,9 +26,12 @@ import type { Address, Child } from './supervision.ts';
 /** Maximum number of connections that wait for a child. */
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
-/** Maximum number of connections sent to one child and not yet taken: a busy child gets no more. */
+/**
+ * Maximum number of connections that were sent to one child and not taken yet. A child with more is busy, and
+ * gets no others.
+ */
 const MOST_ON_THEIR_WAY = 4;
-/** Time for the parent's own responses when the hand-off closes. */
+/** Time in milliseconds for the parent's own responses when it stops. */
 const FAREWELL_MS = 1_000;
 
 /** A connection that no process has read from yet. */
@@ -36,10 +40,10 @@ interface Waiting {
   readonly limit: Disposable;
 }
 
-/** Returns the 503 response while no child serves. */
+/** Creates the 503 response for the time without a child. */
 type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
-/** One port and its incoming connections. */
+/** One port, and the connections that were accepted on it. */
 export class SocketHandoff {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -47,18 +51,21 @@ export class SocketHandoff {
   readonly #own: HttpServer;
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
-  /** Children in the order in which they last got a connection: the first is preferred among equals. */
+  /**
+   * Children that get connections, in the order in which they last got one: among equally busy ones, the
+   * first is chosen.
+   */
   readonly #children = new Map<Child, Map<number, Socket>>();
-  /** Children that get no new connections, and have not yet taken all that were sent. */
+  /** Children that get no new connections, with those sent to them and not taken yet. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();
   readonly #waiting = new Set<Waiting>();
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether clients use TLS. The parent cannot answer TLS connections. */
+  /** Whether clients use TLS. Then the parent cannot send responses. */
   #isSecure = false;
 
-  /** `unavailablePage` returns the 503 for connections that waited too long. */
+  /** `unavailablePage`: creates the 503 for connections that have waited too long. */
   constructor({
     clock,
     log,
@@ -89,7 +96,7 @@ export class SocketHandoff {
   }
 
   /**
-   * Listens at an address. Another address replaces the current one; the same address is kept.
+   * Listens on an address. If it differs from the current one, it replaces that.
    * @throws SvcError `E_LISTEN`
    */
   open(place: ListenOptions, isSecure = false): Promise<Address> {
@@ -117,23 +124,23 @@ export class SocketHandoff {
     return address;
   }
 
-  /** Sends connections to the child from now on. */
+  /** Includes the child in those that get connections. */
   admit(child: Child): void {
     this.#children.set(child, new Map());
     this.#isUnavailable = false;
     this.#handOut();
   }
 
-  /** Stops sending connections to the child. It still takes connections that were sent. */
+  /** Stops sending connections to the child. Connections that were sent can still be taken. */
   dismiss(child: Child): void {
     const sent = this.#children.get(child);
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
-    if (this.#isShut) this.close(); // the waiting connections may have no child left
+    if (this.#isShut) this.close(); // if no child is left, the waiting connections get their 503 now
   }
 
-  /** The child has taken the connection and will read it. */
+  /** Called when the child has taken the connection, and will read it. */
   onTaken(child: Child, id: number): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
     sent?.get(id)?.destroy(); // closes only the parent's copy of the handle
@@ -141,7 +148,7 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** The child has exited: connections that it had not taken wait for other children. */
+  /** Called when the child has exited: connections that it had not taken wait for other children. */
   onGone(child: Child): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
     this.#children.delete(child);
@@ -150,7 +157,7 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** Answers waiting and new connections with 503 until a child is admitted. */
+  /** Responds with 503 to waiting and new connections, until a child is admitted. */
   answerUnavailable(): void {
     this.#isUnavailable = true;
     for (const waiting of this.#waiting) this.#answer(waiting);
@@ -161,7 +168,7 @@ export class SocketHandoff {
     this.#isUnavailable = false;
   }
 
-  /** Stops listening. Waiting connections go to children, or get a 503 if there are none. */
+  /** Stops listening. Waiting connections are sent to children, or get a 503 if there are none. */
   close(): void {
     this.#isShut = true;
     this.#server?.close();
@@ -208,9 +215,9 @@ export class SocketHandoff {
       if (child === undefined) return;
       this.#remove(waiting);
       const id = ++this.#lastId;
-      const sent = this.#children.get(child)!; // #freest() returns a key of #children
+      const sent = this.#children.get(child)!; // #freest() returns only keys of #children
       sent.set(id, waiting.socket);
-      this.#children.delete(child); // Reinserts the child at the end of the order
+      this.#children.delete(child); // moves the child to the end of the order
       this.#children.set(child, sent);
       child.send({ svc: 'socket', id }, waiting.socket);
     }

@@ -1,5 +1,6 @@
 /**
- * `run({ workers })` and `run({ reload })`: finds out whether this process is the supervisor or a child.
+ * `run({ workers })` and `run({ reload })`: finds out whether this process is the supervisor or a child, and
+ * acts accordingly.
  */
 import { SvcError } from '../base/errors.ts';
 import { superviseReload } from './reload.ts';

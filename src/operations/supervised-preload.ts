@@ -1,7 +1,7 @@
 /**
- * First module of a supervised process, given to Node as `--import`. It takes the process's role and reports
- * imported files to the parent. It has no effect in other processes. It imports as little as possible,
- * because its imports miss the compile cache.
+ * First module of a supervised process, loaded by Node's option `--import`. It reads the role of the process,
+ * and reports imported files to the parent. It has no effect in other processes. It imports as little as
+ * possible, because its imports miss the compile cache.
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,9 @@ if (takeRole() === 'reload') {
   reportFiles();
 }
 
-/** Reports every imported file outside of packages, found or not: a missing file may be created. */
+/**
+ * Reports every file outside of packages that is imported, even if it is missing: it may be created later.
+ */
 function reportFiles(): void {
   const own = [...ownFolders(), new URL('bin/', packageRoot()).href];
   const known = new Set<string>();
@@ -54,6 +56,6 @@ function reportFiles(): void {
 
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { remedy } = error as { readonly remedy?: unknown }; // Set on an SvcError by any copy of the package
+  const { remedy } = error as { readonly remedy?: unknown }; // an SvcError of any copy of the package has it
   return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

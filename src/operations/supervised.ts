@@ -1,6 +1,8 @@
 /**
- * Child of a supervisor: starts the application, requests an address, and serves the connections that it gets.
+ * Child of a supervisor: starts the application, tells the parent its address, and serves the connections
+ * that the parent sends.
  *
+ * Steps, with the messages:
  *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
  *
  * The parent decides when the child ends: it sends SIGTERM. The child ignores SIGINT and SIGHUP, which
@@ -108,13 +110,14 @@ class SupervisedChild {
     const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
       if (this.#ending === undefined) throw error;
-      return this.#ending; // startup failed because the child is ending
+      return this.#ending; // the start has failed because the child is ending
     });
     if (this.#ending !== undefined) return this.#ending;
     const server = (this.#server = new HttpServer(this.#app.application(), secure));
-    // A connection that is kept alive to an exiting child would fail its next request
+    // a reload child closes connections after each response: the next request on an open one would fail when
+    // the child is replaced
     server.keepsAlive = this.#role === 'worker';
-    // node:cluster exits a worker without a parent at once, unless this flag is set
+    // without this flag, node:cluster exits a worker at once when its parent is gone
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
     attend(() => this.#onParentGone());
     onParentMessage((message, socket) => this.#onMessage(message, socket));
@@ -129,7 +132,7 @@ class SupervisedChild {
     if (this.#role === 'worker' && !this.#app.rooms.isConnected)
       this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
-    // The child was asked to stop meanwhile: it takes no connection
+    // the child must stop, so it takes no connections
     if (this.#ending !== undefined) return this.#ending;
     void sendToParent({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
@@ -142,7 +145,7 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        // First adopts the connections reported as taken, which no other process would serve
+        // first adopts the connections that were reported as taken, because no other process would serve them
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -152,20 +155,20 @@ class SupervisedChild {
   }
 
   /**
-   * Reads nothing of a connection before the parent knows that it was taken. The parent sends connections
-   * that were not taken to other children.
+   * Takes a connection. It is not read before the parent knows that it was taken: the parent sends
+   * connections that were not taken to other children.
    */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     this.#taking = sendToParent({ svc: 'took', id }).then(() => {
-      // undefined: the client closed the connection before it arrived
+      // undefined if the client closed the connection before it arrived
       if (socket !== undefined) this.#server!.adopt(socket);
     });
   }
 
   /**
-   * Returns the metrics of all workers, summed by the parent, or this process's own metrics if the parent
-   * does not respond.
+   * Returns the metrics of all workers, summed by the parent; those of this process if the parent does not
+   * respond.
    */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
@@ -182,7 +185,7 @@ class SupervisedChild {
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();
-    await Promise.withResolvers<never>().promise; // the process exits here
+    await Promise.withResolvers<never>().promise; // waits forever: the parent's answer ends the process
   }
 
   #leaveOnSignal(): void {
@@ -190,7 +193,7 @@ class SupervisedChild {
     process.on('SIGTERM', () => {
       if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
       isLeaving = true;
-      // A child that does not serve yet has no connections to hand over
+      // a child that does not serve yet has no connections, so it need not ask the parent
       void (this.#running === undefined ? this.#end('stop') : this.#leave());
     });
     process.on('SIGINT', () => {
@@ -207,7 +210,7 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    // it was retiring, and now must stop
+    // a child that was retiring must now stop
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(

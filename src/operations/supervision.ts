@@ -1,6 +1,8 @@
 /**
- * Supervision: a parent that owns the port, children that run the application, and the messages between them.
+ * Supervision: a parent process that owns the port, child processes that run the application, and the
+ * messages between them.
  *
+ * Messages in their order:
  *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
  *   parent -> child    address, socket*, room*, snapshot, metrics, drain
  *
@@ -23,12 +25,12 @@ export interface Address {
 }
 
 /**
- * Ways to end a child. `stop` finishes requests. `retire` also lets idle connections close by themselves,
- * because other children still serve.
+ * How a child ends. `stop` finishes its requests. `retire` also lets idle connections close by themselves,
+ * because other children serve.
  */
 export type Leave = 'stop' | 'retire';
 
-/** Messages of a parent. A `socket` message comes with its handle. */
+/** Messages from the parent to a child. A `socket` message carries the handle of the socket. */
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
@@ -37,7 +39,7 @@ export type ToChild =
   | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
-/** Messages of a child. */
+/** Messages from a child to the parent. */
 export type ToParent =
   | { readonly svc: 'file'; readonly path: string }
   | { readonly svc: 'failed'; readonly text: string }
@@ -86,21 +88,21 @@ export interface Child {
   kill(signal: NodeJS.Signals): void;
 }
 
-/** Returns a process started with a channel as a {@link Child}. */
+/** A child process that was started with a channel. */
 export class ChildLink implements Child {
   readonly #process: ChildProcess;
   readonly ended: Promise<ProcessEnd>;
 
   constructor(child: ChildProcess) {
     this.#process = child;
-    // 'exit' may be emitted before the last messages are read; 'disconnect' comes after them
+    // "exit" may be emitted before the last messages are read; "disconnect" follows them
     const isSilent = new Promise<void>((resolve) => {
       child.once('disconnect', resolve);
     });
     this.ended = new Promise((resolve) => {
       child.once('error', () => {
         if (child.pid === undefined) resolve({ status: null, signal: null });
-      }); // The process could not be started
+      }); // without a listener, a process that cannot be started would end this one
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));
@@ -119,11 +121,11 @@ export class ChildLink implements Child {
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
       if (isOurs(message)) onMessage(message as ToParent);
-    }); // This package is at the other end of the channel
+    }); // the other end of the channel is this package, so the type is known
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
-    // 'exit' reports a child that has exited
+    // if the child has exited, "exit" reports it
     if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.());
   }
 
@@ -142,15 +144,15 @@ const ROLE_VARIABLE = 'SVC_SUPERVISED';
  */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** State of this process as a child. */
+/** State of this process as a child of a supervisor. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
 }
 
 /**
- * Stored on `process`, for all copies of this package: a bundled program contains another copy than the
- * command.
+ * A property of `process`, so that all copies of this package share it: a bundled program contains its own
+ * copy.
  */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
 const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
@@ -166,7 +168,8 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // Until the child serves, an idle event loop means a hanging program: see settling() in cli/command.ts
+  // unreferenced, so that a hanging program has an idle event loop until the child serves: see settling() in
+  // cli/command.ts
   process.channel!.unref();
   return word;
 }
@@ -184,8 +187,7 @@ export function attend(onParentGone: () => void): void {
 /** Role of this process; undefined if it has no supervisor. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    // A forked script without --import: no module loaded before this one reports imported files, see
-    // preload()
+    // a forked script without --import: no earlier module has reported imported files, see preload()
     void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }
@@ -205,7 +207,7 @@ export function sendToParent(message: ToParent): Promise<void> {
 export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
-  }); // The types match ChildLink; sockets are the only handles that a parent sends
+  }); // the types are those of ChildLink; sockets are the only handles that a parent sends
 }
 
 function isOurs(message: unknown): boolean {

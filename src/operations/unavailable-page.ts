@@ -1,6 +1,7 @@
 /**
  * 503 responses of a supervisor while no child serves.
  *
+ * Formats:
  *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
  */
 import { escapeHtml } from '../base/html.ts';
@@ -13,7 +14,7 @@ const RETRY_AFTER_SECONDS = 1;
 /** Reason for the 503. */
 interface Reason {
   readonly title: string;
-  /** Details, which may have several lines. Only set during development. */
+  /** Details, which may have several lines. Set only during development. */
   readonly text: string;
   /** Advice for the reader. */
   readonly hint: string;

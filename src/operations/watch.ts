@@ -1,6 +1,8 @@
 /**
- * Watches files through their directories: saving by renaming changes a directory, and a missing file may be created.
+ * Watches files by watching their directories: editors that save by renaming change the directory, and a
+ * missing file may be created.
  *
+ * Path of an event:
  *   event in a directory -> a watched file? -> 50 ms of silence -> changed
  */
 import { existsSync, statSync, watch } from 'node:fs';
@@ -9,12 +11,15 @@ import type { FSWatcher } from 'node:fs';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/** Time without further events: editors save a file in several steps. */
+/**
+ * Time in milliseconds without further events, before a change is reported: editors save a file in several
+ * steps.
+ */
 const SILENCE_MS = 50;
 
 interface Directory {
   readonly watcher: FSWatcher;
-  /** Inode of the watched directory, because another directory may replace it. */
+  /** Inode of the watched directory, to notice that another directory has replaced it. */
   readonly inode: number;
   readonly names: Set<string>;
 }

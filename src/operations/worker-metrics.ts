@@ -1,5 +1,6 @@
 /**
- * Sums the metrics of several workers: running workers, workers that have exited, and the number of workers.
+ * Sums the metrics of several workers: of running ones, and of those that have exited. Adds the number of
+ * workers.
  *
  * A counter that falls looks like a restart to Prometheus. So the last reported counts of an exited worker
  * are kept. Its gauges are dropped.
@@ -66,7 +67,8 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    const ended = this.#ended; // Read now: a worker that exits during the collection is then counted once
+    // read at once, so that a worker that exits during the collection is counted only once
+    const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);
   }
@@ -95,7 +97,7 @@ export class WorkerMetrics {
     this.#last.set(child, metrics);
   }
 
-  /** Adds the last metrics of an exited worker to the kept counts. */
+  /** Adds the last metrics of a worker that has exited to the kept counts. */
   onGone(child: Child): void {
     const last = this.#last.get(child);
     this.#last.delete(child);
@@ -105,12 +107,14 @@ export class WorkerMetrics {
   }
 }
 
-/** Without gauges: a gauge only describes a running process. */
+/** Metrics without gauges, because a gauge describes only a running process. */
 function countsOf(metrics: Snapshots): MetricSnapshot[] {
   return metrics.filter(({ kind }) => kind !== 'gauge');
 }
 
-/** Workers that keep adding new labels must not fill the memory of the parent. */
+/**
+ * Limits the number of label sets: workers that keep adding labels must not fill the memory of the parent.
+ */
 function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
   if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;
   return mergeMetrics(

@@ -1,7 +1,7 @@
 /**
  * WebSocket rooms across several workers: the parent forwards each message of a worker to all others.
  *
- * A message is delivered at most once. It is dropped for a process that does not keep up: a slow child must
+ * A message is delivered at most once. It is dropped if a process cannot keep up, so that a slow child does
  * not fill the parent's memory.
  */
 import { onParentMessage, sendToParent } from './supervision.ts';
@@ -9,9 +9,9 @@ import { MemoryRoomBus } from '../cache/stores.ts';
 import type { Logger } from '../observability/log.ts';
 import type { RoomBus, RoomSubscriber } from '../cache/stores.ts';
 
-/** Maximum number of unsent messages between two processes. */
+/** Maximum number of room messages between two processes that are not written yet. */
 export const MOST_ON_THE_WAY = 10_000;
-/** Maximum number of their bytes. */
+/** Maximum total size of these messages in bytes. */
 const MOST_BYTES = 16_777_216;
 
 /** Message bus of a worker. */

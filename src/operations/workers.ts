@@ -1,8 +1,11 @@
 /**
- * Several processes of one application: started, replaced when they die, renewed one by one, stopped together.
+ * Several processes of one application: started, replaced when they die, renewed one by one, and stopped
+ * together.
  *
+ * States of a worker:
  *   starting -> ready -> draining -> gone          the first worker starts alone: an error in all of them is reported once
  *
+ * Events:
  *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
  *   SIGHUP      for each in turn: a new one becomes ready, then the old one retires. If the new one is not ready within 60 s, the old ones
  *               continue
@@ -38,14 +41,14 @@ interface WorkersOptions {
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
-/** A worker that has served this long did not fail because of its start-up. */
+/** After serving for this time, in milliseconds, a worker counts as started successfully. */
 const STEADY_MS = 10_000;
-/** Deaths in a row after which the supervisor gives up, if no worker serves. */
+/** Number of successive deaths after which the supervisor gives up, if no worker serves. */
 const MOST_DEATHS = 5;
 /** Time for the application's shutdown after the drain time. */
 const SHUTDOWN_MS = 10_000;
 const DEFAULT_DRAIN_MS = 30_000;
-/** Time for a worker that is still starting to end. */
+/** Time in milliseconds for the end of a worker that is still starting. */
 const START_END_MS = 3_000;
 /**
  * Time for a new worker to become ready during a renewal: twice the limit for loading a module. A hanging
@@ -100,7 +103,7 @@ export class Workers {
   }
 
   /**
-   * Starts the first worker, and the others when it serves. Returns the address, or how the first worker
+   * Starts the first worker, and the others once it serves. Returns the address, or how the first worker has
    * ended.
    *
    * @throws SvcError `E_LISTEN`
@@ -118,7 +121,7 @@ export class Workers {
     });
   }
 
-  /** Drains every worker. Resolves with the exit status when the last is gone. */
+  /** Drains every worker. Resolves with the exit status when the last one has exited. */
   stop(): Promise<number> {
     if (!this.#stop.signal.aborted) {
       this.#stop.abort();
@@ -207,7 +210,7 @@ export class Workers {
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
-        this.#started.reject(error as Error); // from listenOn()
+        this.#started.reject(error as Error); // listenOn() rejects with errors only
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }
@@ -218,7 +221,8 @@ export class Workers {
     const { clock, log, count } = this.#options;
     worker.state = 'ready';
     worker.readyAtMs = clock.monotonicMs();
-    const { address, env } = this.#place!; // a worker becomes ready only after it has got an address
+    // set, because a worker becomes ready only after it has got an address
+    const { address, env } = this.#place!;
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
     this.#handoff.admit(worker.child);
@@ -241,7 +245,7 @@ export class Workers {
       return void this.#fill(0);
     }
     if (!this.#hasServed && signal === null) {
-      // a restart would fail the same way
+      // a restart would fail in the same way
       this.#started.resolve({ status, signal });
       this.#stop.abort();
       this.#handoff.close();
@@ -267,11 +271,11 @@ export class Workers {
     return most * (0.5 + 0.5 * (this.#options.random ?? Math.random)());
   }
 
-  /** Starts workers until their number is complete. */
+  /** Starts workers until there are as many as configured. */
   async #fill(delayMs: number): Promise<void> {
     if (this.#isFilling) return;
     this.#isFilling = true;
-    // the supervisor was stopped during the delay
+    // if the supervisor is stopped during the delay, the sleep rejects
     if (delayMs > 0) await this.#options.clock.sleep(delayMs, this.#stop.signal).catch(() => undefined);
     this.#isFilling = false;
     if (this.#stop.signal.aborted) return;
@@ -312,7 +316,7 @@ export class Workers {
   async #replaceAll(): Promise<string | undefined> {
     for (const old of this.#serving()) {
       if (this.#stop.signal.aborted) return undefined;
-      // this worker died, and its replacement is already new
+      // the worker has died meanwhile, and its replacement is new already
       if (old.state !== 'ready' || !this.#workers.has(old.id)) continue;
       const problem = await this.#startOne();
       if (problem !== undefined) return problem;
@@ -321,7 +325,7 @@ export class Workers {
     return undefined;
   }
 
-  /** Starts a worker and waits until it serves. Returns why it does not, or undefined. */
+  /** Starts a worker, and waits until it serves. Returns the reason if it does not, else undefined. */
   async #startOne(): Promise<string | undefined> {
     const fresh = this.#fork();
     let isLate = false;
@@ -335,14 +339,15 @@ export class Workers {
     return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
   }
 
-  /** Ends a worker: it gets no new connections, then its drain time, then SIGKILL. */
+  /** Ends a worker: it gets no new connections; after its drain time it gets SIGKILL. */
   async #end(worker: Worker, how: Leave): Promise<void> {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(worker.child);
     const hasServed = worker.state !== 'starting';
     worker.state = 'draining';
     worker.child.send({ svc: 'drain', how });
-    if (!hasServed) worker.child.kill('SIGTERM'); // a worker in start-up may not react to SIGTERM yet
+    // a worker that is starting may not react to a message yet, so it gets SIGTERM
+    if (!hasServed) worker.child.kill('SIGTERM');
     using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
       if (hasServed) this.#status = 1;
@@ -414,7 +419,7 @@ export async function superviseWorkers(
 
 /**
  * The first SIGTERM or SIGINT drains; the second ends everything at once. SIGHUP renews the workers, unless
- * it means a closed terminal.
+ * its cause is a closed terminal.
  */
 function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
   const hadTerminal = isatty(0);
@@ -427,7 +432,7 @@ function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): D
     isEnding = true;
     log.info('signal', { signal });
     void workers.stop().then((status) => {
-      // A caller that awaits `over` exits the process, unless the program closes by itself
+      // a caller that awaits `over` exits the process, unless the program closes the server itself
       if (isServing()) return;
       flush();
       process.exit(status);
@@ -444,7 +449,7 @@ function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): D
   };
 }
 
-/** `auto`: one worker for each available core. */
+/** Number of workers; `auto` is one for each available core. */
 export function countOf(workers: number | 'auto'): number {
   return workers === 'auto' ? availableParallelism() : workers;
 }

@@ -1,21 +1,21 @@
 /**
- * Background tasks: work after the response. Tasks run one after another when the request's dependencies were cleaned up. A failure
- * is logged and counted, and the next task runs.
+ * Background tasks: work after the response. Tasks of a request run one after another, once its dependencies
+ * were cleaned up. A failure is logged and counted, and the next task runs.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 
-/** The most tasks of one request, and of all requests together that have not run yet. */
+/** Maximum number of tasks of one request, and of waiting tasks of all requests together. */
 const MAX_PER_REQUEST = 1_000;
 const MAX_WAITING = 10_000;
 
-/** Collects tasks of a handler: `tasks: Depends(BackgroundTasks)` in its spec. */
+/** Collects background tasks of a handler: `tasks: Depends(BackgroundTasks)` in its spec. */
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
-  /** Whether the tasks have run or were dropped: later ones would never run. */
+  /** Whether the tasks have run, or were dropped: a task that is added later would never run. */
   #isOver = false;
 
   /** @internal */
@@ -24,11 +24,12 @@ export class BackgroundTasks {
   }
 
   /**
-   * Runs `fn(...args)` after the response was sent and the dependencies are cleaned up, in the async context of this call
-   * (AsyncLocalStorage). It does not run when the handler fails. Shutdown waits for it. A task may add others.
+   * Runs `fn(...args)` after the response was sent and the dependencies are cleaned up, in the async context
+   * of this call (AsyncLocalStorage). The task does not run if the handler fails. Shutdown waits for it. A
+   * task may add further tasks.
    *
-   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 waiting ones; `E_BACKGROUND_OVER` after the last
-   * one has run
+   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 waiting ones;
+   * `E_BACKGROUND_OVER` after the last one has run
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
@@ -39,12 +40,12 @@ export class BackgroundTasks {
     return this;
   }
 
-  /** How many wait. */
+  /** Number of waiting tasks. */
   get size(): number {
     return this.#tasks.length;
   }
 
-  /** Takes the next one, in order. @internal */
+  /** Removes and returns the next task. @internal */
   next(): (() => unknown) | undefined {
     return this.#tasks.shift();
   }
@@ -68,13 +69,16 @@ export class BackgroundRunner {
     metrics.gauge('svc_background_waiting', 'Background tasks that have not run yet', () => this.#waiting);
   }
 
-  /** @throws SvcError `E_BACKGROUND_FULL` */
+  /** Counts a task that waits. @throws SvcError `E_BACKGROUND_FULL` */
   reserve(): void {
     if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, 'that wait']);
     this.#waiting++;
   }
 
-  /** Runs the tasks in order, including added ones. `onFailed` gets every failure. Never rejects. */
+  /**
+   * Runs the tasks in order, including tasks that are added meanwhile. `onFailed` is called with every
+   * failure. Never rejects.
+   */
   async run(
     tasks: BackgroundTasks,
     fields: Record<string, unknown>,
@@ -94,7 +98,7 @@ export class BackgroundRunner {
     tasks.end();
   }
 
-  /** Forgets them: the handler that added them has failed. */
+  /** Drops the tasks, because the handler that added them has failed. */
   drop(tasks: BackgroundTasks): void {
     this.#waiting -= tasks.end();
   }

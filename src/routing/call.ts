@@ -1,14 +1,14 @@
 /**
- * A compiled route, and the call of it for one request. A route without inputs and dependencies is only its handler; any other has
- * steps (steps.ts) and makes a {@link RouteCall} for each request:
- *
+ * A compiled route, and its call for one request. A route without inputs and dependencies consists of its
+ * handler only. Any other route has steps (steps.ts), and makes a {@link RouteCall} for each request, in this
+ * order:
  *   dependencies of the router and with security -> path, query, headers, cookies -> body -> other dependencies
  *   -> handler -> reply, through the serializer of its status -> clean-up of scope `handler` -> response
  *
- * A step returns a promise only if it must wait.
+ * A step returns a promise only if it must wait for something.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Resolution } from './di-plan.ts';
+import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
 import { ignore, isThenable } from '../base/promises.ts';
 import { LateAnswer, problem } from '../http/response.ts';
@@ -42,13 +42,13 @@ import type { Place } from '../base/findings.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
-/** The route as the innermost layer. */
+/** Returns the function that calls the route: the innermost one, inside of all middleware. */
 function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
 }
 
-/** One request on its way through a route. */
+/** The call of a route for one request. */
 class RouteCall {
   readonly #plan: RoutePlan;
   readonly #req: TransportRequest;
@@ -66,9 +66,10 @@ class RouteCall {
         : new Resolution(this.#context, plan.size, req.event);
   }
 
-  /** The response, or a promise of it if a step must wait. */
+  /** Runs the steps. Returns the response, or a promise of it if a step must wait. */
   start(): unknown {
-    if (this.#plan.size === 0) return this.#read(undefined); // nothing to clean up after a failure
+    // without dependencies there is nothing to clean up after a failure
+    if (this.#plan.size === 0) return this.#read(undefined);
     try {
       const answer = this.#resolveEarly();
       return isThenable(answer) ? answer.then(undefined, (error: unknown) => this.#fail(error)) : answer;
@@ -77,7 +78,10 @@ class RouteCall {
     }
   }
 
-  /** Dependencies with invalid inputs are skipped: a 401 of another one comes before their 400. */
+  /**
+   * Resolves the early dependencies, except those with invalid inputs: a 401 of one dependency must come
+   * before the 400 of another.
+   */
   #resolveEarly(): unknown {
     const { early } = this.#plan;
     if (early.length === 0) return this.#read(undefined);
@@ -86,7 +90,7 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Dependencies whose inputs, and those of their dependencies, are valid. */
+  /** Returns the dependencies whose inputs are valid, and whose own dependencies have valid inputs. */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
@@ -98,7 +102,7 @@ class RouteCall {
     });
   }
 
-  /** Reports all issues of the inputs at once, including the body. */
+  /** Reads all inputs, including the body, and reports all issues at once. */
   #read(earlier: Issue[] | undefined): unknown {
     const { inputs, late, body, form } = this.#plan;
     const issues = this.#readOf(late, inputs, earlier);
@@ -106,13 +110,14 @@ class RouteCall {
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
-  /** Reads inputs, and adds their problems to `issues`. */
+  /** Reads inputs, and adds their issues to `issues`. */
   #readOf(
     dependencies: readonly PlannedDependency[],
     own: readonly TextInputPlan[] | undefined,
     issues: Issue[] | undefined,
   ): Issue[] | undefined {
-    const context = this.#context as unknown as Record<string, unknown>; // its own members are the inputs
+    // the inputs become properties of the context
+    const context = this.#context as unknown as Record<string, unknown>;
     if (own !== undefined) {
       for (const input of own) {
         const result = input.read(this.#req);
@@ -135,7 +140,10 @@ class RouteCall {
     return issues;
   }
 
-  /** Response of a route with a body and without dependencies: made when its body is complete. Never throws, never rejects. */
+  /**
+   * Handles a request with a body, for a route without dependencies: as soon as the body is complete. Never
+   * throws, never rejects.
+   */
   answerBody(edge: CoreEdge): Answer {
     const req = this.#req;
     const { inputs, bodyOptions, isSurrounded } = this.#plan;
@@ -155,7 +163,7 @@ class RouteCall {
     }
   }
 
-  /** Response to this body. Never throws, never rejects. */
+  /** Returns the response for a received body. Never throws, never rejects. */
   answerTo(
     value: unknown,
     isPlainJson: boolean,
@@ -166,13 +174,13 @@ class RouteCall {
       return edge.answer(
         this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
         this.#req,
-      ); // only called with a body
+      ); // this method is called only for routes with a body
     } catch (error) {
       return edge.fail(error, this.#req);
     }
   }
 
-  /** Value of a JSON body, through a promise, so that the caller's AsyncLocalStorage stays active. */
+  /** Reads the JSON body through a promise, which preserves the caller's AsyncLocalStorage. */
   #received(): Promise<readonly [value: unknown, isPlainJson: boolean]> {
     return this.#req.readJson(this.#plan.bodyOptions, (...received) => received);
   }
@@ -201,26 +209,32 @@ class RouteCall {
   }
 
   #handle(): unknown {
-    if (this.#req.expiry !== undefined) throw this.#req.expiry; // the client left during a wait: later steps are skipped
+    // the time limit has passed during a wait, so later steps are skipped
+    if (this.#req.expiry !== undefined) throw this.#req.expiry;
     const context = this.#context as unknown as Record<string, unknown>;
-    const { names } = this.#plan;
+    const { around, names } = this.#plan;
     if (names.length > 0) for (const [name, slot] of names) context[name] = this.#resolution.values[slot];
+    const handler =
+      around.length === 0 ? this.#plan.handler : calledInside(around, this.#resolution, this.#plan.handler);
     const { event } = this.#req;
-    const value =
-      event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
+    const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
-      return value; // the pipeline reads it
+      return value; // the pipeline converts the value to a response
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
 
-  /** Reads the reply before leaving scope `handler`, so that both succeed or fail together. */
+  /**
+   * Converts the reply before the clean-up of scope `handler`, so that an invalid reply is thrown into its
+   * generators: a transaction is then rolled back.
+   */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
     return isThenable(response) ? response.then((settled) => this.#leave(settled)) : this.#leave(response);
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
-    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client got a failure
+    // the client already has an error response, because the time limit has passed
+    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry);
     if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
       return response;
@@ -232,7 +246,10 @@ class RouteCall {
     });
   }
 
-  /** Throws the early end of a request into its generators; scope `handler` may turn it into another error. */
+  /**
+   * Throws the error of a request into its generators. A generator of scope `handler` may replace it by
+   * another error.
+   */
   #fail(error: unknown): unknown {
     this.#failure = { error };
     if (!this.#resolution.needsCleanup('handler')) {
@@ -242,11 +259,14 @@ class RouteCall {
     return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
       this.#failure = failure;
       this.#leaveLater();
-      throw failure!.error; // a failure went in, so a failure comes out
+      throw failure!.error; // cleanUp() was called with a failure, so it returns one
     });
   }
 
-  /** Leaves scope `request` after the response, then runs the background tasks of a successful handler. */
+  /**
+   * Registers the clean-up of scope `request`, which runs after the response. After a successful handler,
+   * background tasks follow.
+   */
   #leaveLater(): void {
     const resolution = this.#resolution;
     const { tasks } = resolution;
@@ -266,7 +286,10 @@ class RouteCall {
     this.#req.afterwards(AsyncLocalStorage.bind(leave));
   }
 
-  /** 400 with all issues; an exception only if an exception handler needs it. */
+  /**
+   * Refuses a request with 400 and all issues. Throws an exception only if an exception handler may handle
+   * it.
+   */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
     if (this.#plan.deps.errors.hasHandlers || hasCleanups || tasks !== undefined)
@@ -278,7 +301,7 @@ class RouteCall {
   }
 }
 
-/** Response of a route, when its body is parsed. */
+/** A response that is made when the JSON body of its request has been parsed. */
 class BodyAnswer extends LateAnswer implements JsonTaker {
   readonly #call: RouteCall;
   readonly #issues: Issue[] | undefined;
@@ -302,16 +325,17 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** Shared by all routes without dependencies: nothing is stored in it. */
+/** Resolution shared by all routes without dependencies: nothing is stored in it. */
 let nothingResolved: Resolution | undefined;
 
-/** Ends the source of an unused response. @throws `error` */
+/** Ends the source of a response that will not be sent. @throws `error` */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  if (isChunks(response.body)) await discard(response.body).catch(() => undefined); // `error` is reported
+  // the caller gets `error`; an error of the source is ignored
+  if (isChunks(response.body)) await discard(response.body).catch(() => undefined);
   throw error;
 }
 
-/** Context of a handler, dependency or hook: each part is read from the request on demand. */
+/** Context of a handler, dependency or hook. Reads each part from the request when it is used. */
 class RequestContext implements Context {
   readonly req: HttpRequest;
 
@@ -330,7 +354,7 @@ class RequestContext implements Context {
   }
 }
 
-/** Inputs of a route besides its path, for documents and for callers such as MCP. */
+/** Inputs of a route in addition to its path, for documents and for callers such as MCP. */
 export interface RouteInputs {
   /** Query, headers and cookies of the route and of all its dependencies. */
   readonly texts: readonly TextInputPlan[];
@@ -338,13 +362,16 @@ export interface RouteInputs {
   readonly form: SchemaPlan | undefined;
 }
 
-/** A route that can be entered into the table. */
+/** A route that can be added to the routing table. */
 export interface RoutedEndpoint {
   readonly endpoint: Endpoint;
   readonly inputs: RouteInputs;
 }
 
-/** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
+/**
+ * Compiles one method of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * @throws SvcError for mistakes in its schemas
+ */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
   if (asksForNothing(route))
@@ -379,7 +406,7 @@ function endpointOf(
   } satisfies Endpoint & { run: Core };
 }
 
-/** Shared parts of routes without inputs, of which there may be thousands. */
+/** Objects shared by all routes without inputs, of which there may be thousands. */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
@@ -411,7 +438,7 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/** Adds the route's own security, one or a list, after that of its dependencies. */
+/** Adds the route's own security, one requirement or several, after that of its dependencies. */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -420,7 +447,7 @@ function withOwn(
 }
 
 function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
-  return handler as RoutePlan['handler']; // the context has what the route's types promise
+  return handler as RoutePlan['handler']; // the compiled context has the members of the handler's type
 }
 
 function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
@@ -444,7 +471,7 @@ function asksForNothing({
   );
 }
 
-/** How the replies of a route become text. */
+/** How replies of a route are converted to text. */
 function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
   const { response, status, tuple } = spec;
   if (response !== undefined) return replyPlanOf(response, spec, subject);
@@ -453,11 +480,15 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
     : { status, readsTuples: tuple !== false, encode: undefined };
 }
 
-/** A route that is only its handler, in one function with the work of {@link guarded}: there may be thousands. */
+/**
+ * A route that is only its handler, as one function that includes the work of {@link guarded}, because there
+ * may be thousands.
+ */
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {
-      if (req.expiry !== undefined) throw req.expiry; // while a layer waited for something
+      // the time limit may have passed while middleware waited
+      if (req.expiry !== undefined) throw req.expiry;
       const context = new RequestContext(req);
       return edge.answer(
         req.event === undefined ? handler(context) : observeHandler(req.event, handler, context),

@@ -14,17 +14,20 @@ import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
-/** Dependencies of these responses. */
+/** Dependencies for building the responses to requests without a matching route. */
 interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
-  /** Every method that there is, as `Allow` has them. */
+  /** All methods of the application's routes, as the value of `Allow`. */
   readonly allMethods: string;
   suggest(path: string): string | undefined;
-  /** See {@link preflightsOf}. */
+  /** Responds to preflights; see {@link preflightsOf}. */
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
 }
 
-/** 404, 405, OPTIONS of the table, and invalid paths. */
+/**
+ * Returns the function for requests without a route: responds with 404, 405, to OPTIONS, and to invalid
+ * paths.
+ */
 export function unmatched(
   req: TransportRequest,
   { errors, allMethods, suggest, preflight }: UnmatchedDeps,
@@ -49,11 +52,12 @@ function options(allow: string): HttpResponse {
 }
 
 /**
- * Answers a preflight (Fetch Standard §3.3.2) for a route with its own CORS layer. A preflight has another method than its request, so it
- * never reaches that route. Undefined without such routes: a layer around all routes answers earlier.
+ * Responds to a preflight (Fetch Standard §3.3.2) for a route with its own CORS middleware. A preflight has
+ * the method OPTIONS, so it never reaches that route. Undefined if there is no such route: CORS middleware of
+ * the application responds earlier.
  *
- * Browsers cache a preflight for the address and any method (§4.9), so it would also apply to the address's other routes. It may be
- * cached only if those have the same layers.
+ * Browsers cache a preflight for the address and any method (§4.9), so it would also apply to other routes of
+ * the address. Therefore it may be cached only if those have the same middleware.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
@@ -103,13 +107,16 @@ function isSame(layers: readonly Middleware[] | undefined, others: readonly Midd
   return layers?.length === others.length && others.every((other, index) => layers[index] === other);
 }
 
-/** A permission that no browser keeps. */
+/** Marks the response to a preflight so that browsers do not cache it. */
 function forOnce(response: HttpResponse): HttpResponse {
   if (response.headers.has('access-control-max-age')) response.headers.set('Access-Control-Max-Age', '0');
   return response;
 }
 
-/** A refusal is a value; it becomes an exception only if the application has a handler for it. */
+/**
+ * Refuses a request. Throws an exception only if the application has a handler for it; otherwise the response
+ * is returned.
+ */
 function refuse(
   Exception: typeof NotFound,
   status: number,
@@ -136,7 +143,10 @@ function withAllow(response: HttpResponse, allow: string): HttpResponse {
   return response;
 }
 
-/** Outside production a 404 suggests a similar path: the table is not secret there. */
+/**
+ * Outside production, a 404 suggests a similar path. In production it would disclose the paths of the
+ * application.
+ */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);
   return (path) => {

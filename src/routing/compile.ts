@@ -1,5 +1,6 @@
 /**
- * Declared -> compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
+ * Compiles declarations: enters routes into the routing table, composes middleware, and reports
+ * contradictions between declarations as findings.
  */
 import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './call.ts';
@@ -11,6 +12,7 @@ import { CONVERTERS } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
 import { RoutingTable, allowOf } from '../http/router.ts';
+import { fieldDeprecations } from '../http/middleware/deprecation.ts';
 import { TimeLimit, TimeoutMiddleware } from '../http/middleware/timeout.ts';
 import { refusePlain } from '../http/websocket/handshake.ts';
 import { fileOfPlace } from '../base/findings.ts';
@@ -38,72 +40,80 @@ import type { SocketHub, SocketOpener } from './websocket.ts';
 /** Input of the compilation. */
 interface Declarations {
   readonly routes: Routes;
-  /** The framework's own: a route of the application that has one of their paths is hidden by it. */
+  /**
+   * The framework's own routes. A route of the application with one of their paths is never reached, which is
+   * a finding.
+   */
   readonly operations?: Routes | undefined;
-  /** Shared state of WebSockets. */
+  /** State that all WebSockets of the application share. */
   readonly sockets: SocketHub;
-  /** Routes that only the application itself may call: no transport leads there. */
+  /** Routes that only the application itself can call: no transport reaches them. */
   readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
-  /** Where a middleware was put to use. */
+  /** Where the program has added a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in dependency order. */
   readonly plugins: readonly Plugin[];
-  /** Findings so far. */
+  /** Findings before the compilation. */
   readonly findings: readonly Finding[];
   readonly services: Services;
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
-  /** Whether JSON bodies need a Content-Type, unless the route decides. */
+  /** Whether a JSON body requires a Content-Type, unless the route decides. */
   readonly strictContentType: boolean;
-  /** Replacements of dependency sources. */
+  /** Replacements of dependencies: the original function or class, and its replacement. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   config(key: string): unknown;
 }
 
-/** A route for checks: compiled, and as it was declared. */
+/** A route for rules: compiled, and as it was declared. */
 export interface RouteDetail {
   readonly route: CompiledRoute;
-  /** One for all methods of a declaration. */
+  /** The declaration; all methods of one declaration share it. */
   readonly declared: FlatRoute;
   readonly isOperation: boolean;
   readonly inputs: RouteInputs;
 }
 
-/** Everything that was declared, as far as it could be compiled. */
+/** All declarations, compiled as far as possible. */
 export interface CompilationView extends CompiledView {
-  /** `routes`, in the same order. */
+  /** Details of `routes`, in the same order. */
   readonly details: readonly RouteDetail[];
-  /** Routes that only the application itself may call. */
+  /** Routes that only the application itself can call. */
   readonly tools: readonly RouteDetail[];
   /** Exception handlers of the application. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
-/** Result: findings, and the application if none of them is an error. */
+/** Result of the compilation: its findings, and the application if none of them is an error. */
 export interface Compilation {
   readonly view: CompilationView;
-  /** Errors among them keep the application from serving. */
+  /** All findings. An error among them prevents serving. */
   readonly findings: readonly Finding[];
-  /** @throws SvcError `E_COMPILE` with every finding, if one of them is an error */
+  /**
+   * Returns the compiled application.
+   * @throws SvcError `E_COMPILE` with every finding, if one of them is an error
+   */
   serve(): CompiledApplication;
 }
 
 /** The compiled application. */
 export interface CompiledApplication {
-  /** Every route, one per method; a WebSocket's is `WEBSOCKET`. */
+  /** Every route, one for each method; the method of a WebSocket is `WEBSOCKET`. */
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
-  /** Matches the request and handles it. Never throws, never rejects. */
+  /** Matches and handles a request. Never throws, never rejects. */
   readonly handle: Core;
-  /** Handles a WebSocket request: `SwitchingProtocols` for 101, any other response refuses. */
+  /**
+   * Handles a request for a WebSocket: returns `SwitchingProtocols` to open it; any other response refuses.
+   */
   readonly upgrade: Core;
   /** The route for a method and path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Whether a WebSocket can be opened at a path. */
   hasSocketAt(path: string): boolean;
-  /** Route look-up for internal calls. */
+  /** Matches and handles a call of an internal route. */
   readonly handleTool: Core;
   /** Resolves dependencies of scope `app`. Returns their clean-up, which never rejects. */
   start(): Promise<() => Promise<void>>;
@@ -169,7 +179,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes without layers of their own share their router's list: each list is checked once
+  // routes without own middleware share the list of their router, so each list is checked once
   const lists = new Map(
     [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
   );
@@ -210,7 +220,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   };
 }
 
-/** Matches a request, then runs the layers around its route. */
+/** Matches a request, then runs the middleware around its route. */
 function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Core {
   return (req) => {
     req.match = table.match(method ?? req.method, req.path);
@@ -220,7 +230,7 @@ function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Cor
   };
 }
 
-/** Findings of a middleware. If it throws, that is reported as its own mistake. */
+/** Findings of a middleware about its place. An exception that it throws becomes a finding. */
 function askMiddleware(
   layer: Middleware,
   view: CompilationView,
@@ -238,12 +248,12 @@ function askMiddleware(
       place,
       message: `its compile() threw ${thrown(error)}`,
       remedy:
-        error instanceof SvcError ? error.remedy : 'Mend the middleware: compile() answers its findings',
+        error instanceof SvcError ? error.remedy : 'Fix the middleware: compile() must return its findings',
     });
   }
 }
 
-/** An exception in one line. */
+/** Formats a thrown value in one line. */
 export function thrown(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   return error instanceof Error
@@ -269,7 +279,7 @@ class StartContext implements Context {
   }
 }
 
-/** Every route's methods into the table. */
+/** Enters all methods of all routes into the table. */
 function enter(
   flat: readonly FlatRoute[],
   isOperation: boolean,
@@ -278,7 +288,7 @@ function enter(
   report: (finding: Finding) => void,
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
-  // static files come last: a route for the same path wins
+  // static files are entered last: a route of the application with the same path is preferred
   for (const declared of [
     ...flat.filter((route) => route.mount === undefined),
     ...flat.filter((route) => route.mount !== undefined),
@@ -303,10 +313,13 @@ function enter(
   return details;
 }
 
-/** Method of WebSockets in the table. */
+/** Method of all WebSocket routes in the routing table for WebSockets. */
 const SOCKET = 'WEBSOCKET';
 
-/** Puts WebSockets into their own table; in the other one, ordinary requests for them get a 426 unless a route handles them. */
+/**
+ * Enters WebSockets into a table of their own. In the main table their paths respond with 426 to ordinary
+ * requests, unless a route handles them.
+ */
 function enterSockets(
   flat: readonly FlatRoute[],
   sockets: RoutingTable<Endpoint>,
@@ -338,14 +351,14 @@ function compiledSocket(
   { sockets, services }: Declarations,
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
-  const socket = flat.socket!; // checked before
+  const socket = flat.socket!; // the caller has filtered routes with a socket
   if (!socket.isHandled) {
     deps.report({
       rule: 'SVC107',
       severity: 'error',
       subject: `${SOCKET} ${flat.template.template}`,
       place: flat.declared.place,
-      message: 'nothing handles its sockets',
+      message: 'no handler receives its sockets',
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
@@ -356,12 +369,12 @@ function compiledSocket(
   });
 }
 
-/** Whether it is the path of a static folder itself, which another route may handle. */
+/** Whether a route is the path of a static folder itself, which another route may handle instead. */
 function isFolderOfMount({ mount, template }: FlatRoute): boolean {
   return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
 }
 
-/** Compiles one route; mistakes in its schemas and dependencies are findings. */
+/** Compiles one route. Mistakes in its schemas and dependencies become findings. */
 function compiled(
   route: FlatRoute,
   method: string,
@@ -373,7 +386,8 @@ function compiled(
     if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
     const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
     const { endpoint, inputs } = compileRoute(complete(errors), method, within(deps, errors));
-    const layers = around(route, deps);
+    const fields = fieldDeprecations(inputs);
+    const layers = fields === undefined ? around(route, deps) : [...around(route, deps), fields];
     return {
       inputs,
       endpoint:
@@ -383,7 +397,7 @@ function compiled(
     };
   } catch (error) {
     report({
-      // or a getter of a spec throws because its target is declared later
+      // the cause may also be a getter of a spec that refers to a later declaration
       rule: ruleOf(error),
       severity: 'error',
       subject: `${method} ${route.template.template}`,
@@ -392,23 +406,23 @@ function compiled(
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Mend what its spec, schemas and dependencies name; a getter may name only what exists when the application compiles',
+          : 'Fix its spec, schemas and dependencies; a getter must not use a value that is defined after the application compiles',
     });
     return undefined;
   }
 }
 
-/** Shared parts of a route whose errors `errors` renders. */
+/** Dependencies for a route whose errors are rendered by `errors`. */
 function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
-/** A fault that belongs to another rule names it. */
+/** The rule that reports this fault, if it is not that of mistakes in routes. */
 function ruleOf(error: unknown): Finding['rule'] {
   return error instanceof SvcError ? (faultOf(error.code).rule ?? 'SVC107') : 'SVC107';
 }
 
-/** The route's own middleware, and its time limit where no timeout middleware keeps it. */
+/** The middleware of a route, and its time limit if no timeout middleware enforces it. */
 function around(
   { use, spec: { timeoutMs } }: FlatRoute,
   { middleware, services }: RouteDeps,
@@ -430,7 +444,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
   }
 }
 
-/** The innermost layer: the matched endpoint, or the response without one. */
+/** The innermost function: calls the matched endpoint, or responds if there is none. */
 function core(
   details: readonly RouteDetail[],
   table: RoutingTable<Endpoint>,
@@ -445,7 +459,8 @@ function core(
     ),
   );
   const suggest = env === 'production' ? () => undefined : suggester(routes);
-  const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors')); // loads the module only if it is needed
+  // the module is loaded only if it is needed
+  const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors'));
   const parts = {
     errors,
     allMethods,
@@ -458,14 +473,14 @@ function core(
   };
 }
 
-/** Remedies if the framework and a route use the same path. */
+/** Remedies for a path that both the framework and a route use. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or do without the page: enableDocs: false',
   '/openapi.json': ', or do without the document: enableDocs: false',
 };
 
-/** The framework handles the path itself. */
+/** Finding: the framework handles the path of a route itself. */
 function hidden(route: CompiledRoute): Finding {
   return {
     rule: 'SVC102',
@@ -477,7 +492,7 @@ function hidden(route: CompiledRoute): Finding {
   };
 }
 
-/** A static folder and a route with equal paths: one of them is unreachable. */
+/** Finding: a static folder and a route have equal paths, so one of them is never reached. */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return {
     rule: 'SVC102',
@@ -489,7 +504,7 @@ function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Find
   };
 }
 
-/** Two routes that match the same requests. */
+/** Finding: two routes match the same requests. */
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
   return {
     rule: 'SVC101',
@@ -502,7 +517,7 @@ function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
   };
 }
 
-/** A route whose name is already used. */
+/** Finding: two routes have one name. */
 function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding {
   return {
     rule: 'SVC104',

@@ -1,20 +1,22 @@
 /**
- * Order of a route's dependencies: each after those it needs, without cycles, and without one of a shorter scope. Below, their
- * resolution for one request.
+ * Plans the dependencies of a route: each comes after those it needs; cycles, and a need for a shorter scope,
+ * are mistakes. The second part of the file resolves them for one request.
  */
 import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
 import { isThenable } from '../base/promises.ts';
+import { surroundOfSource } from '../http/state.ts';
 import { observeDependency } from '../http/request/event.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { ContextKey, DependencySource, ProviderSpec, ReadSource, Scope, TextInputPlan } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../http/contracts.ts';
 import type { RequestEvent } from '../http/request/event.ts';
+import type { Surround } from '../http/state.ts';
 
-/** State of planning one route. */
+/** State while the dependencies of one route are planned. */
 interface Ordering {
   readonly planned: PlannedDependency[];
   readonly slots: Map<DependencySource, number>;
@@ -29,14 +31,14 @@ interface PlannerDeps {
   readonly report: (finding: Finding) => void;
 }
 
-/** The dependencies that lead to one, the outermost first. */
+/** The chain of dependencies that need each other, the outermost first. */
 type Path = readonly { readonly source: DependencySource; readonly label: string; readonly scope: Scope }[];
 
 const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown>', line: 0, column: 0 }) });
 
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
-/** Orders the dependencies of an application's routes, and finds mistakes. */
+/** Plans the dependencies of all routes of an application, and reports mistakes. */
 class DependencyPlanner {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
@@ -50,7 +52,7 @@ class DependencyPlanner {
     this.#report = deps.report;
   }
 
-  /** Resolves dependencies of scope `app`. Returns their clean-up. */
+  /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
   async start(
     context: Context,
   ): Promise<(onError: (error: unknown, label: string) => void) => Promise<unknown>> {
@@ -67,7 +69,7 @@ class DependencyPlanner {
     return (onError) => resolution.cleanUp('app', undefined, onError);
   }
 
-  /** Adds a dependency and those it needs. Returns its slot, or -1 after a reported mistake. */
+  /** Adds a dependency, and those it needs, to a plan. Returns its slot; -1 if a mistake was reported. */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
     const { scope } = dependency;
@@ -130,12 +132,14 @@ class DependencyPlanner {
       security: read.security,
       needs: needs.map(([, slot]) => slot),
       mayYield: source !== BackgroundTasks && !isClass(source),
+      surround: surroundOfSource(source),
       call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#tasks),
     });
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared }; // the first route that uses it
+    // findings name the first route that uses the dependency
+    const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared };
     const slot = this.plan(
       shared,
       dependency,
@@ -149,6 +153,7 @@ class DependencyPlanner {
       security: [],
       needs: [],
       mayYield: false,
+      surround: undefined,
       call: () => () => this.#values[slot],
     });
   }
@@ -173,7 +178,9 @@ class DependencyPlanner {
       .map((key) => {
         const need = read.spec[key];
         if (CONTEXT_KEYS.has(key))
-          throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}, which is a part of every context`]);
+          throw new SvcError('E_DEPENDS', [
+            `"${key}" of ${read.label}, a name that every context already has`,
+          ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
         return [key, plan(need)] as const;
@@ -202,7 +209,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** Call of a source, decided once. */
+/** How to call a source, decided once. */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -229,12 +236,12 @@ function callerOf(
   };
 }
 
-/** Classes cannot be called; only their source text distinguishes them from functions. */
+/** Whether a source is a class, which must be called with `new`. Only its source text shows that. */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
-/** Context of a provided function: the request's, and its own dependencies. */
+/** Context of a provided function: that of the request, with the function's own dependencies. */
 function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
   const own = new ProvidedContext(context) as unknown as Record<string, unknown>;
   names.forEach((name, index) => {
@@ -261,10 +268,10 @@ class ProvidedContext implements Context {
   }
 }
 
-/** Cleans up scope `app`. */
+/** Cleans up the dependencies of scope `app`. */
 type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
 
-/** Generators of scope `app` of one application. */
+/** The dependencies of one application: plans them, and keeps those of scope `app`. */
 export class DependencyGraph {
   readonly #deps: PlannerDeps;
   #planner: DependencyPlanner | undefined;
@@ -273,46 +280,93 @@ export class DependencyGraph {
     this.#deps = deps;
   }
 
-  /** An empty order for a route. */
+  /** Starts an empty plan for a route. */
   order(subject: string, declared: Declared): Ordering {
     return { planned: [], slots: new Map(), subject, declared };
   }
 
-  /** Adds a dependency and those it needs. Returns its slot, or -1 after a reported mistake. */
+  /** Adds a dependency, and those it needs, to a plan. Returns its slot; -1 if a mistake was reported. */
   plan(ordering: Ordering, dependency: Dependency<unknown>): number {
     return (this.#planner ??= new DependencyPlanner(this.#deps)).plan(ordering, dependency);
   }
 
-  /** Resolves dependencies of scope `app`. Returns their clean-up. */
+  /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
   async start(context: Context): Promise<Leave> {
     return this.#planner === undefined ? nothingToLeave : this.#planner.start(context);
   }
 }
 
 async function nothingToLeave(): Promise<void> {
-  /* nothing was resolved */
+  /* no dependency of scope `app` was resolved */
 }
 
 /*
- * The dependencies of one request: resolved in order, in parallel where possible, and cleaned up in reverse.
+ * Resolves the dependencies of one request: in order, in parallel if possible. Cleans them up in reverse
+ * order.
  */
 
-/** A dependency in the order of one route. */
+/** A dependency in the plan of one route. */
 export interface PlannedDependency {
-  /** Where its value is kept during a request. */
+  /** Index of its value during a request. */
   readonly slot: number;
   readonly label: string;
   readonly scope: Scope;
   readonly inputs: readonly TextInputPlan[];
   readonly security: readonly SecurityRequirement[];
-  /** Slots of its own dependencies. */
+  /** Slots of the dependencies that it needs. */
   readonly needs: readonly number[];
-  /** Calls the source, or takes the value that all requests share. */
+  /** Calls the source; for scope `app`, returns the value that all requests share. */
   readonly call: (request: Resolution) => unknown;
-  /** Whether its value may be a generator, which is entered. */
+  /** Whether the source may return a generator, which is advanced to its first `yield`. */
   readonly mayYield: boolean;
-  /** Whether another dependency needs it, and must wait for it. */
+  /** Runs the functions that need this dependency: see {@link surrounded}. */
+  readonly surround: Surround | undefined;
+  /** Whether other dependencies need this one, and so must wait until it is resolved. */
   isNeeded: boolean;
+}
+
+/**
+ * Moves dependencies that surround others (such as a transaction), and the dependencies that need them,
+ * behind all others. So a transaction begins only after everything that does not need it is resolved. A
+ * surrounding dependency runs the functions that need it, the handler among them. `inside` has the slots of
+ * all moved dependencies.
+ */
+export function surrounded(planned: readonly PlannedDependency[]): {
+  readonly order: readonly PlannedDependency[];
+  readonly inside: ReadonlySet<number>;
+} {
+  const around: PlannedDependency[][] = [];
+  for (const { needs } of planned) {
+    // a plan lists the needs of a dependency before the dependency itself
+    const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
+    around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
+  }
+  const isInside = ({ slot, surround }: PlannedDependency): boolean =>
+    surround !== undefined || around[slot]!.length > 0;
+  const before = planned.filter((each) => !isInside(each));
+  const behind = planned.filter(isInside);
+  if (behind.length > 0) for (const each of before) each.isNeeded = true;
+  const order = behind.map((each) => ({
+    ...each,
+    needs: [...each.needs, ...before.map(({ slot }) => slot)],
+    call: (request: Resolution) => calledInside(around[each.slot]!, request, each.call)(request),
+  }));
+  return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
+}
+
+/** Returns a function that runs `call` inside the surrounding dependencies of `around`. */
+export function calledInside<T>(
+  around: readonly PlannedDependency[],
+  { values }: Resolution,
+  call: (context: T) => unknown,
+): (context: T) => unknown {
+  return around.reduce(
+    (inner, { slot, surround }) =>
+      (context) =>
+        // `around` lists only dependencies that surround others
+        surround!(values[slot], () => inner(context)),
+    call,
+  );
 }
 
 /** The error that ended a request early, in an object, because any value can be thrown. */
@@ -323,16 +377,16 @@ interface Failure {
 /** The state of the dependencies of one request while they are resolved. */
 export class Resolution {
   readonly context: Context;
-  /** The event of the request, when it is observed. */
+  /** Diagnostics event of the request; undefined without subscribers. */
   readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises of running dependencies that others need, by slot; they never reject. */
+  /** Promises of running dependencies that others need, by slot. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** The failure of the lowest slot. */
+  /** The failure of the lowest slot so far. */
   #failed: (Failure & { readonly slot: number }) | undefined;
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
@@ -349,9 +403,9 @@ export class Resolution {
   }
 
   /**
-   * Resolves dependencies in order, each as soon as its own dependencies are resolved; independent ones run concurrently. Returns a
-   * promise only if one of them does. After a failure none starts any more, and running ones are awaited, so that all can be cleaned
-   * up; the first failure in order is thrown.
+   * Resolves dependencies in order, each as soon as those it needs are resolved; independent ones run in
+   * parallel. Returns a promise only if one of them does. After a failure no further one starts, and running
+   * ones are awaited, so that all can be cleaned up. Then the first failure in order is thrown.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
     for (const dependency of planned) {
@@ -369,8 +423,8 @@ export class Resolution {
   }
 
   /**
-   * Leaves the generators of a scope, in reverse order. `failure` is the early end of the request, and is thrown into them. An
-   * exception of one of them is thrown into the next, and returned at the end.
+   * Finishes the generators of a scope, in reverse order. `failure`, the error that ended the request, is
+   * thrown into them. An exception of one generator is thrown into the next, and is returned at the end.
    */
   async cleanUp(
     scope: Scope,
@@ -382,7 +436,8 @@ export class Resolution {
     for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
       try {
         const leaving = cleanup.leave(current);
-        if (leaving !== undefined) await leaving; // awaiting nothing would cost a turn for each
+        // awaiting undefined would cost a turn of the event loop for each clean-up
+        if (leaving !== undefined) await leaving;
       } catch (error) {
         if (current !== undefined && error === current.error) continue;
         current = { error: current === undefined ? error : errorAfter(error, current.error) };
@@ -392,7 +447,7 @@ export class Resolution {
     return current;
   }
 
-  /** Whether a scope has generators to leave. */
+  /** Whether a scope has generators to finish. */
   needsCleanup(scope: Scope): boolean {
     const cleanups = this.#cleanups?.[scope];
     return cleanups !== undefined && cleanups.length > 0;
@@ -416,7 +471,7 @@ export class Resolution {
     return this.#event === undefined ? this.#call(dependency) : this.#callObserved(dependency, this.#event);
   }
 
-  /** Dependencies of scope `app` are resolved already. */
+  /** Calls a dependency, with diagnostics messages unless its scope is `app`: then it was resolved before. */
   #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
     const { scope, label } = dependency;
     return scope === 'app'
@@ -452,7 +507,10 @@ export class Resolution {
     return step.value;
   }
 
-  /** Two callbacks and a counter: an async function for each, with allSettled() around them, costs three times as much (test/bench/dependencies.ts). */
+  /**
+   * Two callbacks and a counter. An async function for each dependency, with allSettled(), would take three
+   * times as long (test/bench/dependencies.ts).
+   */
   #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
     this.#pending++;
     const promise = value instanceof Promise ? value : Promise.resolve(value);
@@ -481,7 +539,7 @@ export class Resolution {
   }
 }
 
-/** A generator that has yielded its value. */
+/** A generator that has yielded its value, and must be finished. */
 class Cleanup {
   readonly #generator: Generator | AsyncGenerator;
   readonly dependency: PlannedDependency;
@@ -491,7 +549,7 @@ class Cleanup {
     this.dependency = dependency;
   }
 
-  /** A promise only where there is something to wait for. */
+  /** Finishes the generator. Returns a promise only if there is something to await. */
   leave(failure: Failure | undefined): Promise<void> | undefined {
     const step = failure === undefined ? this.#generator.next() : this.#generator.throw(failure.error);
     if (isThenable(step)) return step.then((left) => (left.done === true ? undefined : this.#close()));

@@ -1,17 +1,20 @@
 /**
- * Dependencies: declared as data (here), put in order when the application compiles (di-plan.ts), resolved per request
- * and cleaned up in reverse (di-resolution.ts). Text inputs (query, headers, cookies) are compiled here.
+ * Dependencies: declared as data in this file; planned when the application compiles, then resolved and
+ * cleaned up for each request (both in di-plan.ts). Text inputs (query, headers, cookies) are compiled here.
  *
+ * Two ways to declare one:
  *   Depends(source)        a function, generator, class, state key, or the result of provide()
  *   provide(spec, fn)      a function with inputs and dependencies of its own, validated and resolved before it runs
  *
+ * Scopes:
  *   scope    resolved           cleaned up
  *   request  per request        after the response has been sent; a generator gets the error that ended the request early
  *   handler  per request        before the first byte: a commit that fails becomes the response
  *   app      once, at start-up  once, at shutdown
  *
- * A wider scope may not need a narrower one. Without a scope in Depends() it is the source's own, `handler` for a source that needs
- * one of scope `handler`, else `request`. A source is resolved once per request, unless `cache: false`.
+ * A dependency must not need one of a shorter scope. If Depends() names no scope, the source decides: its own
+ * scope; else `handler` if it needs a dependency of that scope; else `request`. A source is resolved once for
+ * each request, unless `cache` is false.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
@@ -27,7 +30,10 @@ export type { Scope } from '../http/state.ts';
 export type DependencySource =
   ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
 
-/** Value of a source: an instance of a class, the yielded value of a generator, the result of a promise. */
+/**
+ * Type of a source's value: an instance of a class, the yielded value of a generator, or the result of a
+ * promise.
+ */
 export type Provided<F> = F extends abstract new (...args: never[]) => infer I
   ? I
   : F extends (...args: never[]) => infer R
@@ -38,15 +44,15 @@ export type Provided<F> = F extends abstract new (...args: never[]) => infer I
 
 /** A dependency in a spec. Made by {@link Depends} only. */
 export class Dependency<out T> {
-  /** For the compiler only: type of the value. */
+  /** Not set at run time: carries the type of the value for the compiler. */
   declare readonly value?: T;
   /** @internal */
   readonly source: DependencySource;
   /** @internal */
   readonly isCached: boolean;
-  /** As Depends() says. */
+  /** Scope given to Depends(), if any. */
   readonly #scope: Scope | undefined;
-  /** Keeps look-alikes out. */
+  /** Private member, so that objects of other classes do not have this type. */
   readonly #isDependency = true;
 
   /** @internal */
@@ -56,12 +62,15 @@ export class Dependency<out T> {
     this.#scope = scope;
   }
 
-  /** Known when the application compiles: a provided function may name what is declared later. @internal */
+  /**
+   * Scope of the value. Read it when the application compiles: a provided function may refer to later
+   * declarations. @internal
+   */
   get scope(): Scope {
     return this.#scopeWithin(new Set());
   }
 
-  /** `seen`: the sources that lead here, of which one may need itself. */
+  /** `seen`: the sources that lead to this one, to find cycles. */
   #scopeWithin(seen: Set<DependencySource>): Scope {
     const known = this.#scope ?? scopeOfSource(this.source);
     if (known !== undefined || seen.has(this.source)) return known ?? 'request';
@@ -79,13 +88,19 @@ export class Dependency<out T> {
 
 /** Options of {@link Depends}. */
 export interface DependsOptions {
-  /** Resolves once for each request, for all its users. Default true. */
+  /** Resolves the source once for each request, and shares the value. Default true. */
   readonly cache?: boolean | undefined;
-  /** Default: the scope of the source's own, as `handler` of a transaction; `handler` when the source needs one of that scope; else `request`. */
+  /**
+   * Scope of the value. Default: the source's own scope (a transaction has `handler`); else `handler` if the
+   * source needs a dependency of that scope; else `request`.
+   */
   readonly scope?: Scope | undefined;
 }
 
-/** Injects the value of `source`. @throws SvcError `E_DEPENDS` for an invalid source */
+/**
+ * Declares a dependency: the handler gets the value of `source`.
+ * @throws SvcError `E_DEPENDS` for an invalid source
+ */
 export function Depends<F extends DependencySource>(
   source: F,
   options: DependsOptions = {},
@@ -98,31 +113,34 @@ export function Depends<F extends DependencySource>(
   return new Dependency(source, cache, scope === '' ? undefined : scope);
 }
 
-/** Fields by name, as `Field()` declares them, or a schema class. */
+/** Input fields by name, as `Field()` declares them, or a schema class. */
 export type InputShape = object;
 /** The values of a shape or of a class's instances. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
-/** Locations of inputs, beside path and body. */
+/** Text inputs of a route or dependency: query, header fields and cookies, in addition to path and body. */
 export interface TextInputs {
   readonly query?: InputShape | undefined;
-  /** `userAgent` reads `User-Agent`; an alias names other fields. */
+  /** Header fields: `userAgent` reads `User-Agent`; an alias gives another field name. */
   readonly headers?: InputShape | undefined;
   readonly cookies?: InputShape | undefined;
 }
 
-/** The inputs and dependencies of a {@link provide}d function; every key that is none of these is a dependency. */
+/** Inputs and dependencies of a {@link provide}d function. Every key that is not an input is a dependency. */
 export interface ProviderSpec extends TextInputs {
-  /** Security requirement of a dependency, for documents and checks. */
+  /** Security requirement that the dependency enforces, for documents and checks. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
+  /**
+   * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
+   * start.
+   */
   readonly secrets?: readonly string[] | undefined;
 }
-/** Names that no dependency of a provided function may take: the parts of its context. */
+/** Names that dependencies of a provided function cannot have, because they are members of its context. */
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** `S`, or a sentence at each key that is neither. */
+/** `S`, or an error text as the type of each key that is neither an input nor a dependency. */
 type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]
@@ -144,8 +162,8 @@ const PROVIDERS = new WeakMap<
 >();
 
 /**
- * A dependency function with its own inputs and dependencies. The spec is read when the application compiles, so that a getter in it
- * may refer to later declarations.
+ * Creates a dependency function with inputs and dependencies of its own. The spec is read when the
+ * application compiles, so that a getter in it may refer to later declarations.
  */
 export function provide<const S extends object, R>(
   spec: S & CheckedProvider<S>,
@@ -168,11 +186,11 @@ export interface ReadSource {
   readonly security: readonly SecurityRequirement[];
 }
 
-/** A dependency, for checks. */
+/** A dependency, as rules see it. */
 interface DependencyView {
   readonly label: string;
   readonly secrets: readonly string[];
-  /** Its own inputs, without those of its dependencies. */
+  /** Security requirements of this dependency, without those of its own dependencies. */
   readonly security: readonly SecurityRequirement[];
   readonly needs: readonly Dependency<unknown>[];
 }
@@ -187,18 +205,22 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
     needs: Object.keys(spec)
       .map((key) => spec[key])
       .filter(Dependency.is),
-  }; // provide() types it
+  }; // the type of provide() guarantees it
 }
 
-/** The user's function, for rules that read its code. */
+/** The user's function, for rules that inspect its code. */
 export function functionOf({ source }: Dependency<unknown>): (...args: never[]) => unknown {
   return readSource(source).run;
 }
 
-/** A replacement has the security of its original, so it is resolved as early. */
+/**
+ * Reads a source. `declared` is the original if `source` replaces it: the replacement keeps its security, so
+ * it is resolved as early.
+ */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
-  const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[]; // provide() types it: one or a list
+  // by the type of provide(), one requirement or a list
+  const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[];
   if (provider !== undefined)
     return {
       label: provider.fn.name || '(anonymous)',
@@ -216,13 +238,13 @@ export function readSource(source: DependencySource, declared: DependencySource 
   };
 }
 
-/** One source of text inputs of a route or dependency. */
+/** The inputs of one location (query, headers or cookies), of a route or dependency. */
 export class TextInputPlan {
-  /** The member of the context. */
+  /** Name of the property in the context. */
   readonly key: keyof TextInputs;
   readonly from: 'query' | 'header' | 'cookie';
   readonly plan: SchemaPlan;
-  /** Field names by the names of the schema: `userAgent` is `user-agent`. */
+  /** Header names by member names: `user-agent` for `userAgent`. */
   readonly #fieldNames: ReadonlyMap<string, string>;
   readonly #lists: ReadonlySet<string>;
 
@@ -239,12 +261,12 @@ export class TextInputPlan {
     this.#lists = new Set(plan.fields.filter((field) => field.isList).map((field) => field.wireName));
   }
 
-  /** Returns the client's name for a member: the name of the header, or the member's own. */
+  /** Returns the name that clients use for a member: the name of the header, or the member's own. */
   nameOf(wireName: string): string {
     return this.#fieldNames.get(wireName) ?? wireName;
   }
 
-  /** Validates inputs of the request. */
+  /** Reads and validates the inputs of a request. */
   read(req: HttpRequest): Result<unknown> {
     if (this.from === 'query') return this.plan.parseText(req.query, 'query');
     if (this.from === 'cookie') return this.plan.parseText(req.cookies, 'cookie');
@@ -269,14 +291,14 @@ export class TextInputPlan {
   }
 }
 
-/** Field of a member: its alias unchanged, else `userAgent` as `user-agent`. */
+/** Header name of a member: its alias if there is one; else `user-agent` for `userAgent`. */
 function fieldNameOf(name: string, wireName: string): string {
   return (
     name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName
   ).toLowerCase();
 }
 
-/** The items of a comma list; empty ones are none (RFC 9110 §5.6.1.2). */
+/** The items of a comma-separated list without empty ones (RFC 9110 §5.6.1.2). */
 function itemsOf(value: string): string[] {
   return value
     .split(',')
@@ -298,7 +320,7 @@ export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInp
   });
 }
 
-/** Plan of a schema class, or of an object's fields. */
+/** Plan of a schema class, or of an object of fields. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
   return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
 }

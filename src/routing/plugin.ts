@@ -1,5 +1,6 @@
 /**
- * Plugins: ordered by their requirements, registered through a `Host`, started in that order and stopped in reverse.
+ * Plugins: ordered by their requirements, registered through a `Host`, started in that order and stopped in
+ * reverse.
  */
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
@@ -14,8 +15,9 @@ export interface RegisteredPlugin {
 }
 
 /**
- * Returns the plugins in dependency order; among independent ones, those with `startsFirst`, then by registration. A repeated name, a
- * missing requirement and a cycle are findings, which print the path.
+ * Sorts plugins: each comes after those it requires. Among independent plugins, those with `startsFirst` come
+ * first, then the order of registration decides. A repeated name, a missing requirement and a cycle become
+ * findings, which show the path.
  */
 export function sortPlugins(
   registered: readonly RegisteredPlugin[],

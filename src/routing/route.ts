@@ -1,12 +1,10 @@
-/**
- * Declared routes: on a `Router`, with options before the handler; and as one flat list for the compilation.
- */
+/** Declared routes: a `Router` collects them with their options, and lists them flat for the compilation. */
 import { SvcError } from '../base/errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';
 import { closest, given, isObject, readOptions, shown, text } from '../base/options.ts';
 import { readDependencies, readSpec } from './spec.ts';
-import { readExceptionHandler } from './exceptions.ts';
+import { readExceptionHandler } from './replies.ts';
 import { isToken } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
 import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
@@ -14,7 +12,7 @@ import { DeprecationMiddleware } from '../http/middleware/deprecation.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import { StaticMount } from '../http/files/static.ts';
 import { DeclaredSocket } from './websocket.ts';
-import type { ExceptionArguments, ExceptionSpec } from './exceptions.ts';
+import type { ExceptionArguments, ExceptionSpec } from './replies.ts';
 import type { InputOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Dependencies, HandlerResult, ReservedKey, RouteSpec } from './spec.ts';
@@ -31,7 +29,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, or a sentence at each key that is neither option nor dependency. */
+/** `S`, or an error text as the type of each key that is neither an option nor a dependency. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
     ? K extends 'body' | 'response'
@@ -41,10 +39,10 @@ export type CheckedSpec<S> = {
       ? `"${K & string}" is reserved: give the dependency another name`
       : S[K] extends Dependency<unknown>
         ? S[K]
-        : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
+        : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `A`, or a sentence for a class that is not a type. */
+/** `A`, or an error text as the type of a class that is not a schema. */
 type CheckedClass<T, A> = T extends new (data: never) => object
   ? T extends TypeSource
     ? A
@@ -62,7 +60,7 @@ type Inputs<S> = {
     : InputOf<S[K]>;
 };
 
-/** Context of a handler: path parameters, inputs and dependencies of its spec, and those of its router. */
+/** Context of a handler: path parameters, the inputs and dependencies of its spec, and the dependencies of its router. */
 export type HandlerContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & Inputs<S> &
@@ -76,11 +74,11 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (
 
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
-  /** Before every path of this router: `''`, or `/...` without a slash at the end. Its parameters are in the type of `params`. */
+  /** Path in front of every path of this router: `''`, or `/...` without a slash at the end. `params` has its parameters. */
   readonly prefix?: PathTemplate<B> | undefined;
-  /** Added to the tags of every route. */
+  /** Tags that are added to every route. */
   readonly tags?: readonly string[] | undefined;
-  /** Dependencies of every route, resolved before its inputs, whether its handler uses them or not. */
+  /** Dependencies of every route. They are resolved before the inputs of the route, even if its handler does not use them. */
   readonly deps?: D | undefined;
 }
 
@@ -88,25 +86,25 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
-  /** The parsed path; undefined if empty: then it exists only below a prefix. */
+  /** The parsed path of the route; undefined if it is empty, so that the route's path is the prefix. */
   readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
-  /** The static files that it is a part of. */
+  /** The static files to which the route belongs. */
   readonly mount?: StaticMount | undefined;
   /** The WebSocket of the route. */
   readonly socket?: DeclaredSocket | undefined;
 }
 
-/** A declared route with the prefixes, tags and dependencies of the routers around it. */
+/** A declared route together with prefixes, tags and dependencies of the routers around it. */
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
-  /** By name, outermost router first; of equal names the handler gets the last, and all are resolved. */
+  /** Dependencies of routers by name, the outermost first. If several have one name, the handler gets the last. */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
-  /** Layers of the routers around the route, the outermost first, then the layers of its spec. */
+  /** Middleware around the route: of the routers, the outermost first, then of its spec. */
   readonly use: readonly Middleware[];
   /** Exception handlers of the routers around the route, the innermost first; empty without any. */
   readonly handlers: readonly ExceptionHandlers[];
@@ -118,7 +116,7 @@ interface Mount {
   readonly declared: Declared;
 }
 
-/** The layers of a route: the outer ones, the fields of its deprecation, and those of its spec. */
+/** The middleware of a route: of outer routers, the one for its deprecation, and of its spec. */
 function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteSpec): readonly Middleware[] {
   const layers = use.map(asMiddleware);
   return typeof deprecated === 'object'
@@ -126,7 +124,7 @@ function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteS
     : [...outer, ...layers];
 }
 
-/** Parts that outer routers add to a route. */
+/** Prefixes, tags, dependencies and middleware that outer routers add to a route. */
 interface Surroundings {
   readonly prefix: string;
   readonly tags: readonly string[];
@@ -135,17 +133,17 @@ interface Surroundings {
   readonly handlers: readonly ExceptionHandlers[];
   readonly within: readonly Routes[];
 }
-/** The parameter of a mount's template. */
+/** Name of the parameter in a mount's template. */
 const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
-/** Shared by routes without options, of which there may be thousands. */
+/** Spec shared by all routes without options, of which there may be thousands. */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),
 });
 
-/** Untyped routes: the common part of routers with any dependencies. */
+/** Routes without types: the common base of routers with any dependencies. */
 export class Routes {
   readonly #prefix: string;
   readonly #tags: readonly string[];
@@ -170,8 +168,9 @@ export class Routes {
   }
 
   /**
-   * Adds a layer around every route of this router and of its inner routers, whenever they are registered. Layers of outer routers
-   * surround those of inner ones, and the first layer is the outermost. @throws SvcError `E_MIDDLEWARE`
+   * Adds middleware around every route of this router and of its inner routers, including routes that are registered later.
+   * Middleware of outer routers surrounds that of inner ones; the middleware that is added first is the outermost. @throws
+   * SvcError `E_MIDDLEWARE`
    */
   use(middleware: Middleware | MiddlewareFunction): this {
     this.assertNotFrozen('add middleware');
@@ -180,23 +179,23 @@ export class Routes {
   }
 
   /**
-   * Handles exceptions of this class, or of its subclasses, from routes and layers of this router. Handlers of inner routers win over
-   * outer ones; within a router the handler of the most specific class wins.
+   * Handles exceptions of this class and its subclasses, thrown by routes and middleware of this router. Handlers of inner
+   * routers take precedence; within a router, the handler of the most specific class.
    *
-   * @throws SvcError `E_EXCEPTION_HANDLER`, also when the class has a handler here
+   * @throws SvcError `E_EXCEPTION_HANDLER`, also if the class has a handler in this router
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
-  /** Declares with `response` what the handler replies with: it is checked as replies of routes are, and documented. */
+  /** `response` declares the replies of the handler: they are checked like replies of routes, and documented. */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
     this.assertNotFrozen('register an exception handler');
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (!this.#handlers.add(errorClass, handler, plan, spec))
-      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} has one in this router`]);
+      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} already has one in this router`]);
     return this;
   }
 
-  /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
+  /** Adds the routes of another router, present and future, to this one, below `prefix`. */
   includeRouter(router: Routes, prefix = ''): this {
     this.assertNotFrozen('include a router');
     if (!(router instanceof Routes))
@@ -206,9 +205,10 @@ export class Routes {
   }
 
   /**
-   * The path of a named route of this router or one below it, parameters encoded. On the application it is the whole path.
+   * Returns the path of a named route of this router or of an inner one, with encoded parameters. Called on the application, it
+   * returns the whole path.
    *
-   * @throws SvcError `E_URL_NAME` with the nearest name, `E_URL_PARAM`
+   * @throws SvcError `E_URL_NAME` with the most similar name, `E_URL_PARAM`
    */
   urlFor(name: string, params: Readonly<Record<string, unknown>> = {}): string {
     const found = this.#findNamed(name);
@@ -217,7 +217,7 @@ export class Routes {
     return fillTemplate(name, found, params);
   }
 
-  /** All routes with their whole paths, in order of declaration; conflicts are reported. @internal */
+  /** Returns all routes with their whole paths, in order of declaration. Conflicts are reported to `report`. @internal */
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
     const prefix = around.prefix + this.#prefix;
     const tags = [...around.tags, ...this.#tags];
@@ -229,7 +229,8 @@ export class Routes {
       const template =
         prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
       if (template === undefined) continue;
-      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route; // one by one: a tenth of the time of `...route`
+      // destructuring takes a tenth of the time of `...route`
+      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route;
       flat.push({
         methods,
         path,
@@ -267,19 +268,20 @@ export class Routes {
         handlers,
         within: [...around.within, this],
       });
-      for (const route of mounted) flat.push(route); // as arguments of one call they could be too many for the stack
+      // one by one: as arguments of one call they could overflow the stack
+      for (const route of mounted) flat.push(route);
     }
     return flat;
   }
 
-  /** Ends registration, here and in every included router. @internal */
+  /** Refuses further declarations, also in included routers. @internal */
   freeze(): void {
     if (this.#isFrozen) return;
     this.#isFrozen = true;
     for (const mount of this.#mounts) mount.routes.freeze();
   }
 
-  /** `by` is the function that a program declares it with. @internal */
+  /** Adds a route. `by`: the method that the program has called, to find its place. @internal */
   protected addRoute(
     methods: readonly string[],
     path: string,
@@ -307,7 +309,7 @@ export class Routes {
     return this;
   }
 
-  /** A GET route of the package itself, with a spec as from readSpec(). @internal */
+  /** Adds a GET route of the framework itself, with a checked spec. @internal */
   getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
     this.#routes.push({
       methods: GET,
@@ -324,8 +326,8 @@ export class Routes {
   }
 
   /**
-   * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved against the
-   * working directory, a URL as it is. Routes of the application with a matching path win.
+   * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved against
+   * the working directory. Routes of the application with a matching path take precedence.
    *
    * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a missing directory is a finding
    */
@@ -405,12 +407,12 @@ export class Routes {
     return socket;
   }
 
-  /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
+  /** Refuses declarations after the compilation. @throws SvcError `E_APP_FROZEN` once compiled @internal */
   protected assertNotFrozen(what: string): void {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
   }
 
-  /** The template of a named route, remembered once nothing can be added any more. */
+  /** The template of a named route. Results are cached once no more routes can be added. */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
     return (this.#named ??= this.#templates()).get(name);
@@ -425,10 +427,10 @@ export class Routes {
   }
 }
 
-/** A path with the prefix of its router; the path alone when the type of the prefix is not a literal. */
+/** Type of a path with the prefix of its router; only the path if the prefix is not a literal type. */
 type Below<B extends string, P extends string> = string extends B ? P : `${B}${P}`;
 
-/** Collects routes. An application is one; others are made for a part of it and included. */
+/** Collects routes. An application is a router; further routers are made for parts of it, and included. */
 export class Router<
   const D extends Dependencies = Record<never, never>,
   const B extends string = '',
@@ -488,7 +490,7 @@ export class Router<
     return this.addRoute(DELETE, path, rest, undefined, remove);
   }
 
-  /** A route of any methods, each in capitals. */
+  /** Adds a route for several methods, each in capitals. */
   route<const P extends string>(
     path: PathTemplate<P>,
     methods: readonly string[],
@@ -505,8 +507,8 @@ export class Router<
   }
 
   /**
-   * A WebSocket (RFC 6455). Returns a router for the handlers of its events; or a handler takes each socket from open to close. An
-   * ordinary request gets 426, unless a GET route has the path.
+   * Adds a WebSocket route (RFC 6455). Returns a router to which handlers of events are added. Alternatively, one handler
+   * function is called for each socket. An ordinary request gets 426, unless a GET route has the path.
    */
   websocket<const P extends string>(
     path: PathTemplate<P>,
@@ -527,7 +529,7 @@ export class Router<
   }
 }
 
-/** Methods that declare routes: the declaration's place is below them on the stack. */
+/** Methods that declare routes. In the captured stack, the place of the declaration is the frame below them. */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
 const GET = only('GET'),
@@ -537,7 +539,7 @@ const GET = only('GET'),
   DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
-/** Methods as a route stores them: common lists are shared by thousands. @throws SvcError `E_ROUTE_METHOD` */
+/** Checks the methods of a route. Common lists are shared by thousands of routes. @throws SvcError `E_ROUTE_METHOD` */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
@@ -551,12 +553,12 @@ function subjectOf(methods: readonly string[], path: string): string {
   return `${methods.join(', ')} ${path}`;
 }
 
-/** The handler of a WebSocket route is made when the application compiles. */
+/** Placeholder: the handler of a WebSocket route is made when the application compiles. */
 function notCalled(): undefined {
   return undefined;
 }
 
-/** A prefix and a path read together: a parameter that both have is a mistake between two declarations. */
+/** Parses a prefix and a path together, so that a parameter in both is found. */
 function readWhole(
   path: string,
   route: DeclaredRoute,

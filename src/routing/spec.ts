@@ -1,5 +1,5 @@
 /**
- * Specs of routes: options and dependencies, and how they are separated and read.
+ * Specs of routes: their options and dependencies, and how both are separated and checked.
  */
 import { readDeprecation } from '../http/middleware/deprecation.ts';
 import { Dependency } from './di.ts';
@@ -21,16 +21,15 @@ import { FieldType } from '../schema/schema.ts';
 import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
-import type { Deprecation } from '../http/middleware/deprecation.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { Deprecation, Infer, TypeSource, Wire } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** A finding of `svc check` that is intended. */
+/** Marks a finding of `svc check` as intended. */
 export interface Allowance {
   readonly rule: Finding['rule'];
   readonly reason: string;
@@ -40,25 +39,28 @@ export interface Allowance {
 
 /** Description of a route for MCP clients, instead of its spec's. */
 export interface ToolDescription {
-  /** 1 ... 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
+  /**
+   * Name of the tool: 1 ... 128 characters of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its
+   * method and path.
+   */
   readonly name?: string | undefined;
   /** Title for people. Default: `summary`. */
   readonly title?: string | undefined;
   /** Description for models: effect and use. Default: `description`, else `summary`. */
   readonly description?: string | undefined;
-  /** Hints for clients. Default: by the method. */
+  /** Hints for clients. Default: derived from the method. */
   readonly annotations?: ToolHints | undefined;
 }
 
-/** Effects of a call. Hints: clients decide by them whether to ask their user first. */
+/** Effects of a call, as hints: by them, clients decide whether to ask their user first. */
 export interface ToolHints {
-  /** It changes nothing. Default: true for GET. */
+  /** The call changes nothing. Default: true for GET. */
   readonly readOnlyHint?: boolean | undefined;
-  /** It may overwrite or delete. Default: false for GET. */
+  /** The call may overwrite or delete data. Default: false for GET. */
   readonly destructiveHint?: boolean | undefined;
   /** Repeating the call has no further effect. Default: true for GET, PUT and DELETE. */
   readonly idempotentHint?: boolean | undefined;
-  /** It acts beyond this application. Default: unspecified. */
+  /** The call has effects beyond this application. Default: unspecified. */
   readonly openWorldHint?: boolean | undefined;
 }
 
@@ -72,73 +74,99 @@ export interface SharedSpec extends TextInputs {
   readonly deprecated?: boolean | undefined;
   /** Marks a route as intentionally public; the text gives the reason. */
   readonly public?: boolean | string | undefined;
-  /** Application data for middleware and rules, at `req.route.meta`. */
+  /** Data of the application for middleware and rules, readable as `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** Security of the route, if no dependency declares it. */
+  /** Security requirements of the route, if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** How often one client may call or open it, in place of what the rate limit middleware says; false: as often as it likes. */
+  /** Limit of the calls of one client, which replaces that of the rate-limit middleware; false: unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** How long it, or the handshake, may take to answer, 1 ... 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
+  /**
+   * Maximum time for the response (for a WebSocket: for the handshake), 1 ... 86_400_000 ms; false:
+   * unlimited. Replaces the limit of the timeout middleware, and works without it. After it, the response is
+   * 503.
+   */
   readonly timeoutMs?: number | false | undefined;
-  /** Middleware around this route alone, inside the application's. */
+  /** Middleware around this route only, inside of the application's middleware. */
   readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
 /** A request that the application sends to another server, for documents. */
 export interface SentRequest extends Pick<TextInputs, 'query' | 'headers'> {
-  /** Default `POST`. */
+  /** Method of the request. Default `POST`. */
   readonly method?: SentMethod | undefined;
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly deprecated?: boolean | undefined;
-  /** The type of the JSON body, as replies have it. */
+  /** Type of the JSON body, given as for replies. */
   readonly body?: TypeSource | undefined;
-  /** The type of the reply with status 200; an object by status for several. Default: any reply with a status 2xx. */
+  /**
+   * Type of the reply with status 200, or an object of types by status. Default: any reply with a status 2xx.
+   */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
 }
 
-/** A request that the application sends because of a request that it got, for documents (OpenAPI 3.1 §4.8.18). */
+/**
+ * A request that the application sends because of a request that it has received, for documents (OpenAPI 3.1
+ * §4.8.18).
+ */
 export interface Callback extends SentRequest {
   /** Address with runtime expressions in braces: `{$request.body#/notifyUrl}`, `{$request.query.url}/done`. */
   readonly url: string;
 }
 
-/** Spec of a route. Every other key is a dependency, with the name that the handler sees. */
+/** Spec of a route. Every key that is not an option is a dependency, with the name that the handler uses. */
 export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
-  /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
+  /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
-  /** The fields of a form. */
+  /** Fields of a form body. */
   readonly form?: InputShape | undefined;
-  /** Schema of the reply; an object by status for several. A reply that does not match is a 500, and is not sent. */
+  /**
+   * Type of the reply, or an object of types by status. A reply that does not match is a 500, and is not
+   * sent.
+   */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
   /** Examples of replies by status and name, for documents: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
-  /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
+  /** Status of a reply that names none: 200 ... 599. Default 200, or 204 for an empty reply. */
   readonly status?: number | undefined;
   /** Requests that the application sends because of a call, by name, for documents. */
   readonly callbacks?: Readonly<Record<string, Callback>> | undefined;
-  /** Documents say that clients should not call it any more; with dates, replies do too (RFC 9745, RFC 8594). */
+  /**
+   * Whether clients should no longer call the route: documents say so. If dates are given, replies say so as
+   * well (RFC 9745, RFC 8594).
+   */
   readonly deprecated?: boolean | Deprecation | undefined;
-  /** Whether it is a tool for MCP clients, or its description for them. Default true. */
+  /** Whether the route is a tool for MCP clients, or its description for them. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
   readonly allow?: readonly Allowance[] | undefined;
-  /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second item may be an integer 200 ... 599. */
+  /**
+   * If false, an array `[body, status]` is an ordinary list, not a reply with a status. Needed for lists of
+   * two items whose second may be an integer 200 ... 599. Default true.
+   */
   readonly tuple?: boolean | undefined;
-  /** The most bytes of a body that this route reads, in place of the setting `maxBodyBytes`, be it more or less. Default: that setting, and 10,000,000 for JSON, text and forms. */
+  /**
+   * Maximum size of a request body in bytes, which replaces the setting `maxBodyBytes`, also by a larger one.
+   * Default: that setting, and 10,000,000 for JSON, text and forms.
+   */
   readonly maxBodyBytes?: number | undefined;
-  /** Refuses content for `body` without `Content-Type` with 415; overrides the setting `strictContentType`. Default true. */
+  /**
+   * Refuses a body without `Content-Type` with 415; replaces the setting `strictContentType`. Default true.
+   */
   readonly strictContentType?: boolean | undefined;
-  /** How long a client may take to send the whole request, 10 ... 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
+  /**
+   * Maximum time for receiving the whole request, 10 ... 86_400_000 ms, which replaces the setting
+   * `requestTimeoutMs`. For large uploads. After it, the response is 408.
+   */
   readonly requestTimeoutMs?: number | undefined;
 }
 
 /** Names that dependencies must not use: parts of the context, and future options. */
 export type ReservedKey =
   keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
-/** Dependencies by the handler's names. */
+/** Dependencies by the names that the handler uses. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
-/** The options of every route by name. */
+/** Definitions of the options that every route has: default and valid values, by name. */
 export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<SharedSpec[K]> } = {
   query: given<InputShape>(),
   headers: given<InputShape>(),
@@ -171,7 +199,7 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
 const SENT_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 type SentMethod = (typeof SENT_METHODS)[number];
 
-/** The options of a request that the application sends. */
+/** Definitions of the options of a request that the application sends, by name. */
 const SENT: { readonly [K in keyof SentRequest]-?: OptionKind<SentRequest[K]> } = {
   method: given<SentMethod>(SENT_METHODS.join(', '), (value) => SENT_METHODS.some((each) => each === value)),
   summary: text(),
@@ -190,12 +218,12 @@ const CALLBACK = {
   ),
 };
 
-/** Requests by name, as options of documents. */
+/** Definition of an option whose members are requests that the application sends, by name. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
 
-/** The options of a route by name. */
+/** Definitions of the options of a route: default and valid values, by name. */
 const SPEC = {
   ...SHARED_SPEC,
   deprecated: given<boolean | Deprecation>(
@@ -235,7 +263,10 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
   'origins',
 ]);
 
-/** Separates options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+/**
+ * Separates options and dependencies of a spec, and checks both.
+ * @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE`
+ */
 export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
   if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
   const options: Record<string, unknown> = {};
@@ -260,7 +291,10 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   };
 }
 
-/** Reads a request that the application sends. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Checks the description of a request that the application sends.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
 export function readSentRequest(owner: string, sent: Readonly<Record<string, unknown>>): SentRequest {
   return readGiven(owner, sent, SENT);
 }
@@ -280,11 +314,11 @@ function readCallbacks(
   );
 }
 
-/** Characters of tool names. */
+/** Syntax of tool names. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const HINT = bool();
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** Checks the description of a tool. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 function readTool(subject: string, tool: ToolDescription): ToolDescription {
   const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
     name: given<string>(
@@ -307,7 +341,7 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
   };
 }
 
-/** The dependencies of a spec or a router, by name. @throws SvcError `E_ROUTE_SPEC` */
+/** Checks the dependencies of a spec or a router, by name. @throws SvcError `E_ROUTE_SPEC` */
 export function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {
   const deps: Record<string, Dependency<unknown>> = {};
   for (const [key, value] of Object.entries(given)) {
@@ -320,8 +354,8 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
         subject,
         key,
         near === undefined
-          ? `is ${shown(value)}, no Depends(…)`
-          : `is no route option; did you mean "${near}"?`,
+          ? `is ${shown(value)}, but needs to be Depends(…)`
+          : `is not a route option; did you mean "${near}"?`,
       ]);
     }
     deps[key] = value;
@@ -329,7 +363,7 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
   return deps;
 }
 
-/** Statuses of errors: `response` need not name them. */
+/** Statuses of errors, which `response` need not declare. */
 export type ErrorStatus =
   | 400
   | 401
@@ -362,7 +396,10 @@ export type ErrorStatus =
   | 503
   | 504
   | 507;
-/** `[body, status, headers]`, without the methods of arrays: the compiler would compare members of a body with those of their names. */
+/**
+ * The tuple `[body, status, headers]` without the methods of arrays: otherwise the compiler would compare
+ * members of a body with methods of the same name.
+ */
 interface StatusTuple<T, S extends number> {
   readonly 0: T;
   readonly 1: S;
@@ -370,12 +407,18 @@ interface StatusTuple<T, S extends number> {
   readonly length: 2 | 3;
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
-/** Replies of any route beside its `response`: nothing with 204, errors, and responses that a handler made itself. */
+/**
+ * Replies that every route may return in addition to its `response`: an empty one with 204, errors, and
+ * responses that a handler made itself.
+ */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
-/** Replies where an array is the body itself, and never a body with its status. */
+/** Replies of routes whose arrays are always the body, never a body with a status. */
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
-/** The type of a handler's return value when its spec has a `response`. The body of an error is free where `response` does not name its status. */
+/**
+ * Type of a handler's return value if its spec has a `response`. The body of an error has any type if
+ * `response` does not declare its status.
+ */
 export type ReplyOf<R> =
   R extends FieldType<readonly unknown[], object>
     ? ListReply<Infer<R>>
@@ -384,10 +427,10 @@ export type ReplyOf<R> =
           ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus>
           : | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
             | Answer<unknown, Exclude<ErrorStatus, keyof R>>);
-/** The type of a handler's return value: anything that http/reply.ts reads, or the type of `response`. */
+/** Type of a handler's return value: everything that http/reply.ts converts, or the type of `response`. */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
 
-/** Whether `response` is one type, and not an object keyed by status. */
+/** Whether `response` is one type, not an object of types by status. */
 export function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
   return typeof response === 'function' || response instanceof FieldType;
 }

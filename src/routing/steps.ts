@@ -1,8 +1,9 @@
 /**
- * Steps before the handler of a route: dependencies in order, inputs, body or form. They are decided when the application compiles,
- * which reports mistakes in its schemas.
+ * Steps before the handler of a route: dependencies in order, inputs, body or form. They are planned when the
+ * application compiles, which also reports mistakes in the schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
+import { surrounded } from './di-plan.ts';
 import { isTypeSource } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
@@ -20,58 +21,66 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Shared input of the compilation. */
+/** Dependencies that the compilation of all routes shares. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
-  /** The layers around every route. */
+  /** The middleware around every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
-  /** Whether JSON bodies need a Content-Type, unless the route decides. */
+  /** Whether a JSON body requires a Content-Type, unless the route decides. */
   readonly strictContentType: boolean;
-  /** Serializer of routes without `response`. */
+  /** Converts replies of routes without `response`. */
   readonly usualEdge: CoreEdge;
 }
 
-/** One route's steps, in data. */
+/** The steps of one route, as data. */
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
-  /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
+  /**
+   * Whether code of the application runs before the body is read: it may have entered an AsyncLocalStorage,
+   * which must be preserved.
+   */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
 }
 
 /** Compiled steps. */
 export interface Steps {
-  /** No inputs, no dependencies. */
+  /** Whether the route has no inputs and no dependencies. */
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
+  /** Dependencies that run the handler, such as a transaction. */
+  readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
-  /** Files of a form to keep: those of its fields, up to their limits. */
+  /** Which files of a form to keep: those that the spec declares, up to their limits. */
   readonly keeper: FileKeeper | undefined;
-  /** Dependencies in the handler's context, by name and slot. */
+  /** Dependencies that appear in the handler's context, by name and slot. */
   readonly names: readonly (readonly [name: string, slot: number])[];
-  /** Security requirements. */
+  /** Security requirements of the route and its dependencies. */
   readonly security: readonly SecurityRequirement[];
 }
 
-/** The steps of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
+/**
+ * Plans the steps of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * @throws SvcError for mistakes in its schemas
+ */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
   const { spec } = route;
   if (spec.body !== undefined && spec.form !== undefined)
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'form',
-      'cannot be there beside "body": a request has one body',
+      'cannot be used together with "body": a request has one body',
     ]);
   const ordering = deps.graph.order(subject, route.declared);
   const routerNames = route.routerDeps.map(
@@ -82,7 +91,8 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const { planned } = ordering;
-  const isEarly = earlySlots(planned, ofRouter);
+  const { order, inside } = surrounded(planned);
+  const isEarly = earlySlots(planned, ofRouter, inside);
   const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
   const names = [...new Map([...routerNames, ...ownNames])];
   const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
@@ -104,8 +114,9 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     form,
     size: planned.length,
     isPlain: planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined,
-    early: planned.filter((dependency) => isEarly.has(dependency.slot)),
-    late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
+    early: order.filter((dependency) => isEarly.has(dependency.slot)),
+    late: order.filter((dependency) => !isEarly.has(dependency.slot)),
+    around: planned.filter(({ surround }) => surround !== undefined),
     keeper: form === undefined ? undefined : keeperOf(form),
     security: planned.flatMap((dependency) => dependency.security),
   };
@@ -126,7 +137,7 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
       throw new SvcError('E_ROUTE_SPEC', [
         subject,
         'response',
-        `has the key "${status}", which is no status 200 … 599`,
+        `has the key "${status}", which is not a status code (200-599)`,
       ]);
   return {
     texts: readTextInputs({ query, headers }),
@@ -138,7 +149,7 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
   };
 }
 
-/** Refuses fields that no request could ever fill. @throws SvcError `E_ROUTE_SPEC` */
+/** Refuses required fields of types that text inputs cannot have. @throws SvcError `E_ROUTE_SPEC` */
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
     const problem = textIssue(field.node, key === 'form');
@@ -147,7 +158,10 @@ function assertText(subject: string, key: string, plan: SchemaPlan): void {
   }
 }
 
-/** The schemas of a body. @throws SvcError `E_ROUTE_SPEC` when it needs a file, which JSON cannot hold */
+/**
+ * Returns the schemas of a body.
+ * @throws SvcError `E_ROUTE_SPEC` if it contains a file, which JSON cannot express
+ */
 function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
   const needsFile =
@@ -159,7 +173,7 @@ function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'body',
-      'cannot have a file, which only a form can hold: write "form" in its place',
+      'cannot contain a file, which only forms transfer: use "form" instead of "body"',
     ]);
   return plans;
 }
@@ -171,7 +185,10 @@ function keeperOf(form: SchemaPlan): FileKeeper {
   return (field) => limits.get(field);
 }
 
-/** Patterns that can backtrack without bound. Their input is kept short, and the author gets a finding. */
+/**
+ * Reports patterns that can backtrack exponentially, as findings for the author. Their input is limited to
+ * short texts.
+ */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,
   subject: string,
@@ -179,7 +196,8 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema); // a plan without class is a shape's
+    // a plan without class belongs to an object of fields
+    const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({
         rule: 'SVC304',
@@ -188,20 +206,29 @@ function reportPatterns(
         place: declared.place,
         message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
         remedy:
-          'Write it without repetitions inside repetitions; until then only short texts are tested against it, and longer ones refused',
+          'Write the pattern without nested repetitions; until then it is tested on short texts only, and longer texts are refused',
       });
     }
   }
 }
 
-/** Dependencies of routers, those with security, and those they need: resolved before the request is read. */
-function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): ReadonlySet<number> {
+/**
+ * Returns the slots that are resolved before the body is read: dependencies of routers, dependencies with
+ * security, and those that these need. A router's transaction, and whatever needs it, is resolved later: a
+ * slow client must not keep it open.
+ */
+function earlySlots(
+  planned: readonly PlannedDependency[],
+  ofRouter: number,
+  inside: ReadonlySet<number>,
+): ReadonlySet<number> {
   const early = new Set<number>();
   const add = (slot: number): void => {
     if (early.has(slot)) return;
     early.add(slot);
     planned[slot]!.needs.forEach(add);
   };
-  for (const { slot, security } of planned) if (slot < ofRouter || security.length > 0) add(slot);
+  for (const { slot, security } of planned)
+    if ((slot < ofRouter && !inside.has(slot)) || security.length > 0) add(slot);
   return early;
 }

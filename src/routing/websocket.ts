@@ -1,20 +1,27 @@
 /**
  * WebSocket routes: declared with a spec, compiled into a route with the response 101.
  *
+ * Two forms:
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
+ * Order of the steps:
  *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
  *
- * Dependencies of scope `handler` are left before the 101 is sent, those of scope `request` when the socket has closed.
+ * Dependencies of scope `handler` are cleaned up before the 101 is sent, those of scope `request` when the
+ * socket has closed.
  */
 import { Dependency } from './di.ts';
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { closest, given, int, isBoolean, isObject, oneOf, readOptions, shown } from '../base/options.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
-import { readCompression, negotiateDeflate } from '../http/websocket/deflate.ts';
-import { OriginGuard, readHandshake } from '../http/websocket/handshake.ts';
+import {
+  OriginGuard,
+  negotiateDeflate,
+  readCompression,
+  readHandshake,
+} from '../http/websocket/handshake.ts';
 import { SHARED_SPEC } from './spec.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
 import type { InputOf } from './di.ts';
@@ -35,57 +42,81 @@ import type { Rooms } from '../http/websocket/rooms.ts';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 import type { SocketListener } from '../http/websocket/handlers.ts';
 import type { SharedSocketDeps, WebSocketConnection } from '../http/websocket/websocket.ts';
-import type { WebSocketCompression } from '../http/websocket/deflate.ts';
+import type { WebSocketCompression } from '../http/websocket/handshake.ts';
 import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
 import type { Agreement, OpenSocket } from '../http/server/websockets.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { SharedSpec } from './spec.ts';
 
-/** A finding of `svc check` that is intended: as for other routes. */
+/** Marks a finding of `svc check` as intended, as in other routes. */
 interface SocketAllowance {
   readonly rule: `SVC${number}` | `${string}/${string}`;
   readonly reason: string;
   readonly until?: string | undefined;
 }
 
-/** Spec of a WebSocket route. Every other key is a dependency, with the name that the handlers see. */
+/**
+ * Spec of a WebSocket route. Every key that is not an option is a dependency, with the name that the handlers
+ * use.
+ */
 export interface WebSocketSpec extends SharedSpec {
   /** Type of the messages, which are JSON texts: a schema class, or a type such as `list(Item)`. Default: raw strings and bytes. */
   readonly message?: TypeSource | undefined;
-  /** Supported subprotocols. The first one that the client offers and this list contains is used; without any there is none. */
+  /**
+   * Supported subprotocols. The first one of the client's list that is also in this list is used; if there is
+   * none, the socket has no subprotocol.
+   */
   readonly protocols?: readonly string[] | undefined;
   /**
-   * Origins whose pages may open it, beside the application's own: a list of whole origins, or a function; `'*'` for all. Default: those
-   * that the CORSMiddleware allows with credentials.
+   * Origins whose pages may open the socket, in addition to the application's own: a list, a function, or
+   * `'*'` for all. Default: those that the CORSMiddleware allows with credentials.
    */
   readonly origins?: Origins | undefined;
-  /** Accepts clients without an Origin, which are not browsers. Default false. */
+  /** Accepts requests without an Origin, which come from clients that are not browsers. Default false. */
   readonly allowMissingOrigin?: boolean | undefined;
-  /** The most bytes of a message, inflated, 1 ... 1_073_741_824. Default 1_048_576; beyond it the socket closes with 1009. */
+  /**
+   * Maximum size of a message in bytes after inflation, 1 ... 1_073_741_824. Default 1_048_576. A larger
+   * message closes the socket with 1009.
+   */
   readonly maxMessageBytes?: number | undefined;
-  /** The most that may wait for a client that reads too slowly, 65_536 ... 1_073_741_824 bytes. Default 1_048_576. */
+  /**
+   * Maximum number of bytes that wait for a client that reads too slowly, 65_536 ... 1_073_741_824. Default
+   * 1_048_576.
+   */
   readonly maxBufferedBytes?: number | undefined;
-  /** Policy for a client with more unread bytes: close it (1008), drop the oldest messages, or let `send()` throw. Default `disconnect`. */
+  /**
+   * Policy beyond that limit: `disconnect` closes the socket (1008), `drop-oldest` drops the oldest
+   * messages, `wait` lets `send()` throw. Default `disconnect`.
+   */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
-  /** Interval of pings to a silent client, 100 ... 3_600_000 ms; without an answer until the next one the connection is lost. Default 30_000; false: never. */
+  /**
+   * Interval of pings to a silent client, 100 ... 3_600_000 ms; false: no pings. If no response comes before
+   * the next one, the connection is closed. Default 30_000.
+   */
   readonly heartbeatMs?: number | false | undefined;
-  /** Time without a message after which the socket closes with 1000, 100 ... 86_400_000 ms. Default false: unlimited. */
+  /**
+   * Time without a message after which the socket closes with 1000, 100 ... 86_400_000 ms; false: unlimited.
+   * Default false.
+   */
   readonly idleTimeoutMs?: number | false | undefined;
-  /** Time for a client to answer a close frame, and for handlers to reply to messages before one, 10 ... 60_000 ms. Default 5_000. */
+  /**
+   * Time for a client to respond to a close frame, and for handlers to reply to messages that came before
+   * one, 10 ... 60_000 ms. Default 5_000.
+   */
   readonly closeTimeoutMs?: number | undefined;
-  /** Rooms that one socket may be in, 1 ... 100_000. Default 1_000. */
+  /** Maximum number of rooms that one socket may join, 1 ... 100_000. Default 1_000. */
   readonly maxRooms?: number | undefined;
   /** Compresses messages if the client supports it (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
   readonly allow?: readonly SocketAllowance[] | undefined;
 }
 
-/** Names that no dependency may take. */
+/** Names that dependencies must not use. */
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** `S`, or a sentence at each key that is neither option nor dependency. */
+/** `S`, or an error text as the type of each key that is neither an option nor a dependency. */
 export type CheckedSocketSpec<S> = {
   readonly [K in keyof S]: K extends keyof WebSocketSpec
     ? WebSocketSpec[K]
@@ -93,7 +124,7 @@ export type CheckedSocketSpec<S> = {
       ? `"${K & string}" is reserved: give the dependency another name`
       : S[K] extends Dependency<unknown>
         ? S[K]
-        : `"${K & string}" is no option of a WebSocket, and no Depends(…); data of your own goes under meta`;
+        : `"${K & string}" is neither an option of a WebSocket nor Depends(…): put your own data into meta`;
 };
 
 type SocketInjected<S, Taken = never> = {
@@ -101,40 +132,48 @@ type SocketInjected<S, Taken = never> = {
 };
 type SocketInputs<S> = { readonly [K in keyof S & ('query' | 'headers' | 'cookies')]: InputOf<S[K]> };
 
-/** Context of handlers beside the socket: path parameters, inputs and dependencies of the spec, and those of its router. */
+/**
+ * Context of the handlers: path parameters, the inputs and dependencies of the spec, and the dependencies of
+ * its router.
+ */
 export type SocketContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & SocketInputs<S> &
   SocketInjected<S> &
   SocketInjected<D, keyof S>;
 
-/** Type of a message: of the option `message`, or strings and bytes. */
+/** Type of a message: that of the option `message`, else strings and bytes. */
 export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
   ? Infer<T>
   : string | Uint8Array;
 
 /**
- * A WebSocket, for its handlers. `for await (const message of socket)` reads its messages and ends with it. Code that leaves the loop
- * keeps the socket: it may send, close, or iterate again.
+ * A WebSocket, for its handlers. `for await (const message of socket)` reads its messages, and ends with the
+ * socket. If code leaves the loop, the socket stays open: it may send, close, or iterate again.
  */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The negotiated subprotocol; empty if there is none. */
   readonly protocol: string;
   /**
-   * Whether messages can be sent: neither side has closed. When the client closes after messages, it stays true while their handlers
-   * run, at most for `closeTimeoutMs`: replies are sent before the close frame is answered.
+   * Whether messages can be sent: neither side has closed. If the client closes after sending messages, this
+   * stays true while handlers of those messages run, at most for `closeTimeoutMs`: replies are sent before
+   * the close frame.
    */
   readonly isOpen: boolean;
-  /** Bytes that were sent and that the system has not taken yet. */
+  /** Number of sent bytes that the system has not accepted yet. */
   readonly bufferedAmount: number;
   /**
-   * Sends a string as a text message, bytes as a binary one; bytes must not change afterwards. Returns false if the socket has closed, or
-   * closes because of it; the message is dropped. @throws SvcError `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   * Sends a string as a text message, bytes as a binary one; bytes must not change afterwards. Returns false
+   * if the socket is closed, or closes because of this message; then it is dropped. @throws SvcError
+   * `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean;
-  /** Sends a value as JSON. Returns the result of {@link send}. @throws SvcError `E_REPLY` for a value without JSON */
+  /**
+   * Sends a value as JSON. Returns the result of {@link send}.
+   * @throws SvcError `E_REPLY` for a value without a JSON form
+   */
   sendJson(value: unknown): boolean;
-  /** Resolves when there is room for more; at once when there is, or when the socket has closed. */
+  /** Resolves when more messages can be sent without filling the queue, or the socket has closed. */
   drain(): Promise<void>;
   /** Pings the peer. Resolves with the round-trip time in milliseconds, or undefined if the socket closed first. */
   ping(): Promise<number | undefined>;
@@ -143,16 +182,22 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** Joins a room, and gets its messages from now on. @throws SvcError `E_ROOM` beyond `maxRooms` */
   join(room: string): void;
   leave(room: string): void;
-  /** Sends to every member of a room but this one, in every process. */
+  /** Sends to every member of a room except this socket, in every process. */
   broadcast(room: string, data: string | Uint8Array): void;
-  /** Sends a value as JSON to a room. */
+  /** Sends a value as JSON to every member of a room except this socket. */
   broadcastJson(room: string, value: unknown): void;
 }
 
-/** Takes a socket from its opening to its end. The socket closes with 1000 when it returns; when it throws, as for an error of a listener. */
+/**
+ * Handles a socket from its opening to its end. When it returns, the socket closes with 1000; when it throws,
+ * with the code for an error of a listener.
+ */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
-/** Handlers of socket events, called one at a time: the next message waits until the previous handler has settled. */
+/**
+ * Handlers of socket events. Only one runs at a time: the next message waits until the previous handler has
+ * settled.
+ */
 interface Callbacks<C, M> {
   open?: (socket: Socket<M>, context: C) => Awaitable<unknown>;
   message?: (socket: Socket<M>, message: M, context: C) => Awaitable<unknown>;
@@ -160,9 +205,10 @@ interface Callbacks<C, M> {
   error?: (socket: Socket<M>, error: unknown, context: C) => Awaitable<unknown>;
 }
 
-/** The handlers of a WebSocket route. `C` is their context, `M` a message. */
+/** Collects the handlers of a WebSocket route. `C`: type of their context, `M`: type of a message. */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  readonly #callbacks: Callbacks<never, M> = {}; // without C, so that routers of other prefixes stay assignable
+  // typed without C, so that routers of other prefixes are assignable
+  readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
 
@@ -171,30 +217,34 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
     this.#subject = subject;
   }
 
-  /** Before the first message. */
+  /** Sets the handler that is called before the first message. */
   onOpen(fn: NonNullable<Callbacks<C, M>['open']>): this {
     return this.#set('open', fn);
   }
 
-  /** For each message, in order: the next when this one has settled. */
+  /**
+   * Sets the handler that is called for each message, in order: the next call waits until the previous one
+   * has settled.
+   */
   onMessage(fn: NonNullable<Callbacks<C, M>['message']>): this {
     return this.#set('message', fn);
   }
 
-  /** Called once, after the last message. 1006 is a lost connection. */
+  /** Sets the handler that is called once, after the last message. Code 1006 means a lost connection. */
   onClose(fn: NonNullable<Callbacks<C, M>['close']>): this {
     return this.#set('close', fn);
   }
 
   /**
-   * Called for exceptions of the other handlers, and for messages that do not match (`ValidationError`): the socket stays open. Without
-   * it the socket closes: 1007 for such messages, 1008 for exceptions meant for clients, else 1011.
+   * Sets the handler for exceptions of the other handlers, and for messages that do not match
+   * (`ValidationError`); the socket stays open. Without it the socket closes: with 1007 for such messages,
+   * 1008 for exceptions meant for clients, else 1011.
    */
   onError(fn: NonNullable<Callbacks<C, M>['error']>): this {
     return this.#set('error', fn);
   }
 
-  /** Its handlers. Nothing can be added any more. @internal */
+  /** Returns the handlers. After that, none can be added. @internal */
   take(): Callbacks<never, M> {
     this.#isFrozen = true;
     return this.#callbacks;
@@ -214,7 +264,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   }
 }
 
-/** Shared state of an application's sockets. */
+/** State that all sockets of an application share. */
 export interface SocketHub {
   readonly rooms: Rooms;
   readonly meter: WebSocketMeter;
@@ -226,7 +276,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
   accepts: (value) => value === false || int(100, 100, most).accepts(value),
 });
 
-/** The options of a WebSocket route by name. */
+/** Definitions of the options of a WebSocket route: default and valid values, by name. */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
   message: given<TypeSource>(),
@@ -253,7 +303,7 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
 };
 
-/** The options of a route, read. */
+/** Checked options of a WebSocket route. */
 interface SocketOptions extends WebSocketSpec {
   readonly allowMissingOrigin: boolean;
   readonly maxMessageBytes: number;
@@ -292,19 +342,20 @@ export class DeclaredSocket {
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const { options, deps } = apart(this.subject, spec as object);
-    this.options = readOptions(this.subject, options, SPEC) as SocketOptions; // each was read by the kind that types it
+    // the kinds of SPEC have the types of the options
+    this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
     this.deps = deps;
     this.router = new WebSocketRouter(this.subject);
     this.#handler = handler as SocketHandler<never, never> | undefined;
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Whether its sockets have handlers. */
+  /** Whether any handler was added. */
   get isHandled(): boolean {
     return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
   }
 
-  /** The sockets of the route in one application. */
+  /** Creates the opener of the route's sockets for one application. */
   compile(hub: SocketHub, services: Services, onUnhandled: SharedSocketDeps['onUnhandled']): SocketOpener {
     const {
       maxMessageBytes,
@@ -336,7 +387,8 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined; // the overloads of websocket() have typed them
+      // the overloads of websocket() guarantee the type
+      ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
         decode,
@@ -347,7 +399,8 @@ export class DeclaredSocket {
         },
       };
     }
-    const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>; // the types were checked when they were set
+    // the methods that set the handlers guarantee the types
+    const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
       onOpen: (socket) => open?.(socket, socket.context),
@@ -358,7 +411,10 @@ export class DeclaredSocket {
   }
 }
 
-/** Opens the sockets of one route. `load()` imports the code that runs open sockets, which most applications do without. @internal */
+/**
+ * Opens the sockets of one route. `load()` imports the code for open sockets, because most applications have
+ * none. @internal
+ */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
   readonly #deps: Omit<SharedSocketDeps, 'readers'>;
@@ -380,13 +436,16 @@ export class SocketOpener {
     this.#open = (stream, deps) => new WebSocketConnection(stream, shared, deps);
   }
 
-  /** Returns the response 101, which opens the socket. */
+  /** Returns a 101 response, which opens the socket when it is sent. */
   accept(context: Context): HttpResponse {
     return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
   }
 }
 
-/** A layer around the route's dependencies: they are not resolved for an ordinary request. */
+/**
+ * Middleware around the dependencies of the route: checks the handshake first, so that they are not resolved
+ * for an ordinary request.
+ */
 class HandshakeGuard implements Middleware {
   readonly compression: SharedSocketDeps['compression'];
   readonly origin: OriginGuard;
@@ -409,7 +468,9 @@ class HandshakeGuard implements Middleware {
     this.origin.compile(view);
   }
 
-  /** Synchronous if nothing has to wait: promises of many simultaneous sockets cost memory. */
+  /**
+   * Returns a response without a promise if possible: promises of many simultaneous handshakes cost memory.
+   */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate =
@@ -424,15 +485,15 @@ class HandshakeGuard implements Middleware {
     return admission === undefined ? next() : admission.then(next);
   }
 
-  /** The negotiation, done once. */
+  /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has let it through
-    this.#agreements.delete(req); // an open socket keeps its request
+    const agreement = this.#agreements.get(req)!; // handle() has stored the agreement
+    this.#agreements.delete(req); // deleted, because an open socket keeps its request in memory
     return agreement;
   }
 }
 
-/** Options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC` */
+/** Separates options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC` */
 function apart(
   subject: string,
   spec: object,
@@ -451,15 +512,18 @@ function apart(
         subject,
         key,
         near === undefined
-          ? `is ${shown(value)}, no Depends(…)`
-          : `is no option of a WebSocket; did you mean "${near}"?`,
+          ? `is ${shown(value)}, but needs to be Depends(…)`
+          : `is not an option of a WebSocket; did you mean "${near}"?`,
       ]);
     }
   }
   return { options, deps };
 }
 
-/** Decodes a message. Its exception closes the socket with 1003 or 1007, unless onError handles it. */
+/**
+ * Creates the decoder of messages. Its exceptions close the socket with 1003 or 1007, unless onError handles
+ * them.
+ */
 function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);

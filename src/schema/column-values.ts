@@ -2,13 +2,14 @@
  * Compiles nodes to closures that read values of database columns. Engines return one value in several forms.
  * Each form is converted to the type of the field, then the rules of compile.ts apply.
  *
+ * Accepted forms by type:
  *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
  *   float     number, text of a decimal                str       text, and the digits of an integer
  *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC
  *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
  *
  * A conversion that would lose a digit is refused. JSON inside a column uses the names on the wire. Its
- * values have the forms above too, because SQL writes 1 for true into JSON.
+ * values have the forms above as well, because SQL writes 1 for true into JSON.
  */
 import {
   absence,
@@ -33,11 +34,12 @@ import type { Check, Run } from './validation-run.ts';
 export function columnCheck(node: TypeNode, parsesText: boolean): Check {
   switch (node.kind) {
     case 'any':
-      return parsesText ? parsed((value) => value) : (value) => value; // the database driver produced it
+      // not checked, because the database driver produced it
+      return parsesText ? parsed((value) => value) : (value) => value;
     case 'bytes':
       return binary(partCheck(node));
     case 'nullable':
-      // JSON text may be null
+      // JSON text may be `null`, so it is parsed before the check
       return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText));
     case 'lazy':
       return deferred(() => columnCheck(node.resolve(), parsesText));
@@ -98,7 +100,7 @@ function converted(node: TypeNode, convert: (value: unknown) => unknown): Check 
   return (value, run) => check(convert(value), run);
 }
 
-/** Parses JSON text where the engine or the column has no JSON type. */
+/** Parses JSON text, for engines or columns without a JSON type. */
 function parsed(check: Check): Check {
   return (value, run) => {
     if (typeof value !== 'string') return check(value, run);
@@ -123,16 +125,16 @@ function isInteger(value: unknown): boolean {
 
 const WHOLE = /^-?\d+(?:\.0*)?$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-/** Number of digits up to which every decimal has its own number. */
+/** Number of digits up to which different decimals are different numbers. */
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
-    : value; // beyond 2^53 the number is not a safe integer, and is refused
+    : value; // beyond 2^53 the result is not a safe integer, and is refused
 }
 
-/** Reads a decimal. One that no number equals stays text, and is refused. */
+/** Converts a decimal to a number. A decimal that no number equals stays text, and is refused. */
 function floatOf(value: unknown): unknown {
   if (typeof value === 'bigint') return BigInt(Number(value)) === value ? Number(value) : value;
   if (typeof value !== 'string' || !DECIMAL.test(value)) return value;
@@ -156,11 +158,11 @@ function flagOf(value: unknown): unknown {
 
 const MIDNIGHT = /^(\d{4}-\d\d-\d\d)[T ]00:00:00(?:\.0+)?Z?$/;
 const DAY_MS = 86_400_000;
-const [ZERO, DOT, HYPHEN, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x2d, 0x3a, 0x20, 0x54, 0x5a];
+const [ZERO, DOT, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x3a, 0x20, 0x54, 0x5a];
 
 /**
- * Reads a date and time. Sessions use UTC, and text without a zone is UTC; digits beyond milliseconds are
- * cut.
+ * Check of a date and time. Database sessions use UTC, so text without a zone is UTC. Digits beyond
+ * milliseconds are cut.
  */
 const momentCheck: Check = (value, run) => {
   if (typeof value === 'string') {
@@ -198,22 +200,19 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDay = NaN;
-let lastDayMs = NaN;
+let lastDate = '-'; // initial value: no text begins with "-"
+let lastDateMs = NaN;
 
 /**
  * Returns the start of the day with which a text begins. Caches the last day, because rows that are read
  * together often share it.
  */
 function utcDayMs(text: string): number {
-  if (text.charCodeAt(4) !== HYPHEN || text.charCodeAt(7) !== HYPHEN) return NaN;
-  const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
-  const day = year * 10_000 + twoDigits(text, 5) * 100 + twoDigits(text, 8);
-  if (day === lastDay) return lastDayMs;
+  if (text.startsWith(lastDate)) return lastDateMs;
   const date = text.slice(0, 10);
-  lastDayMs = isDate(date) ? Date.parse(date) : NaN; // Date.parse() accepts February 30 as a day in March
-  lastDay = day;
-  return lastDayMs;
+  if (!isDate(date)) return NaN; // checked before, because Date.parse() accepts February 30 as a day in March
+  lastDate = date;
+  return (lastDateMs = Date.parse(date));
 }
 
 /** Returns a number of two digits, or NaN. */
@@ -239,7 +238,10 @@ function uuidOf(value: unknown): unknown {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** Reads a literal; numbers and booleans in any form of the engines. */
+/**
+ * Returns the check of a literal. Database drivers return some numbers as bigint or text, and some booleans
+ * as 0 and 1: these forms are accepted as well.
+ */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
   const hasFlags = values.some((value) => typeof value === 'boolean');
@@ -289,8 +291,8 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   const byTag = new Map<unknown, Check>(
     variants.flatMap(({ plan, values }) => values.map((value) => [value, objectCheck(plan)] as const)),
   );
-  const message = literalMessage([...byTag.keys()] as Literal[]); // tags are literals
-  const { tagWire } = variants[0]!; // a union has variants
+  const message = literalMessage([...byTag.keys()] as Literal[]); // the values of tags are literals
+  const { tagWire } = variants[0]!; // a union has at least one variant
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
     const check = Object.hasOwn(value, tagWire) ? byTag.get(value[tagWire]) : undefined;
@@ -302,7 +304,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   };
 }
 
-/** Reads an optional member: NULL in a column makes it absent. */
+/** Check of an optional member: NULL in the column makes it absent. */
 export function orAbsent(field: FieldPlan, check: Check): Check {
   if (!field.isOptional || takesNull(field.node)) return check;
   return (value, run) => (value === null ? undefined : check(value, run));

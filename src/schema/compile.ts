@@ -24,8 +24,10 @@ import {
   Run,
   stringCheck,
   tooDeep,
+  areUnique,
+  choiceCheck,
+  tupleCheck,
 } from './validation-run.ts';
-import { areUnique, choiceCheck, tupleCheck } from './alternatives.ts';
 import { FORMATS } from './formats.ts';
 import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
@@ -41,7 +43,7 @@ export function runCheck<T>(
 ): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
-  // the result of the check's own type
+  // the value has the type that the check returns
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
@@ -112,7 +114,7 @@ export function deferred(compile: () => Check): Check {
   return (value, run) => (check ??= compile())(value, run);
 }
 
-/** Check that accepts `null` and everything that `inner` accepts. */
+/** Check that accepts `null`, and everything that `inner` accepts. */
 export function nullableCheck(inner: Check): Check {
   return (value, run) => (value === null ? null : inner(value, run));
 }
@@ -128,7 +130,8 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    const items: unknown[] = run.isDry ? value : [...value]; // faster than new Array(n), and leaves no holes
+    // a copy by spread is faster than new Array(n), and leaves no holes
+    const items: unknown[] = run.isDry ? value : [...value];
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
       const raw = items[i];
@@ -178,7 +181,9 @@ function definedKeys(value: Input): string[] {
     : keys.filter((key) => value[key] !== undefined);
 }
 
-/** Check of a nested schema. A schema that is still being compiled is looked up later. */
+/**
+ * Check of a nested schema. If that is still being compiled, its check is looked up when it is first used.
+ */
 function nestedCheck(plan: ObjectPlan): Check {
   return COMPILING.has(plan) ? deferred(() => objectCheck(plan)) : objectCheck(plan);
 }
@@ -224,7 +229,7 @@ function compileObject(plan: ObjectPlan): Check {
   const check: Check = (value, run) => {
     if (!isInputObject(value, run)) {
       if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
-      // an instance inside the input is already valid, and is kept
+      // an instance inside of the input is valid already, and is kept
       return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
     }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
@@ -243,7 +248,7 @@ function compileObject(plan: ObjectPlan): Check {
   return check;
 }
 
-/** Returns the value of an object whose members fit, or FAIL when its rules report an issue. */
+/** Returns the value of an object whose members are valid; FAIL if its rules report an issue. */
 export function built(
   plan: ObjectPlan,
   values: unknown[],
@@ -254,7 +259,7 @@ export function built(
   return noteRules(plan, plan.build(values, input, extras), run);
 }
 
-/** Returns the value, or FAIL when a rule of its class reports an issue. */
+/** Returns the value; FAIL if a rule of its class reports an issue. */
 export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   if (plan.rules === undefined) return value;
   const issues = plan.rules(value);
@@ -266,7 +271,7 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
-/** Values of a dry run. */
+/** Values of a dry run, which are not kept. */
 const NO_VALUES: unknown[] = [];
 
 /** Compiled fields of an object. */
@@ -274,8 +279,8 @@ export class Members {
   readonly #members: readonly Member[];
   readonly #indexes: ReadonlyMap<string, number>;
   /**
-   * Whether a field has the name of a member that every object inherits, such as `constructor`: then only an
-   * own member counts.
+   * Whether a field has the name of a member that every object inherits, such as `constructor`: then only own
+   * members count.
    */
   readonly isGuarded: boolean;
 
@@ -301,7 +306,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // or a field that has been looked up already
+        isMore = true; // the member is unknown, or a field that was looked up before
         break;
       }
       if (key !== members[at]!.key) {
@@ -320,7 +325,7 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // checked last, because members may be nested
+    run.isMore = isMore; // set last, because the checks of nested objects set it as well
     return values;
   }
 
@@ -354,7 +359,7 @@ export class Members {
 
 /** A compiled field. Members are read very often, so its properties are public and have one shape. */
 export class Member {
-  /** Name in the object that is read. */
+  /** Name of the member in the object that is read. */
   readonly key: string;
   readonly plain: Plain;
   readonly check: Check;
@@ -385,7 +390,7 @@ function memberOf(field: FieldPlan): Member {
 
 /** Members of an object. */
 export type Input = Readonly<Record<string, unknown>>;
-/** Handles unknown members: returns the kept ones if any, or FAIL. */
+/** Handles unknown members: returns those that are kept, undefined if there are none, or FAIL. */
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /** Refuses unknown members, or keeps those that are JSON and do not hide a member of the class. */
@@ -420,14 +425,17 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
  */
 
 /**
- * Cases of {@link Plain.accepts}, which writes the numbers out. V8 then makes a jump table, and inlines the
- * function.
+ * Cases of {@link Plain.accepts}, where the numbers are written out: so V8 makes a jump table, and inlines
+ * the function.
  */
 const KIND = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, choice: 6 } as const;
 const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
-/** Plain values of one type. Read very often, so its properties are public and have one shape. */
+/**
+ * Accepts the usual values of one type without calling the check of the type. Read very often, so its
+ * properties are public and have one shape.
+ */
 export class Plain {
   /** Accepts nothing: every value goes to its check. */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
@@ -448,7 +456,7 @@ export class Plain {
     const { constraints } = node;
     const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
     this.kind = kindOf(node);
-    // n UTF-16 units are at least n / 2 code points, and at most n
+    // a text of n UTF-16 units has at least n / 2 and at most n code points
     this.shortest = Math.min(2 * (constraints.minLength ?? 0) - 1, LONGEST);
     this.longest = Math.min(
       constraints.maxLength ?? LONGEST,
@@ -456,8 +464,10 @@ export class Plain {
     );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
-    this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // a longer text goes to its check
-    this.choices = node.kind === 'literal' ? [...node.values] : []; // reading a frozen array takes a call
+    // a text longer than that is left to the check
+    this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
+    // a copy, because reading a frozen array takes a call
+    this.choices = node.kind === 'literal' ? [...node.values] : [];
   }
 
   /** Whether the value is valid for the type without conversion. `isPlainJson` comes from the `Run`. */
@@ -475,7 +485,7 @@ export class Plain {
           typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value)
         );
       case 3:
-        // neither NaN nor Infinity
+        // the comparisons are false for NaN, and for infinity
         return typeof value === 'number' && value >= this.low && value <= this.high;
       case 4:
         return value === true || value === false;

@@ -2,16 +2,18 @@
  * Finds the member to which each call of `Field()` belongs, without decorators: from the object under
  * construction.
  *
+ * Three situations of a call:
  *   probe      a class is constructed once to learn its fields; its `this` is a Proxy that sees which member each call is assigned to
  *   frame      an instance is constructed from validated values: the n-th call returns the n-th value
  *   neither    a plain shape, `query: { page: Field(1) }`: the call returns a marker, read by fieldsOf()
  *
- * Frames nest, since initialisers may construct other schemas. A frame that parse() opens is closed by its `finally`. One
- * that `new User(data)` opens cannot be: nothing runs after the last initialiser. It closes with the last call. If an
- * initialiser throws before, the next call finds that the member before it is missing, or the microtask that follows closes it.
+ * Frames nest, because initializers may construct other schemas. parse() opens a frame, and closes it in
+ * `finally`. `new User(data)` opens one that cannot be closed so: no code runs after the last initializer. It
+ * closes with the last call of `Field()`. If an initializer throws before that, the next call notices that
+ * the member before it is missing, or a microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
-import { FieldMarker } from './nodes.ts';
+import { FieldMarker, fieldFault } from './nodes.ts';
 import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
@@ -19,9 +21,9 @@ import type { Declaration } from './nodes.ts';
 /** A call of `Field()` as recorded by the probe. */
 interface Call extends Declaration {
   readonly name: string;
-  /** Whether the member existed before, made by a base class or a constructor. */
+  /** Whether the member existed before: a base class or a constructor has made it. */
   readonly isRedefined: boolean;
-  /** Public member that was defined last before the call. */
+  /** The public member that was defined last before the call. */
   readonly after: string | undefined;
 }
 
@@ -50,7 +52,7 @@ interface Frame {
   readonly data: unknown;
   readonly extras: object | undefined;
   readonly outer: Frame | undefined;
-  /** Set when `new` opened the frame, and not parse(). */
+  /** The instance if `new` opened the frame; undefined if parse() did. */
   readonly instance: object | undefined;
   isTaken: boolean;
   /** Number of calls of `Field()` so far. */
@@ -71,7 +73,7 @@ function nextValue(frame: Frame, source: FieldSource): unknown {
   return values[index];
 }
 
-/** Whether an initialiser has thrown: then the member that precedes the next call is missing. */
+/** Whether an initializer has thrown: then the member before the next call is missing. */
 function isBroken({ of, cursor }: Frame, instance: object): boolean {
   const after = of.learnt.calls[cursor]?.after;
   return after !== undefined && !Object.hasOwn(instance, after);
@@ -144,8 +146,8 @@ export function construct(
 }
 
 /**
- * Runs first in the constructor of `Schema`. Returns `taken` when a frame holds the values, a Proxy in a
- * probe, else undefined.
+ * Runs first in the constructor of `Schema`. Returns `taken` if a frame has the values, a Proxy in a probe,
+ * else undefined.
  */
 export function enter(instance: object, schema: SchemaClass, data: unknown): 'taken' | object | undefined {
   if (
@@ -199,8 +201,8 @@ export function apart<T>(run: () => T): T {
 }
 
 /**
- * Learns the fields of a class by constructing it. Computed initialisers get stand-ins: first ones that
- * support every operation, then, if that fails, samples of the right type.
+ * Learns the fields of a class by constructing it. Computed initializers get stand-ins for the values of
+ * fields: first objects that support every operation; if that fails, samples of the right type.
  *
  * @throws SvcError `E_SCHEMA_PROBE` when both fail, or when a call does not belong to a member
  */
@@ -211,7 +213,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // arguments for any constructor
+        new schema(ABSORBING as never); // the stand-in is accepted as argument of any constructor
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;
@@ -270,16 +272,17 @@ class Probe {
     return marker;
   }
 
-  /** Called when a member is defined. A marker as its value gives the name of the field. */
+  /** Called when a member is defined. If its value is a marker, the member's name is that of the field. */
   #defined(target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor {
     if (typeof key === 'string') this.#ownNames.add((this.#lastName = key));
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);
     if (call === undefined) {
       if (descriptor.value instanceof FieldType)
-        throw new SvcError('E_SCHEMA_FIELD', [
-          `"${String(key)}" of ${this.#schema.name}`,
-          'it is a type, and not made by Field()',
-        ]);
+        throw fieldFault(
+          String(key),
+          this.#schema.name,
+          'its value is a type, which must be passed to Field()',
+        );
       return descriptor;
     }
     if (typeof key === 'symbol')

@@ -1,14 +1,17 @@
 /**
- * Formats of text: each a linear test with a length cap, and the readings that go with them (moments, base64, code points).
+ * Formats of text: each has a test in linear time with a maximum length. Also conversions of moments and
+ * base64, and counting of code points.
  *
- * Each accepts what JSON Schema 2020-12 §7.3 names: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986 for URIs, RFC 1123 for
- * host names. `email` is the dot-atom form of RFC 5321, at most 64 characters before the @ (§4.5.3.1.1) and 63 a label (RFC 1035
- * §2.3.4), with a domain of two labels or more; no quoted local parts, no address literals, ASCII only.
+ * The tests accept what JSON Schema 2020-12 §7.3 refers to: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986
+ * for URIs, RFC 1123 for host names. `email` is the dot-atom form of RFC 5321: at most 64 characters before
+ * the @ (§4.5.3.1.1), labels of at most 63 (RFC 1035 §2.3.4), and a domain of two labels or more. Quoted
+ * local parts, address literals and characters beyond ASCII are refused.
  */
 import type { FormatName } from './types.ts';
 
 /**
- * Test of one format. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first.
+ * Test of one format. `words` completes the sentence "must be ..."; `maxLength` is in UTF-16 units, and is
+ * checked first.
  */
 interface Format {
   readonly words: string;
@@ -26,7 +29,8 @@ interface Format {
 }
 
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
-const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*'; // classes do not overlap: one way to match, so linear
+// the character classes do not overlap, so there is only one way to match: the time is linear
+const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*';
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
 /** Faster pattern for a text in which no part can be too long. */
 const SHORT_EMAIL = emailPattern('', LABEL);
@@ -34,10 +38,15 @@ const SHORT_LENGTH = 64;
 const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/;
 const DATE = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/;
 const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$/;
-/** RFC 3339 §5.6 without its calendar: no space for the `T`, no offset without its minutes. */
+/**
+ * Form of a date-time (RFC 3339 §5.6), without the rules of the calendar: no space instead of `T`, no offset
+ * without minutes.
+ */
 const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
-/** First and last day on which a time may belong to another year in UTC, by its offset or a leap second. */
+/**
+ * First and last day on which a time may be in another year in UTC, because of its offset or a leap second.
+ */
 const EDGE = '0000-01-01.*[+](?!00:00$)|9999-12-31.*(?::60|-(?!00:00$))';
 /** Pattern of a `datetime` for documents. */
 export const MOMENT_PATTERN: string = `^(?!${EDGE})${DATE_SHAPE}[Tt]${TIME_SHAPE}$`;
@@ -47,7 +56,10 @@ const HOSTNAME =
 const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])';
 const IPV4 = new RegExp(`^${OCTET}(?:[.]${OCTET}){3}$`);
 const IPV6_SHAPE = /^(?=.*:)[0-9A-Fa-f:.]{2,45}$/;
-/** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
+/**
+ * Syntax of a URI (RFC 3986 §3): scheme, then only characters of a URI, percent signs with two digits, and
+ * brackets only around an IP literal.
+ */
 const URI = uriPattern();
 /** Finds the IP literal of a URI, and whether it has a future version. */
 const IP_LITERAL = /^[^:]*:\/\/[^/?#[]*\[(v?)([^\]]*)\]/i;
@@ -74,7 +86,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
     isWhole: true,
     short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
     test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
-  }, // RFC 5321 §4.5.3.1.3, without < >
+  }, // maximum length without < > (RFC 5321 §4.5.3.1.3)
   uuid: { words: 'a UUID', maxLength: 36, pattern: UUID, isWhole: true, test: (text) => UUID.test(text) },
   date: {
     words: 'a date such as 2026-01-31',
@@ -112,7 +124,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
   ipv6: { words: 'an IPv6 address', maxLength: 45, pattern: IPV6_SHAPE, test: isIpv6 },
 };
 
-/** Returns every pattern that documents have with a format. */
+/** All patterns that documents have together with a format. */
 export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
   MOMENT_PATTERN,
   ...Object.values(FORMATS).map(({ pattern }) => pattern.source),
@@ -146,7 +158,7 @@ function secondsOf(text: string): number | undefined {
     offsetMinute = Number(parts[7] ?? 0);
   if (hour > 23 || minute > 59 || second > 60 || offsetHour > 23 || offsetMinute > 59) return undefined;
   const minutes = hour * 60 + minute - (parts[5] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute);
-  // Whether a leap second is at the end of a UTC day (RFC 3339 §5.6).
+  // a leap second must be at the end of a day in UTC (RFC 3339 §5.6)
   if (second === 60 && (minutes + 1_440) % 1_440 !== 1_439) return undefined;
   return (minutes * 60 + second) * 1_000 + Number((parts[4] ?? '').slice(0, 3).padEnd(3, '0'));
 }
@@ -221,7 +233,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   if (OUTSIDE_BASE64.test(padding === 0 ? text : text.slice(0, -padding))) return undefined;
   const decoded = Buffer.from(text, 'base64');
-  // a copy, so that it does not share memory with the pool
+  // a copy, so that the result does not share memory with Node's pool
   return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length));
 }
 
@@ -263,10 +275,11 @@ export function hasAtMost(text: string, most: number): boolean {
  * not 3 in binary.
  */
 export function isMultiple(value: number, factor: number): boolean {
-  if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0; // exact
+  // the remainder of integers is exact
+  if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0;
   const [digits, exponent] = decimal(value),
     [factorDigits, factorExponent] = decimal(factor);
-  const shift = exponent - factorExponent; // at most 324 + 308
+  const shift = exponent - factorExponent; // at most 632: exponents of numbers are -324 ... 308
   return shift >= 0
     ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n
     : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;

@@ -1,15 +1,16 @@
 /**
- * Reads declarations once: a type token with its options becomes a node, a `Field()` becomes a {@link
+ * Reads declarations once: a type token with its options becomes a node; a `Field()` becomes a {@link
  * FieldPlan}.
  *
- * All other modules use nodes: validators, serialisers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
- * schema class holds a function that returns its plan, because classes may refer to each other.
+ * All other modules use nodes: validators, serializers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
+ * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, readOptions, shown } from '../base/options.ts';
+import { bool, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
+  Deprecation,
   Extra,
   FieldSource,
   FormatName,
@@ -22,7 +23,10 @@ import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
 
-/** Constraints of a value besides its kind. Lengths count code points of strings, items, members or bytes. */
+/**
+ * Constraints of a value in addition to its kind. Lengths count code points of strings, items, members or
+ * bytes.
+ */
 export interface Constraints {
   readonly minLength?: number;
   readonly maxLength?: number;
@@ -32,7 +36,7 @@ export interface Constraints {
   readonly lt?: number;
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
-  /** Set when the pattern can backtrack without bound. */
+  /** Set if the pattern can backtrack exponentially or polynomially. */
   readonly hazard?: PatternFinding;
   readonly format?: FormatName;
   /** Accepted media types of files, in lower case: `type/subtype` or `type/*`. */
@@ -49,12 +53,12 @@ export interface About {
   readonly description?: string;
   readonly example?: unknown;
   readonly examples?: readonly unknown[];
-  readonly deprecated?: boolean;
+  readonly deprecated?: boolean | Deprecation;
 }
 
 interface Node {
   readonly constraints: Constraints;
-  /** Set for items and values of `list` and `record` that have a description. */
+  /** Description of the items or values of a `list` or `record`; absent if they have none. */
   readonly about?: About;
 }
 /** A type with its constraints, by kind. */
@@ -96,12 +100,12 @@ export interface FieldPlan {
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** Whether a text source may repeat the name. */
+  /** Whether a query, header or form may repeat the name, which gives a list. */
   readonly isList: boolean;
   readonly about: About;
 }
 
-/** An issue found by a rule across fields. `path` starts at the object and uses names on the wire. */
+/** An issue found by a rule across fields. `path` starts at the object, and uses names on the wire. */
 export interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly code: string;
@@ -122,13 +126,13 @@ export interface ObjectPlan {
    */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /**
-   * Runs the rules across fields on a value whose fields fit, and returns their issues. Undefined without
-   * rules.
+   * Runs the rules across fields on a value whose fields are valid, and returns their issues. Undefined
+   * without rules.
    */
   readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
   /**
-   * Makes the value from validated members in the order of `fields`. Throws what the initialisers of the
-   * class throw.
+   * Makes the value from validated members in the order of `fields`. Exceptions of the class's initializers
+   * are passed on.
    */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -150,7 +154,7 @@ export class FieldMarker implements Declaration {
     Object.freeze(this);
   }
 }
-/** Returns the plan of a class. */
+/** Function that returns the plan of a class. */
 type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -193,7 +197,10 @@ const ABOUT = {
   description: given<string>('a string', isText),
   example: given<unknown>(),
   examples: given<readonly unknown[]>('a list', Array.isArray),
-  deprecated: bool(),
+  deprecated: given<boolean | Deprecation>(
+    'true, false or { since, sunset, link }',
+    (value) => isBoolean(value) || isRecord(value),
+  ),
 };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
@@ -285,6 +292,11 @@ function wrong(owner: string, problem: string): SvcError {
   return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
 }
 
+/** Returns the fault for the field `name` of a schema or shape. */
+export function fieldFault(name: string, owner: string, problem: string): SvcError {
+  return wrong(`"${name}" of ${owner}`, problem);
+}
+
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
@@ -311,7 +323,7 @@ function shapeOf(source: unknown, owner: string): SourceShape {
       : shown(source);
   throw wrong(
     owner,
-    `${found} is no type: needed is str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`,
+    `${found} is not a type: use str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`,
   );
 }
 
@@ -323,7 +335,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
     try {
       target = shape.get();
     } catch {
-      return 'object'; // the type is declared later: usually a class, which accepts no constraints
+      return 'object'; // the type is declared later; it is usually a class, which accepts no constraints
     }
     return constrainedKind(shapeOf(target, owner), owner);
   }
@@ -333,7 +345,8 @@ function constrainedKind(shape: SourceShape, owner: string): string {
 type Read = Readonly<Record<string, unknown>>;
 
 function constraintsOf(read: Read, owner: string): Constraints {
-  const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined; // checked by TEXTS
+  // TEXTS has validated the values
+  const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
     throw wrong(owner, `it has email: true and another format, "${format}"`);
   const pattern =
@@ -343,7 +356,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
     found[name] = read[name];
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
-  ); // checked by FILES
+  ); // FILES has validated the values
   const constraints = Object.freeze(
     Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints,
   );
@@ -361,8 +374,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * Returns the pattern for tests: without `g` and `y`, which keep state. It adds `u` if the pattern is valid
- * with it, because JSON Schema reads patterns so: `.` is one code point.
+ * Returns the pattern used for tests: without `g` and `y`, which keep state, and with `u` if it is valid with
+ * that, because JSON Schema reads patterns so: `.` is one code point.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;
@@ -371,7 +384,7 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
     return new RegExp(source, /[uv]/.test(flags) ? flags : flags + 'u');
   } catch (error) {
     if (given instanceof RegExp) return new RegExp(source, flags);
-    throw wrong(owner, `its pattern is no regular expression: ${(error as Error).message}`);
+    throw wrong(owner, `its pattern is not a regular expression: ${(error as Error).message}`);
   }
 }
 

@@ -2,15 +2,17 @@
  * Compiles nodes to closures that turn a handler's result into JSON: checked, and reduced to the members of
  * its schema.
  *
+ * Rules:
  *   only declared members, written under their aliases; methods, getters and other members are left out
- *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
- *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default
+ *   a `secret` member that is present is an issue: the response is a 500, and the secret is not sent
+ *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (in an integer field a number if it is safe)
+ *   an absent member has its default
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
-import { choiceCheck, tupleCheck } from './alternatives.ts';
-import { toBase64 } from './formats.ts';
 import {
+  choiceCheck,
+  tupleCheck,
   anyCheck,
   bytesCheck,
   datetimeCheck,
@@ -20,6 +22,7 @@ import {
   MAX_DEPTH,
   tooDeep,
 } from './validation-run.ts';
+import { toBase64 } from './formats.ts';
 import { FAIL } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 import {
@@ -38,7 +41,8 @@ import type { Input } from './compile.ts';
 import type { Literal } from './types.ts';
 
 /**
- * Serialiser of replies. A reply that does not fit gives a list of issues, which the caller answers with 500.
+ * Serializer of replies. For a reply that does not match it returns a list of issues, to which the caller
+ * responds with 500.
  */
 export interface Serializer {
   /** Returns the value in the form for JSON.stringify(), made of new plain objects and lists. */
@@ -47,7 +51,7 @@ export interface Serializer {
   toJson(value: unknown, at?: string): Result<string>;
 }
 
-/** Compiles the serialiser of a type. */
+/** Compiles the serializer of a type. */
 export function serializerOf(node: TypeNode): Serializer {
   const check = outputCheck(node);
   return Object.freeze({
@@ -105,7 +109,10 @@ export function outputCheck(node: TypeNode): Check {
   }
 }
 
-/** Uses the first type that fits. An instance always uses its own class, even if its members fit another. */
+/**
+ * Uses the first type that accepts the value. An instance always uses its own class, even if its members
+ * match another.
+ */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
   const any = choiceCheck(checks);
@@ -230,7 +237,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // without absent members
+    const out: Record<string, unknown> = {}; // an object without the absent members
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -244,7 +251,7 @@ function compileOutput(plan: ObjectPlan): Check {
 
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
-/** Writes a default like any other value; a secret member that is absent is valid. */
+/** Value of an absent member: its default, written like any other value. An absent secret member is valid. */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;
   if (field.isReadOnly && field.isOptional)

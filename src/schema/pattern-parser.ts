@@ -1,14 +1,17 @@
 /**
- * Parser of regular expressions: the source of a RegExp -> a tree, whose nodes and character sets are declared here.
+ * Parser of regular expressions: converts the source of a RegExp to a tree, whose nodes and character sets
+ * are declared here.
  *
- * JavaScript has accepted the source, so the parser need not find every syntax error. Where an exact set of characters would
- * cost too much it takes a larger one: \p{...} and \q{...} are all characters, \b is empty.
+ * JavaScript has accepted the source, so the parser need not find every syntax error. If an exact set of
+ * characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, \b matches
+ * the empty text.
  *
- * A character set is a bit set over ASCII with one bit for all other characters. A bounded repetition counts as unbounded
- * from MANY rounds on, or when a text can be split into its rounds in many ways: (a{1,9}){1,9}.
+ * A character set is a bit set over ASCII, with one bit for all other characters. A bounded repetition counts
+ * as unbounded if it has at least MANY rounds. It also counts as unbounded if a text can be split into its
+ * rounds in many ways: (a{1,9}){1,9}.
  */
 
-/** Rounds from which a repetition counts as unbounded. */
+/** Number of rounds from which on a repetition counts as unbounded. */
 export const MANY = 12;
 
 /** Set of characters: bits 0-127 are ASCII, bit 128 stands for every other character. */
@@ -17,11 +20,11 @@ export type CharSet = bigint;
 export const ALL: CharSet = (1n << 129n) - 1n;
 /** Every character outside ASCII. */
 const OTHER: CharSet = 1n << 128n;
-/** `\d`. */
+/** The set `\d`. */
 const DIGITS: CharSet = rangeSet(48, 57);
-/** `\w`. */
+/** The set `\w`. */
 const WORDS: CharSet = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
-/** `\s`. */
+/** The set `\s`. */
 const SPACES: CharSet = setOf('\t\n\v\f\r ') | OTHER;
 
 /** Returns the set of the code points `from` to `to`, both included. */
@@ -40,12 +43,15 @@ function setOf(text: string): CharSet {
   return set;
 }
 
-/** Returns every character that is not in `set`. OTHER stays in, because it stands for many characters. */
+/**
+ * Returns every character that is not in `set`. OTHER is always included, because it stands for many
+ * characters.
+ */
 function negated(set: CharSet): CharSet {
   return (ALL & ~set) | OTHER;
 }
 
-/** Node of a pattern. `ahead` is a look-ahead: a branch that leads nowhere. */
+/** Node of a pattern. `ahead` is a look-ahead, which consumes no characters. */
 export type Tree =
   | { readonly kind: 'chars'; readonly set: CharSet }
   | { readonly kind: 'empty' }
@@ -59,7 +65,10 @@ const EMPTY: Tree = { kind: 'empty' };
 /** Matches no text. */
 const NEVER: Tree = { kind: 'choice', parts: [] };
 
-/** Returns whether a part that may be empty has many required rounds, as in `(a?){20}`: each round may read or not. */
+/**
+ * Returns whether a part that may be empty has many required rounds, as in `(a?){20}`: each round may consume
+ * a character or not.
+ */
 export function repeatsNothing(tree: Tree): boolean {
   if (tree.kind === 'ahead') return repeatsNothing(tree.part);
   if (tree.kind === 'repeat')
@@ -75,15 +84,18 @@ function canBeEmpty(tree: Tree): boolean {
   return tree.kind !== 'repeat' || tree.least === 0 || canBeEmpty(tree.part);
 }
 
-/** Returns whether a text of several rounds can be split into them in many ways: their lengths differ, and it is long. */
+/**
+ * Returns whether a text of several rounds can be split into them in many ways: the lengths of rounds differ,
+ * and there are many.
+ */
 export function hasManySplits(part: Tree, rounds: number): boolean {
   const [least, most] = extent(part);
   return least !== most && most * rounds > MANY;
 }
 
 /**
- * Returns the fewest and the most characters that a tree reads. An endless loop counts one round more than its least:
- * the automaton finds its hazards.
+ * Returns the minimum and maximum number of characters that a tree consumes. For an endless loop, the maximum
+ * is that of one round more than the minimum: the automaton finds its hazards.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -113,7 +125,9 @@ export function startsAnchored(tree: Tree): boolean {
 export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
-  /** Trees of the look-behinds. Each ends with NEVER, because the pattern tries it again at every place. */
+  /**
+   * Trees of the look-behinds. Each ends with NEVER, because the pattern tries it again at every position.
+   */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;
 }
@@ -223,7 +237,7 @@ class Parser {
       case 'p':
       case 'P':
         this.#skip(/^\{[^}]*\}/);
-        return ALL; // a superset: may report a hazard too many, but misses none
+        return ALL; // a superset: this may report a hazard too many, but misses none
       case 'q':
         this.#skip(/^\{[^}]*\}/);
         return ALL;
@@ -264,7 +278,7 @@ class Parser {
     return this.#cased(rangeSet(code, code));
   }
 
-  /** Reads a class behind its opening bracket. Set operations of the flag `v` count as unions. */
+  /** Parses a character class, after its opening bracket. Set operations of the flag `v` count as unions. */
   #class(): CharSet {
     const isNegated = this.#take('^');
     let set = 0n;

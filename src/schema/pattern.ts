@@ -1,31 +1,32 @@
 /**
- * Finds patterns that backtrack without bound, before a request does.
+ * Finds patterns that can backtrack exponentially or polynomially, before a request uses them.
  *
+ * Steps:
  *   pattern -> tree (pattern-parser.ts) -> Thompson automaton (here) -> does one text match one loop in two ways?
  *
- * A backtracking matcher tries each way in which a text can match:
- *
+ * A backtracking matcher tries every way in which a text can match. It is slow if one of these loops exists:
  *   state p, text w:  two different paths p -w-> p                        exponential: (a+)+  (a|a)*  (\w|\d)*
  *   states p != q:    p -w-> p,  p -w-> q,  q -w-> q, and then failure    polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
  *
- * A transition leads from one state that consumes a character to the next. The constructor resolves the moves between them that
- * consume nothing. A look-behind is analysed as a pattern of its own. A back-reference is not analysed: it is reported as a hazard.
+ * A transition leads from one state that consumes a character to the next such state. The constructor
+ * resolves the moves between them that consume nothing (free moves). A look-behind is analysed as a separate
+ * pattern. A back-reference is not analysed, but reported as a hazard.
  */
 import { ALL, hasManySplits, MANY, parsePattern, repeatsNothing, startsAnchored } from './pattern-parser.ts';
 import type { CharSet, ParsedPattern, Tree } from './pattern-parser.ts';
 
-/** States of the largest automaton that is analysed. */
+/** Maximum number of states of an automaton that is analysed. */
 const MAX_STATES = 260;
 
 interface State {
-  /** Targets of the moves that consume nothing. A target appears twice where two moves lead to it. */
+  /** Targets of the moves that consume nothing. A target that two moves reach is listed twice. */
   readonly free: number[];
-  /** Characters that the state consumes; 0: it consumes none. */
+  /** Characters that the state consumes; 0 if it consumes none. */
   set: CharSet;
   next: number;
 }
 
-/** Automaton of one tree. Read no result when {@link isTooLarge} is true. */
+/** Automaton of one tree. If {@link isTooLarge} is true, its results must not be used. */
 class PatternAutomaton {
   /** True when the tree needs more than MAX_STATES states. */
   isTooLarge = false;
@@ -33,15 +34,15 @@ class PatternAutomaton {
   readonly #final: number;
   /** Consuming states that may follow each consuming state. */
   readonly #following = new Map<number, readonly number[]>();
-  /** Pairs of states, as `from * 4096 + to`, that two ways of free moves connect. */
+  /** Pairs of states, as `from * 4096 + to`, that are connected by two ways of free moves. */
   readonly #doubled = new Set<number>();
-  /** States behind which the pattern may be complete. */
+  /** States after which the pattern may be complete. */
   readonly #complete = new Set<number>();
   readonly #consuming: number[] = [];
-  /** End of the body of each loop state. The states of the body come right after the loop state. */
+  /** End of the body of each loop state. The states of the body follow directly after the loop state. */
   readonly #bodies = new Map<number, number>();
   #hasEnd = false;
-  /** Results of #reaches. */
+  /** Cached results of #reaches. */
   readonly #reachable = new Map<number, Set<number>>();
 
   constructor(tree: Tree, isAnchored: boolean) {
@@ -61,7 +62,7 @@ class PatternAutomaton {
       this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
   }
 
-  /** Adds states that read `tree` and continue at `next`. Returns the state that they begin at. */
+  /** Adds states that match `tree`, and continue at `next`. Returns their first state. */
   #build(tree: Tree, next: number): number {
     if (this.#states.length > MAX_STATES) {
       this.isTooLarge = true;
@@ -117,15 +118,19 @@ class PatternAutomaton {
     return id;
   }
 
-  /** Walks the free moves behind `from`, and records which states may consume next and which of them have two ways. */
+  /**
+   * Follows the free moves from `from`. Records which states may consume next, and which of them are reached
+   * in two ways.
+   */
   #follow(id: number, from: number): void {
     const ways = new Map<number, number>();
     let steps = 0;
     const walk = (at: number, before: readonly number[]): void => {
-      if (before.includes(at) || ++steps > 4_000) return; // a loop may not go round without reading (ECMA-262 §22.2.2.3.1)
+      // a loop must not repeat without consuming a character (ECMA-262 §22.2.2.3.1)
+      if (before.includes(at) || ++steps > 4_000) return;
       if (at === this.#final) this.#complete.add(id);
       if (this.#states[at]!.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
-      const bodyEnd = this.#bodies.get(at) ?? at; // a new round may enter states of the body again
+      const bodyEnd = this.#bodies.get(at) ?? at; // in a new round, states of the body may be entered again
       const path = [...before.filter((state) => state < at || state >= bodyEnd), at];
       for (const target of this.#states[at]!.free) walk(target, path);
     };
@@ -147,7 +152,10 @@ class PatternAutomaton {
     return false;
   }
 
-  /** Searches pairs that read common characters for a way from (p, p) back to (p, p) on which they differ. */
+  /**
+   * Searches for a way from (p, p) back to (p, p) over pairs of states that consume common characters, on
+   * which the two paths differ.
+   */
   #pairLoop(p: number): boolean {
     const seen = new Set<number>();
     const stack: [number, number, boolean][] = [[p, p, false]];
@@ -168,7 +176,10 @@ class PatternAutomaton {
     return false;
   }
 
-  /** Returns whether one text leads p to p, p to q, and q to q for two loops p != q, and the match can fail behind q. */
+  /**
+   * Returns whether one text leads from p to p, from p to q, and from q to q for two loops p != q, and the
+   * match can fail after q.
+   */
   isPolynomial(): boolean {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
     for (const p of loops) {
@@ -186,7 +197,10 @@ class PatternAutomaton {
     return false;
   }
 
-  /** Returns an upper bound of the exponent of the time: one more than the steps on one way between loops that share characters. */
+  /**
+   * Returns an upper bound for the exponent of the time: one more than the maximum number of steps between
+   * loops that share characters, on one way.
+   */
   exponent(): number {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
     const known = new Map<number, number>();
@@ -205,7 +219,10 @@ class PatternAutomaton {
     return 1 + Math.max(0, ...loops.map(stepsFrom));
   }
 
-  /** Returns whether a match that has come to q can still fail: the pattern is not complete, or the text must end here. */
+  /**
+   * Returns whether a match that has reached q can still fail: the pattern is not complete, or the text must
+   * end here.
+   */
   #canFailAfter(q: number): boolean {
     return this.#hasEnd || !this.#complete.has(q);
   }
@@ -214,7 +231,7 @@ class PatternAutomaton {
     const seen = new Set<number>();
     const stack: [number, number, number][] = [[p, p, q]];
     for (let item = stack.pop(); item !== undefined; item = stack.pop()) {
-      if (seen.size > 60_000) return true; // too large to finish: reported as a hazard
+      if (seen.size > 60_000) return true; // too many pairs to finish: reported as a hazard
       for (const x of this.#following.get(item[0])!) {
         for (const y of this.#following.get(item[1])!) {
           if (!this.#overlap(x, y)) continue;
@@ -250,27 +267,36 @@ class PatternAutomaton {
   }
 }
 
-/** A danger of a pattern. */
+/** A hazard of a pattern. */
 export interface PatternFinding {
-  /** Growth of the time with the length of the text; `unknown` for a pattern too large, or with back-references. */
+  /**
+   * Growth of the time with the length of the text; `unknown` for a pattern that is too large, or has
+   * back-references.
+   */
   readonly degree: 'exponential' | 'polynomial' | 'unknown';
   readonly message: string;
-  /** UTF-16 units of the longest text that is tested with the pattern. A longer text is refused untested. */
+  /**
+   * Maximum length of a text that is tested with the pattern, in UTF-16 units. A longer text is refused
+   * without a test.
+   */
   readonly maxTestedLength: number;
 }
 
-/** UTF-16 units tested with a pattern that is exponential, or may be. */
+/** Maximum length of a tested text for a pattern that is exponential, or may be. */
 const LEAST_TESTED = 16;
 const MOST_TESTED = 500;
-/** Ways to match that are tried for one text, about 10 ns each. */
+/** Maximum number of ways to match that are tried for one text; each takes about 10 ns. */
 const MOST_WAYS = 1_000_000;
 
-/** Returns a sentence about the danger of a pattern, or undefined for a safe one. */
+/** Returns a sentence about the hazard of a pattern; undefined if it is safe. */
 export function patternFinding(regex: RegExp): string | undefined {
   return analysePattern(regex)?.message;
 }
 
-/** Returns the danger of a pattern, and the length up to which texts are tested with it; undefined for a safe one. */
+/**
+ * Returns the hazard of a pattern, and the length up to which texts are tested with it; undefined if it is
+ * safe.
+ */
 export function analysePattern(regex: RegExp): PatternFinding | undefined {
   let parsed: ParsedPattern;
   try {
@@ -315,7 +341,7 @@ function hazard(
   return { degree, message: `the pattern ${what}`, maxTestedLength };
 }
 
-/** Returns the greatest length at which a text has at most MOST_WAYS ways to be cut in `exponent` places. */
+/** Returns the greatest length of a text that can be cut in `exponent` places in at most MOST_WAYS ways. */
 function mostTested(exponent: number): number {
   let length = MOST_TESTED;
   while (length > 1 && waysToCut(length, exponent) > MOST_WAYS) length--;

@@ -2,20 +2,21 @@
  * Compiles a class, a plain object of fields or a type to a plan, which turns input into values and values
  * into JSON.
  *
- * Separate from schema.ts, which only declares: this module is not needed until the first schema is used.
+ * This module is separate from schema.ts, which only declares: it is not loaded until the first schema is
+ * used.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
 import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, examplesOf, plansOf, plansWithin, readField, readType } from './nodes.ts';
-import { rulesOf } from './rules.ts';
+import { FieldMarker, examplesOf, fieldFault, plansOf, plansWithin, readField, readType } from './nodes.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
 import { FAIL, FieldType, isSchemaClass } from './types.ts';
 import { Run } from './validation-run.ts';
+import { isThenable } from '../base/promises.ts';
 import type { Constructed, Learnt } from './construct.ts';
-import type { Declaration, FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
+import type { Declaration, FieldPlan, ObjectPlan, TypeNode, RuleIssue } from './nodes.ts';
 import type { Serializer } from './output.ts';
 import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
@@ -24,7 +25,10 @@ import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
-/** A pattern that can backtrack without bound, reported by `svc check`. */
+/**
+ * Finding about the pattern of a field that can backtrack exponentially or polynomially; reported by `svc
+ * check`.
+ */
 export interface FieldFinding {
   readonly field: string;
   readonly message: string;
@@ -32,11 +36,12 @@ export interface FieldFinding {
 
 /** A compiled schema for routes, OpenAPI, MCP and `svc check`. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
-  /** Patterns of its own fields that can backtrack without bound; nested schemas list their own. */
+  /** Hazardous patterns of the schema's own fields. Nested schemas have a list of their own. */
   readonly hazards: readonly FieldFinding[];
   /**
-   * Strict: what JSON.parse made. `at` is the first item of every path, such as `body`. `isPlainJson` says that the input
-   * is what JSON.parse() made of a text without `\\u`: it can hold no lone surrogate and no class, which saves looking for them.
+   * Parses a value of JSON strictly. `at` is the first item of every path, such as `body`. `isPlainJson`:
+   * whether the input is the result of JSON.parse() on a text without `\\u`. Then it can contain no lone
+   * surrogate and no instance of a class, and the search for these is skipped.
    */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
   /**
@@ -58,26 +63,30 @@ export interface CompiledType<T = unknown> {
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  return classPlan(schema) as unknown as SchemaPlan<T>; // instances of the class have the type T
+  // the cast is safe: instances of the class have the type T
+  return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 
 /**
- * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain objects.
- * `owner` names it in errors.
+ * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain
+ * objects. `owner` names it in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,
   owner = 'a shape',
 ): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
-  // Field() has the type of its value
+  // the cast is safe: the type of Field() is that of its value
   return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>;
 }
 
-/** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. @throws SvcError as {@link planOf} */
+/**
+ * Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors.
+ * @throws SvcError of {@link planOf}
+ */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
   if (node.kind === 'object') {
-    // the class is the type of the value
+    // the cast is safe: for a class, Infer<S> is its instance type
     const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>;
     return Object.freeze({ node, parseJson: plan.parseJson.bind(plan) });
   }
@@ -89,14 +98,14 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/** Compiles the serialiser of reply values of this type. @throws SvcError as {@link planOf} */
+/** Compiles the serializer for replies of this type. @throws SvcError of {@link planOf} */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
 
 /**
- * Checks a type and every class that it leads to, so that a mistake appears at compile time and not with the
- * first value.
+ * Checks a type, and every class to which it leads, so that a mistake appears at compile time instead of with
+ * the first value.
  */
 function readWhole(source: TypeSource, owner: string): TypeNode {
   const node = readType(source, owner, classPlan);
@@ -104,7 +113,7 @@ function readWhole(source: TypeSource, owner: string): TypeNode {
   return node;
 }
 
-/** Reads declarations, and refuses defaults that do not fit. */
+/** Reads declarations. Refuses defaults that are not valid values of their field. */
 function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): readonly FieldPlan[] {
   const wires = new Set<string>();
   return Object.freeze(
@@ -186,12 +195,12 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`; undefined when both orders are equal, which is not so
-   * after a field is declared again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, as they
+   * have unless a class declares a field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
-  /** Whether only an instance shows if an input fits, because the class has rules of its own. */
+  /** Whether an instance is needed to know if an input is valid, because the class has rules of its own. */
   #hasRules: boolean | undefined;
   readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
@@ -247,7 +256,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // an instance only for the rules, because `new` makes its own
+    ); // an instance is made only for the rules, because `new` makes its own
     return checked.ok ? result : checked;
   }
 
@@ -259,7 +268,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     return (this.#reserved ??= reservedNames(this.schema, this.learnt));
   }
 
-  /** Returns the fields that toJSON() writes, and their serialisers. */
+  /** Returns the fields that toJSON() writes, with their serializers. */
   get written(): readonly (readonly [FieldPlan, Check])[] {
     return (this.#written ??= this.fields
       .filter((field) => !field.isSecret)
@@ -277,7 +286,8 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    const members = instance as Readonly<Record<string, unknown>>; // its fields, and kept members
+    // own members of an instance are its fields, and unknown members that were kept
+    const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
   }
@@ -317,8 +327,7 @@ class ShapePlan implements SchemaPlan<object> {
   constructor(shape: object, owner: string) {
     const declared = new Map<string, Declaration>();
     for (const [name, marker] of Object.entries(shape)) {
-      if (!(marker instanceof FieldMarker))
-        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
       declared.set(name, marker);
     }
     this.name = owner;
@@ -341,7 +350,7 @@ class ShapePlan implements SchemaPlan<object> {
   }
 }
 
-/** Returns a plausible value of a declaration, for computed initialisers during the probe. */
+/** Returns a sample value for a declaration, used by computed initializers during the probe. */
 function sampleOf({ source, options }: Declaration): unknown {
   const given = options as
     | {
@@ -394,4 +403,73 @@ function sampleOfType(source: TypeSource): unknown {
     default:
       return {};
   }
+}
+
+/*
+ * Rules across fields. `static check(self)` of a schema class gets an instance whose fields are valid. It
+ * returns or yields the issues of their combination.
+ *
+ * Example:
+ *   static *check(self: Stay) {
+ *     if (self.from >= self.to) yield { loc: ['to'], message: 'must be after "from"' };
+ *   }
+ */
+
+/** An issue that a rule finds. Clients read its text, so it must not contain secret values. */
+export interface RuleProblem {
+  /** Path of the member from the object, by names of the class. Default: the object itself. */
+  readonly loc?: readonly (string | number)[] | undefined;
+  /** Machine-readable code. Default `rule`. */
+  readonly code?: string | undefined;
+  /** Rest of a sentence about the member: `must be after "from"`. */
+  readonly message: string;
+}
+/**
+ * Result of `static check(self)`: nothing, one issue, or several. A text is the message of an issue about the
+ * whole object.
+ */
+export type RuleResult = undefined | string | RuleProblem | Iterable<string | RuleProblem>;
+
+/**
+ * Returns the rules of a class: its own `static check`, or an inherited one.
+ *
+ * @throws SvcError `E_SCHEMA_FIELD` when `check` is not a function
+ */
+function rulesOf(
+  schema: SchemaClass,
+  owner: string,
+  fields: readonly FieldPlan[],
+): ((value: unknown) => readonly RuleIssue[]) | undefined {
+  const { check } = schema as { readonly check?: unknown };
+  if (check === undefined) return undefined;
+  if (typeof check !== 'function') throw wrong(owner, 'is not a function');
+  const wires = new Map(fields.map(({ name, wireName }) => [name, wireName] as const));
+  return (value) => {
+    const result: unknown = check.call(schema, value);
+    if (isThenable(result)) throw wrong(owner, 'returns a promise, and rules are synchronous');
+    return listOf(result).map((problem): RuleIssue => {
+      const {
+        loc = [],
+        code = 'rule',
+        message,
+      } = typeof problem === 'string' ? { message: problem } : problem;
+      const [first, ...rest] = loc;
+      return {
+        path: first === undefined ? [] : [wires.get(String(first)) ?? first, ...rest],
+        code,
+        message: String(message),
+      };
+    });
+  };
+}
+
+function listOf(result: unknown): readonly (string | RuleProblem)[] {
+  if (result === undefined || result === null || result === true) return [];
+  if (typeof result === 'object' && Symbol.iterator in result)
+    return [...(result as Iterable<string | RuleProblem>)];
+  return [result as string | RuleProblem];
+}
+
+function wrong(owner: string, problem: string): SvcError {
+  return fieldFault('check', owner, `its static check ${problem}`);
 }

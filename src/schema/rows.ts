@@ -1,8 +1,9 @@
 /**
  * Maps columns of a result to members of a schema, and compiles the function that reads a row.
  *
- *   columns          created_at is createdAt, where the caller says so; author_username is in the member `author`, which is a class
- *   column-values.ts the value of one column
+ * This file maps names: with `snakeCase`, the column `created_at` is the member `createdAt`. The column
+ * `author_username` is the member `username` of a member `author` whose type is a class. column-values.ts
+ * converts the values of the columns.
  */
 import { absence, Member, Plain } from './compile.ts';
 import { columnCheck, orAbsent, within } from './column-values.ts';
@@ -12,15 +13,15 @@ import type { Check, Run } from './validation-run.ts';
 
 /** Options for mapping columns to members. */
 interface RowNaming {
-  /** Whether `created_at` is the member `createdAt`. */
+  /** Whether the column `created_at` is read into the member `createdAt`. */
   readonly snakeCase: boolean;
   /** Whether text in an `any` field is JSON, because the engine has no JSON type. */
   readonly parsesText: boolean;
 }
 
-/** Reads rows with certain columns. */
+/** How rows that have certain columns are read. */
 export interface RowReading {
-  /** Columns that are missing for members that need one. */
+  /** Columns that a member needs, and the rows do not have. */
   readonly missing: readonly string[];
   /** Columns that are not members, when the class forbids unknown members. */
   readonly unknown: readonly string[];
@@ -40,7 +41,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
     missing: reader.missing,
     unknown: plan.extra === 'forbid' ? rest : [],
     check: (value, run) => {
-      const row = value as Row; // guaranteed by the caller
+      const row = value as Row; // the caller passes only rows
       const values = readMembers(members, row, run);
       if (values === FAIL) return FAIL;
       const extras =
@@ -66,7 +67,7 @@ type RowMember =
       readonly plan: ObjectPlan;
       readonly members: readonly RowMember[];
       readonly columns: readonly string[];
-      /** Value when every column is NULL; undefined when there is none. */
+      /** Value if every column is NULL; undefined if there is none. */
       readonly absent: { readonly value: null | undefined } | undefined;
     }
   | { readonly kind: 'absent'; readonly make: (run: Run) => unknown };
@@ -76,7 +77,7 @@ class ColumnReader {
   readonly used = new Set<string>();
   readonly missing: string[] = [];
   readonly #columns: ReadonlySet<string>;
-  /** Looks a column up without regard to case, because engines disagree on the case of unquoted names. */
+  /** Column names by their lower-case form, because engines disagree on the case of unquoted names. */
   readonly #byLowerCase: ReadonlyMap<string, string>;
   readonly #naming: RowNaming;
 
@@ -105,7 +106,7 @@ class ColumnReader {
     return { kind: 'absent', make: absence(field) };
   }
 
-  /** Maps a class whose columns begin with the name of its field. */
+  /** Maps a member that is a class, whose columns begin with the name of the field. */
   #joined(field: FieldPlan, prefix: string): RowMember | undefined {
     const { node, isNullable } = within(field.node);
     const lower = prefix.toLowerCase();
@@ -127,7 +128,7 @@ class ColumnReader {
 }
 
 /**
- * Reads a row with `for ... in` if its columns are in the order of the members: saves 5 % of 1,000 rows
+ * Reads a row by `for ... in` if its columns have the order of the members, which saves 5 % of 1,000 rows
  * (test/bench/rows.ts).
  */
 function readMembers(members: readonly RowMember[], row: Row, run: Run): unknown[] | typeof FAIL {
@@ -155,7 +156,8 @@ function readMember(member: RowMember, row: Row, run: Run): unknown {
 }
 
 function readColumn(member: Member, raw: unknown, run: Run): unknown {
-  return member.plain.accepts(raw, true) ? raw : member.checked(raw, run); // drivers return well-formed text
+  // `true`, because drivers return well-formed text
+  return member.plain.accepts(raw, true) ? raw : member.checked(raw, run);
 }
 
 function readJoined(joined: Extract<RowMember, { kind: 'joined' }>, row: Row, run: Run): unknown {

@@ -1,32 +1,32 @@
 /**
  * Schema classes: declared once and compiled once; their instances are always valid.
  *
+ * Example:
  *   class User extends Schema {
  *     name = Field(str, { minLength: 2 });               required
  *     nick = Field('anon', { maxLength: 20 });           a default
  *     get domain() { ... }                                 methods, getters, #private and computed members as in any class
  *   }
  *   new User(data), User.parse(data)    an instance, or a ValidationError with every problem at once
- *   User.safeParse(data)                the same as a value, for hot paths
- *   User.accepts(data)                  whether it fits, and nothing more
+ *   User.safeParse(data)                the instance or the issues, without an exception: faster
+ *   User.accepts(data)                  whether the data are valid: fastest, because no instance is made
  *
  * A class is compiled on first use: a probe (construct.ts) constructs it once, its declarations are read
- * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of its options have no
+ * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of the options have no
  * effect.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
+import { FieldMarker, fieldFault } from './nodes.ts';
 import { classPlan, planOf } from './plan.ts';
-import { chosenOf, classOfFields, joinedFields, partialOf, shapeFields } from './derive.ts';
 import { Run } from './validation-run.ts';
-import { FAIL, isSchemaClass } from './types.ts';
+import { FAIL, isSchemaClass, FieldType } from './types.ts';
 import type { InspectOptions } from 'node:util';
 import type { Issue } from '../base/errors.ts';
 import type { Declaration } from './nodes.ts';
 import type { Result } from './validation-run.ts';
-import type { IsWritable } from './types.ts';
-import type { CheckedSource, FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
+import type { IsWritable, CheckedSource, FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
 
 export {
   any,
@@ -51,6 +51,7 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  Deprecation,
   ListOptions,
   Extra,
   FieldOptions,
@@ -73,14 +74,14 @@ export { compileSerializer, compileType, fieldsOf, exampleFindings, planOf } fro
 export type { CompiledType, FieldFinding, SchemaPlan } from './plan.ts';
 export { fileLimit, textIssue } from './text.ts';
 export type { TextInput } from './text.ts';
-export type { RuleProblem, RuleResult } from './rules.ts';
+export type { RuleProblem, RuleResult } from './plan.ts';
 export type { Result } from './validation-run.ts';
 export type { Serializer } from './output.ts';
 export { patternFinding } from './pattern.ts';
 
 /**
- * 400: the input does not fit its schema. `issues` lists every problem with its path, and never the submitted
- * values.
+ * 400: the input does not match its schema. `issues` lists every problem with its path, but never the
+ * submitted values.
  */
 export class ValidationError extends BadRequest {
   declare readonly issues: readonly Issue[];
@@ -91,11 +92,13 @@ export class ValidationError extends BadRequest {
 }
 
 /**
- * Declares one field: a type first (required, unless `default` or `optional: true` says otherwise), or a default first,
- * which is the type too: text, an integer (`int`), a fraction (`float`), true or false.
+ * Declares one field. The first argument is either a type: then the field is required, unless `default` or
+ * `optional: true` is set. Or it is a default, which also gives the type: text, an integer (`int`), a
+ * fraction (`float`), true or false.
  *
- * Typed as the value that instances have. In a class that is what it returns; elsewhere it returns a marker that
- * {@link fieldsOf} reads. Options are read when the schema is compiled: mistakes are `SvcError`s of that moment.
+ * Its TypeScript type is that of the values in instances. In a class, it returns such a value; elsewhere it
+ * returns a marker, which {@link fieldsOf} reads. Options are read when the schema is compiled, which throws
+ * an SvcError for mistakes.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,
@@ -103,21 +106,22 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     /** Whether the member may be absent, with the value undefined. Default false. */
     readonly optional?: P | undefined;
     /**
-     * Whether input skips the member (as OpenAPI allows) and replies contain it. Without a default, instances
-     * made from input have undefined. Default false.
+     * Whether input ignores the member (as OpenAPI allows), while replies contain it. Without a default, the
+     * member is undefined in instances made from input. Default false.
      */
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the validated value, or a marker with the type of the value
+  // the cast is safe: the value is validated, or is a marker that stands for a value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
 /**
- * The base of all schemas. Subclasses declare members with {@link Field}, and `static extra = 'forbid'` or `'allow'` to
- * refuse or keep members that they do not declare (default `'ignore'`; inherited).
+ * The base class of all schemas. Subclasses declare members with {@link Field}, and `static extra = 'forbid'`
+ * or `'allow'` to refuse or keep members that they do not declare (default `'ignore'`; inherited).
  *
- * `JSON.stringify()` of an instance writes aliases and leaves secrets out; `inspect()` shows them as `[secret]`.
+ * `JSON.stringify()` of an instance writes aliases and leaves secrets out; `inspect()` shows them as
+ * `[secret]`.
  */
 export class Schema {
   /** Marks schema classes. */
@@ -131,19 +135,20 @@ export class Schema {
     });
   }
 
-  /** @throws ValidationError when the data do not fit */
+  /** @throws ValidationError if the data are not valid */
   constructor(data: unknown) {
-    const schema = new.target as unknown as SchemaClass; // schema classes accept data in their constructor
+    // classes that extend Schema accept data in their constructor
+    const schema = new.target as unknown as SchemaClass;
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
-    if (entered !== undefined) return entered as this; // a Proxy of this
+    if (entered !== undefined) return entered as this; // a Proxy of `this`
     const plan = classPlan(schema);
     const result = apart(() => plan.members(data));
     if (!result.ok) throw new ValidationError(result.issues);
     enterDirectly(plan, this, result.value.values, result.value.extras);
   }
 
-  /** Returns a validated instance. @throws ValidationError when the data do not fit */
+  /** Returns a validated instance. @throws ValidationError if the data are not valid */
   static parse<T extends Schema>(this: new (data: never) => T, data: unknown): T {
     const result = planOf(this as unknown as SchemaClass<T>).parseJson(data);
     if (!result.ok) throw new ValidationError(result.issues);
@@ -156,14 +161,14 @@ export class Schema {
   }
 
   /**
-   * Whether {@link parse} would accept the data. It makes no instance, which costs less: defaults,
-   * initialisers and the constructor do not run. Does not throw for invalid data.
+   * Whether {@link parse} would accept the data. Faster, because no instance is made: defaults, initializers
+   * and the constructor do not run. Does not throw for invalid data.
    */
   static accepts(data: unknown): boolean {
     return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
-  /** Returns a class with these fields, all optional: for `PATCH`. */
+  /** Returns a class with these fields, all optional: for requests with `PATCH`. */
   static partial<T extends Schema>(
     this: new (data: never) => T,
   ): DerivedClass<{
@@ -198,7 +203,8 @@ export class Schema {
     shape: S,
   ): DerivedClass<Omit<T, keyof S | keyof Schema> & { -readonly [K in keyof S]: S[K] }> {
     const base = this as unknown as SchemaClass;
-    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never; // as declared
+    // the cast is safe: the return type describes the result
+    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never;
   }
 
   /**
@@ -207,7 +213,8 @@ export class Schema {
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
-    const members = this as unknown as Readonly<Record<string, unknown>>; // fields are own members
+    // fields are own members, so they can be read by name
+    const members = this as unknown as Readonly<Record<string, unknown>>;
     const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
       const value = members[field.name];
@@ -241,7 +248,8 @@ export function intersection<
   const name = classes.map((schema) => classPlan(schema).name).join('And');
   const fields = joinedFields(name, classes.map(declarationsOf));
   const extra = classes.some((schema) => classPlan(schema).extra === 'forbid') ? 'forbid' : 'ignore';
-  return classOfFields(Schema as unknown as SchemaClass, name, fields, called, extra) as never; // as declared
+  // the cast is safe: the return type describes the result
+  return classOfFields(Schema as unknown as SchemaClass, name, fields, called, extra) as never;
 }
 type Joined<M extends readonly unknown[]> = M extends readonly [new (data: never) => infer T, ...infer Rest]
   ? Pick<T, FieldNames<T> & keyof T> & Joined<Rest>
@@ -256,10 +264,11 @@ function derived<T>(
   suffix: string,
   change: (fields: ReadonlyMap<string, Declaration>, owner: string) => ReadonlyMap<string, Declaration>,
 ): DerivedClass<T> {
-  const schema = from as SchemaClass; // `this` of a static method
+  const schema = from as SchemaClass; // static methods are called on a schema class
   const { name, extra } = classPlan(schema);
   const fields = change(declarationsOf(schema), name);
-  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, called, extra) as never; // as declared
+  // the cast is safe: the caller's return type describes the result
+  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, called, extra) as never;
 }
 
 const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
@@ -267,7 +276,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // the default of Node
+  if (schema === undefined) return this; // undefined: then Node shows the object as usual
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;
@@ -282,4 +291,107 @@ function inspected(this: Schema, depth: number, options: InspectOptions): unknow
 function classOf(instance: Schema): SchemaClass | undefined {
   const { constructor } = Object.getPrototypeOf(instance) as object;
   return isSchemaClass(constructor) ? constructor : undefined;
+}
+
+/*
+ * Schema classes derived from others: `User.partial()`, `pick()`, `omit()`, `extend()`, `intersection(A, B)`.
+ * The result is a class with a name for documents; `class UserPatch extends User.partial() {}` gives it
+ * another name.
+ *
+ * Except for extend(), a derived class has only fields. Methods, getters, computed members and rules stay
+ * with the class that declares them.
+ */
+
+type Declarations = ReadonlyMap<string, Declaration>;
+
+/** Returns a class with these fields in addition to those of `base`. */
+function classOfFields(
+  base: SchemaClass,
+  name: string,
+  fields: Declarations,
+  field: (source: FieldSource, options: object | undefined) => unknown,
+  extra?: unknown,
+): SchemaClass {
+  // the constructors of schema classes accept members
+  const Base = base as unknown as new (data: never) => object;
+  const Derived = class extends Base {
+    constructor(data: never) {
+      super(data);
+      const members = this as Record<string, unknown>;
+      for (const [member, { source, options }] of fields) members[member] = field(source, options);
+    }
+  };
+  Object.defineProperty(Derived, 'name', { value: name, configurable: true });
+  if (extra !== undefined)
+    Object.defineProperty(Derived, 'extra', { value: extra, writable: true, configurable: true });
+  return Derived as unknown as SchemaClass;
+}
+
+/**
+ * Returns the fields as optional ones, without defaults, which would replace members that a client did not
+ * send.
+ */
+function partialOf(fields: Declarations): Declarations {
+  return new Map(
+    [...fields].map(([name, { source, options }]) => {
+      const { default: _, optional: __, ...rest } = (options ?? {}) as Readonly<Record<string, unknown>>;
+      return [name, { source: withoutDefault(source), options: { ...rest, optional: true } }] as const;
+    }),
+  );
+}
+
+/** Returns the type of a field that is declared by its default. */
+function withoutDefault(source: FieldSource): FieldSource {
+  switch (typeof source) {
+    case 'string':
+      return String;
+    case 'boolean':
+      return Boolean;
+    case 'number':
+      return new FieldType({ kind: Number.isInteger(source) ? 'int' : 'float' });
+    default:
+      return source;
+  }
+}
+
+/** Returns the named fields, or all others. @throws SvcError `E_SCHEMA_FIELD` for a name that no field has */
+function chosenOf(
+  owner: string,
+  fields: Declarations,
+  names: readonly string[],
+  isKept: boolean,
+): Declarations {
+  for (const name of names)
+    if (!fields.has(name))
+      throw fieldFault(name, owner, `there is no such field: ${[...fields.keys()].join(', ')}`);
+  return new Map([...fields].filter(([name]) => names.includes(name) === isKept));
+}
+
+/**
+ * Returns the fields of a shape.
+ * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
+ */
+function shapeFields(owner: string, shape: object): Declarations {
+  return new Map(
+    Object.entries(shape).map(([name, marker]) => {
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
+      return [name, marker] as const;
+    }),
+  );
+}
+
+/**
+ * Returns the fields of several classes together.
+ *
+ * @throws SvcError `E_SCHEMA_FIELD` for a name that two of them have
+ */
+function joinedFields(owner: string, each: readonly Declarations[]): Declarations {
+  const joined = new Map<string, Declaration>();
+  for (const fields of each) {
+    for (const [name, declaration] of fields) {
+      if (joined.has(name)) throw fieldFault(name, owner, 'two of its schemas have a field of that name');
+      joined.set(name, declaration);
+    }
+  }
+  return joined;
 }

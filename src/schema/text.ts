@@ -6,10 +6,9 @@
  */
 import type { FileLike, Literal } from './types.ts';
 import type { ObjectPlan, TypeNode } from './nodes.ts';
-import { anyCheck, countCheck, literalMessage } from './validation-run.ts';
+import { anyCheck, countCheck, literalMessage, choiceCheck } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check } from './validation-run.ts';
-import { choiceCheck } from './alternatives.ts';
 import { absence, built, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
 import type { Input } from './compile.ts';
 
@@ -44,7 +43,7 @@ function compileText(plan: ObjectPlan): Check {
   const absent = fields.map(absence);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (input, run) => {
-    const source = input as TextInput; // guaranteed by the caller of runCheck
+    const source = input as TextInput; // the caller of runCheck() passes only text sources
     const isMap = isTextMap(source);
     let mark = run.count,
       isGood = true;
@@ -93,7 +92,7 @@ function recordOf(source: TextMap): Input {
     const raw = fromMap(source, name);
     found.push([name, typeof raw === 'object' && !Array.isArray(raw) ? undefined : raw]);
   }
-  return Object.fromEntries(found); // defines own members, whatever their names
+  return Object.fromEntries(found); // fromEntries() defines own members, even for a name such as __proto__
 }
 
 /** Whether empty text counts as absent for a member: true unless it is a string. */
@@ -228,7 +227,7 @@ function isOfType(declared: string, types: readonly string[]): boolean {
 }
 
 /**
- * Returns the maximum bytes of a file in this field: Infinity without a bound, undefined when the field
+ * Returns the maximum size of a file in this field in bytes: Infinity without a limit, undefined if the field
  * accepts no file.
  */
 export function fileLimit(node: TypeNode): number | undefined {

@@ -1,21 +1,21 @@
 /**
- * Vocabulary of schemas: type tokens (`str`, `list(t)` ...), the options of each, and the TypeScript types of
- * their values.
+ * Type tokens of schemas (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
+ * Main types:
  *   FieldType<T, O>   a token: values of T, declared with the options O; both exist for the compiler only
  *   Infer<S>          what a token, a schema class, a native constructor or a default stands for
  *   Wire<T>           what a handler may return for `response: S`
  *
- * This module checks nothing. Each construction of an instance makes the tokens again, so a token is only two
- * small objects.
+ * This module checks nothing. Tokens are made again whenever an instance is constructed, so a token is only
+ * two small objects.
  */
 
-/** A value that {@link literal} can name. */
+/** A value that {@link literal} accepts. */
 export type Literal = string | number | boolean | null;
-/** The kinds of value without parts. */
+/** Kinds of values that do not contain other values. */
 export type ScalarKind =
   'str' | 'int' | 'float' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
-/** Formats of strings, each as JSON Schema 2020-12 §7.3 means it. */
+/** Formats of strings, as defined by JSON Schema 2020-12 §7.3. */
 export type FormatName =
   'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
 /** Treatment of undeclared members: dropped (default), refused, or kept as own data members. */
@@ -74,14 +74,14 @@ export interface UploadFile extends FileLike {
    * Copies the file to `path`, whose folder must exist. Writes a temporary file in that folder and renames
    * it, so the copy is complete or absent. The process's umask decides its permissions.
    *
-   * @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says
+   * @throws SvcError `E_UPLOAD_EXISTS`, or errors of the file system
    */
   save(path: string, options?: SaveOptions): Promise<void>;
 }
 
 /**
- * `String`, `Number`, `Boolean` or `Date`, without their instance types: so the compiler's error for another
- * class says that it does not extend Schema.
+ * `String`, `Number`, `Boolean` or `Date`, without their instance types. So, for another class, the
+ * compiler's error says that it does not extend Schema.
  */
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
@@ -90,7 +90,7 @@ interface NativeType {
 export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** First argument of `Field()`: a type (required), or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
-/** `S`, or an error sentence when a type's name is given as text, which would be a default. */
+/** `S`, or an error text as type if the name of a type is given as text, which would be a default. */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
@@ -107,9 +107,9 @@ type Shape =
 
 /** A type token. Only the functions and constants below make one. */
 export class FieldType<out T, out O extends object> {
-  /** For the compiler only: the type of the value. */
+  /** Not set at run time: carries the type of the value for the compiler. */
   declare readonly '~value': T;
-  /** For the compiler only: the options of a field of this type. */
+  /** Not set at run time: carries the options of a field of this type for the compiler. */
   declare readonly '~options': O;
   readonly shape: Shape;
 
@@ -118,7 +118,7 @@ export class FieldType<out T, out O extends object> {
   }
 }
 
-/** The value of a token, a schema class, a native constructor, or a default. */
+/** The value type of a token, a schema class, a native constructor, or a default. */
 export type Infer<S> = S extends { readonly '~value': infer T }
   ? T
   : S extends string | StringConstructor
@@ -133,6 +133,16 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             ? I
             : never;
 
+/** When a route or a field is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
+export interface Deprecation {
+  /** Time from which on clients should not use it; may be in the future. */
+  readonly since: string | Date;
+  /** Time at which it stops working. Not before `since`. */
+  readonly sunset?: string | Date | undefined;
+  /** Address of a page that explains the deprecation. */
+  readonly link?: string | undefined;
+}
+
 /** Options of every field for documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
@@ -141,8 +151,11 @@ interface DescriptiveOptions<T> {
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
-  /** Whether documents mark the field as deprecated. Default false. */
-  readonly deprecated?: boolean | undefined;
+  /**
+   * Whether documents mark the field as deprecated. Default false. With dates, replies to requests that use
+   * the field have `Deprecation`, `Sunset` and `Link`.
+   */
+  readonly deprecated?: boolean | Deprecation | undefined;
   /** Name on the wire, for input and output. Default: the member's own name. */
   readonly alias?: string | undefined;
   /**
@@ -151,7 +164,7 @@ interface DescriptiveOptions<T> {
    */
   readonly secret?: boolean | undefined;
 }
-/** The options of any field of type `T`, besides those of its kind. */
+/** The options of any field of type `T`, in addition to those of its kind. */
 export interface FieldOptions<T> extends DescriptiveOptions<T> {
   /**
    * Value for an input without this member. Objects and arrays need a function, which is called once per
@@ -159,7 +172,7 @@ export interface FieldOptions<T> extends DescriptiveOptions<T> {
    */
   readonly default?: T | (() => T) | undefined;
 }
-/** Strings. Lengths are in Unicode code points, as in JSON Schema. */
+/** Options of strings. Lengths are in Unicode code points, as in JSON Schema. */
 export interface TextOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
@@ -172,13 +185,13 @@ export interface TextOptions {
   readonly email?: boolean | undefined;
   readonly format?: FormatName | undefined;
 }
-/** Numbers: inclusive and exclusive bounds. */
+/** Options of numbers: inclusive and exclusive bounds. */
 export interface NumberOptions {
   readonly ge?: number | undefined;
   readonly le?: number | undefined;
   readonly gt?: number | undefined;
   readonly lt?: number | undefined;
-  /** Greater than 0. */
+  /** The value must be a multiple of this number, which is greater than 0. */
   readonly multipleOf?: number | undefined;
 }
 /** Bounds of a count: items of a list, members of a record, bytes of `bytes` and `file`. */
@@ -186,14 +199,14 @@ export interface CountOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
 }
-/** Lists. */
+/** Options of lists. */
 export interface ListOptions extends CountOptions {
   /** Whether all items must be different as JSON. Default false. */
   readonly unique?: boolean | undefined;
   /**
-   * Whether one text may hold several items with commas between them: `?ids=1,2,3` besides
-   * `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. An item cannot contain a comma then; empty text
-   * has no items. Headers always accept commas (RFC 9110 §5.6.1).
+   * Whether one text may contain several items, separated by commas: `?ids=1,2,3` in addition to
+   * `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. Then an item cannot contain a comma, and empty
+   * text has no items. Headers always accept commas (RFC 9110 §5.6.1).
    */
   readonly separator?: ',' | undefined;
 }
@@ -219,13 +232,13 @@ type ConstraintsOf<S> = S extends { readonly '~options': infer O }
 /** Options of `Field(source, ...)`; a field that starts with its default accepts no `default`. */
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
-/** Options of an item: constraints and description, but none about its presence. */
+/** Options of an item: constraints and description, but no options about its presence. */
 type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
-/** A string without lone surrogates, which neither UTF-8 nor a database can hold. */
+/** A string without lone surrogates, which neither UTF-8 nor databases can store. */
 export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' });
-/** An integer of ±(2^53 - 1). */
+/** An integer from -(2^53 - 1) to 2^53 - 1. */
 export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int' });
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
@@ -238,7 +251,10 @@ export const bool: FieldType<boolean, PlainOptions> = new FieldType({ kind: 'boo
  * repeated.
  */
 export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any' });
-/** A moment as a Date: RFC 3339 §5.6 with an offset, years 0000 ... 9999 in UTC; digits beyond milliseconds are cut off. */
+/**
+ * A moment as a Date: RFC 3339 §5.6 with an offset, years 0000 ... 9999 in UTC. Digits beyond milliseconds
+ * are cut off.
+ */
 export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'datetime' });
 /** A day of the calendar as `YYYY-MM-DD`: a string, because a Date would invent a time and a zone. */
 export const date: FieldType<string, PlainOptions> = new FieldType({ kind: 'date' });
@@ -256,18 +272,21 @@ export function list<S extends TypeSource>(
 ): FieldType<Infer<S>[], ListOptions> {
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
-/** An object with any member names but `__proto__`; `valueOptions` constrain each value, the options of the field their number. */
+/**
+ * An object with member names of any kind except `__proto__`. `valueOptions` constrain each value, the
+ * options of the field their number.
+ */
 export function record<S extends TypeSource>(
   value: S,
   valueOptions?: ItemOptions<S>,
 ): FieldType<Record<string, Infer<S>>, CountOptions> {
   return new FieldType({ kind: 'record', item: value, options: valueOptions });
 }
-/** The type, or `null`. The options of the field constrain the type within. */
+/** The type, or `null`. The options of the field constrain the inner type. */
 export function nullable<S extends TypeSource>(inner: S): FieldType<Infer<S> | null, ConstraintsOf<S>> {
   return new FieldType({ kind: 'nullable', inner });
 }
-/** One of the named values. A text source compares the text of each. */
+/** One of the named values. A text source compares texts: `literal(1)` accepts `1` in a query. */
 export function literal<const V extends readonly [Literal, ...Literal[]]>(
   ...values: V
 ): FieldType<V[number], PlainOptions> {
@@ -278,7 +297,10 @@ export function union<
   K extends string,
   M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],
 >(tag: K, ...members: M): FieldType<InstanceType<M[number]>, PlainOptions>;
-/** One of several types: the first one that fits. A union with a tag gives clearer errors and is faster. */
+/**
+ * One of several types: the first one that accepts the value. A union with a tag gives clearer errors and is
+ * faster.
+ */
 export function union<M extends readonly [TypeSource, TypeSource, ...TypeSource[]]>(
   ...members: M
 ): FieldType<Infer<M[number]>, PlainOptions>;
@@ -286,7 +308,8 @@ export function union(...given: readonly unknown[]): FieldType<unknown, PlainOpt
   const [tag, ...members] = given;
   return new FieldType(
     typeof tag === 'string'
-      ? { kind: 'union', tag, members: members as readonly SchemaClass[] } // read at compile time
+      ? // the cast is safe: the type of the arguments allows only schema classes after a tag
+        { kind: 'union', tag, members: members as readonly SchemaClass[] }
       : { kind: 'choice', members: given as readonly TypeSource[] },
   );
 }
@@ -297,8 +320,8 @@ export function tuple<const M extends readonly [TypeSource, ...TypeSource[]]>(
   return new FieldType({ kind: 'tuple', members });
 }
 /**
- * A type that is looked up on first use: for schemas that contain themselves or each other. Annotate such a
- * member.
+ * A type that is looked up on first use: for schemas that contain themselves or each other. Such a member
+ * needs a type annotation.
  */
 export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, ConstraintsOf<S>> {
   return new FieldType({ kind: 'lazy', get });
@@ -306,7 +329,10 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
-/** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire}. */
+/**
+ * Whether no member is read-only, as getters are. Tested for the whole type, because testing each member is
+ * the slowest part of {@link Wire} for the compiler.
+ */
 export type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {
   [K in Fields<T>]-?: undefined extends T[K]
@@ -316,10 +342,10 @@ type Loose<T, W = IsWritable<T>> = {
       : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
         ? never
         : K;
-}[Fields<T>]; // optional, and getters
+}[Fields<T>]; // names of optional members and getters
 /**
- * Value that a handler may return for a schema: its fields without methods; optional ones and getters may be
- * absent. `unknown` stays `unknown`.
+ * Type of a value that a handler may return for a schema: its fields without methods; optional ones and
+ * getters may be absent. `unknown` stays `unknown`.
  */
 export type Wire<T> = unknown extends T
   ? T

@@ -1,20 +1,30 @@
 /**
  * State of one validation with its issues, and the checks of single values that input and output share.
  *
+ * Contract of a check:
  *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
  *
  * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.
  * So a path costs nothing while the input is valid. The path is reversed at the end.
  */
 import { FAIL } from './types.ts';
+import {
+  checkedMs,
+  FORMATS,
+  fromBase64,
+  hasAtLeast,
+  hasAtMost,
+  isMultiple,
+  momentMs,
+  toBase64,
+} from './formats.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Literal } from './types.ts';
 import type { Constraints } from './nodes.ts';
-import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, momentMs } from './formats.ts';
 
 /** Maximum nesting of objects and lists; deeper input is refused. */
 export const MAX_DEPTH = 64;
-/** Maximum number of listed issues; one more says that there are others. */
+/** Maximum number of listed issues; if there are more, one further issue says so. */
 const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
@@ -58,7 +68,7 @@ export class Run {
    * surrogate, and no object a class.
    */
   readonly isPlainJson: boolean;
-  /** Whether only the verdict is needed: then no default function runs, and no object is made. */
+  /** Whether only the verdict is needed. Then no default function runs, and no object is made. */
   readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
@@ -75,16 +85,14 @@ export class Run {
     }
     const draft: Draft = { code, message, path: undefined };
     if (this.#issues === undefined)
-      // a literal, because most inputs have one issue, and push() would reserve room for seventeen
+      // an array literal, because most inputs have one issue, and push() would reserve memory for seventeen
       this.#issues = [draft];
     else this.#issues.push(draft);
     this.count++;
     return FAIL;
   }
 
-  /**
-   * Removes the issues from number `mark` on, after an alternative that did not fit. Returns their number.
-   */
+  /** Removes the issues from number `mark` on, after an alternative has failed. Returns their number. */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
     if (noted > 0) this.#issues!.length = mark;
@@ -133,7 +141,7 @@ export class Run {
   }
 }
 
-/** Returns the items of a path as an array of exact size, which an array that grows is not. */
+/** Returns the items of a path as an array of exact size; an array that grows reserves more memory. */
 function locationOf(path: Path | undefined, at: string | undefined): (string | number)[] {
   if (path === undefined) return at === undefined ? [] : [at];
   const items: (string | number)[] = new Array(path.length + (at === undefined ? 0 : 1));
@@ -154,7 +162,7 @@ function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** Returns a check for rules that the common bounds do not cover; undefined when there are none. */
+/** A check of rules that the common bounds do not cover; undefined if there are none. */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
 /**
@@ -170,7 +178,8 @@ export function stringCheck(constraints: Constraints): Check {
   const tooShort = `must have at least ${counted(minLength, 'character')}`,
     tooLong = `must have at most ${counted(maxLength, 'character')}`;
   const rest = stringRest(constraints);
-  const needsLook = constraints.format === undefined; // all formats are ASCII
+  // all formats are ASCII, so a text with a format cannot contain lone surrogates
+  const needsLook = constraints.format === undefined;
   return (value, run) => {
     if (typeof value !== 'string') return run.fail('type', 'must be a string');
     if (!hasAtLeast(value, minLength)) return run.fail('min_length', tooShort);
@@ -283,7 +292,7 @@ export function bytesCheck(constraints: Constraints): Check {
   };
 }
 
-/** Checks the bounds of a count. Returns FAIL, or undefined when they hold. */
+/** Checks the bounds of a count. Returns FAIL if one is violated, else undefined. */
 export function countCheck(
   { minLength = 0, maxLength = Infinity }: Constraints,
   thing: string,
@@ -364,7 +373,8 @@ export const anyCheck: Check = (value, run) => {
     case 'boolean':
       return value;
     case 'object':
-      return value === null ? null : anyParts(value as object, run); // typeof says so
+      // a value whose typeof is "object" is null or an object
+      return value === null ? null : anyParts(value as object, run);
     default:
       return run.fail('type', 'must be a JSON value');
   }
@@ -401,4 +411,95 @@ export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
  */
 export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
+}
+
+/*
+ * Checks of types that consist of other types: unions without a tag, tuples, and lists of unique items.
+ */
+
+/** Maximum number of alternatives that one validation tries, because nested unions multiply them. */
+const MAX_TRIALS = 200_000;
+
+/**
+ * Check of a union without a tag: returns the value of the first type that accepts it. If exactly one type
+ * has the value's kind, its issues are reported; otherwise one general issue.
+ */
+export function choiceCheck(members: readonly Check[]): Check {
+  return (value, run) => {
+    const mark = run.count;
+    const wasFull = run.isFull;
+    let near: Check | undefined;
+    let isNearOnly = true;
+    for (const check of members) {
+      if (run.trials++ >= MAX_TRIALS) return run.fail('union', 'has too many alternatives within each other');
+      const out = check(value, run);
+      if (out !== FAIL) return out;
+      const isOfType = !run.isOnly(mark, 'type');
+      run.rewind(mark, wasFull);
+      if (!isOfType) continue;
+      isNearOnly = near === undefined;
+      near ??= check;
+    }
+    return near !== undefined && isNearOnly
+      ? near(value, run)
+      : run.fail('union', 'fits none of the types that it may have');
+  };
+}
+
+/** Check of a tuple: a list with one item for each check. */
+export function tupleCheck(members: readonly Check[]): Check {
+  const count = members.length;
+  const message = `must be a list of ${count} item${count === 1 ? '' : 's'}`;
+  return (value, run) => {
+    if (!Array.isArray(value)) return run.fail('type', message);
+    if (value.length !== count) return run.fail(value.length < count ? 'min_length' : 'max_length', message);
+    if (run.depth >= MAX_DEPTH) return tooDeep(run);
+    run.depth++;
+    let mark = run.count;
+    let isGood = true;
+    const items: unknown[] = new Array(count);
+    for (let i = 0; i < count; i++) {
+      items[i] = members[i]!(value[i], run);
+      if (items[i] !== FAIL) continue;
+      mark = run.place(mark, i);
+      isGood = false;
+    }
+    run.depth--;
+    return isGood ? items : FAIL;
+  };
+}
+
+/**
+ * Returns whether no two items are equal as JSON; reports the later one of an equal pair. `items` are
+ * converted values: texts may have become numbers.
+ */
+export function areUnique(values: readonly unknown[], items: readonly unknown[], run: Run): boolean {
+  const seen = new Set<string>();
+  let mark = run.count;
+  const before = mark;
+  for (let i = 0; i < values.length && !run.isFull; i++) {
+    const key = canonical(typeof items[i] === 'object' ? values[i] : items[i]);
+    if (!seen.has(key)) seen.add(key);
+    else {
+      run.fail('unique', 'is equal to an item before it');
+      mark = run.place(mark, i);
+    }
+  }
+  return run.count === before && !run.isFull;
+}
+
+/** Returns the JSON text of a value with members in the order of their names. */
+function canonical(value: unknown): string {
+  if (typeof value !== 'object' || value === null)
+    return typeof value === 'bigint' ? String(value) : (JSON.stringify(value) ?? 'null');
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
+  if (value instanceof Uint8Array) return JSON.stringify(toBase64(value));
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function')
+    return canonical((value as { toJSON(): unknown }).toJSON());
+  const members = value as Readonly<Record<string, unknown>>;
+  return `{${Object.keys(members)
+    .filter((key) => members[key] !== undefined)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${canonical(members[key])}`)
+    .join()}}`;
 }

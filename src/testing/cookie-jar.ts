@@ -1,5 +1,6 @@
 /**
- * A cookie jar (RFC 6265 §5, name prefixes as RFC 6265bis), as a test client needs it: cookies kept as a browser keeps them.
+ * A cookie jar for a test client: keeps cookies as a browser does (RFC 6265 §5; name prefixes by RFC
+ * 6265bis).
  */
 
 interface KeptCookie {
@@ -9,11 +10,11 @@ interface KeptCookie {
   readonly isHostOnly: boolean;
   readonly path: string;
   readonly isSecure: boolean;
-  /** Epoch milliseconds. */
+  /** Time of expiry in milliseconds since the epoch. */
   readonly expiresMs: number;
 }
 
-/** Cookies that were set, by name, domain and path. */
+/** Stores cookies by name, domain and path. */
 export class CookieJar {
   readonly #kept = new Map<string, KeptCookie>();
   readonly #nowMs: () => number;
@@ -22,12 +23,12 @@ export class CookieJar {
     this.#nowMs = nowMs;
   }
 
-  /** Raw value of a cookie, of any path. */
+  /** Raw value of a cookie, for any path. */
   get(name: string): string | undefined {
     return [...this.#alive()].find((cookie) => cookie.name === name)?.value;
   }
 
-  /** Keeps a cookie for every path of `localhost`, or of `domain`. */
+  /** Sets a cookie for every path of `localhost`, or of `domain`. */
   set(name: string, value: string, domain = 'localhost'): void {
     this.#keep({ name, value, domain, isHostOnly: true, path: '/', isSecure: false, expiresMs: Infinity });
   }
@@ -40,7 +41,7 @@ export class CookieJar {
     this.#kept.clear();
   }
 
-  /** The names of the cookies that are kept. */
+  /** Names of all cookies. */
   names(): string[] {
     return [...this.#alive()].map((cookie) => cookie.name);
   }
@@ -64,7 +65,8 @@ export class CookieJar {
     const isSecure = attributes.has('secure');
     if (isSecure && !isTrustworthy(url)) return;
     const path = attributes.get('path');
-    if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return; // both prefixes: RFC 6265bis §4.1.3
+    // both prefixes require a secure origin (RFC 6265bis §4.1.3)
+    if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return;
     if (/^__Host-/i.test(name) && (path !== '/' || (domain !== undefined && domain !== ''))) return;
     this.#keep({
       name,
@@ -77,7 +79,7 @@ export class CookieJar {
     });
   }
 
-  /** The `Cookie` field for a request, empty when there is nothing to send. */
+  /** The `Cookie` field for a request; empty if no cookie matches. */
   headerFor(url: URL): string {
     return [...this.#alive()]
       .filter((cookie) => {
@@ -116,7 +118,7 @@ function domainMatches(host: string, domain: string): boolean {
   return host === domain || (host.endsWith(`.${domain}`) && !/^[\d.]+$/.test(host));
 }
 
-/** §5.1.4 */
+/** Whether a path matches the path of a cookie (§5.1.4). */
 function pathMatches(path: string, prefix: string): boolean {
   return (
     path === prefix || (path.startsWith(prefix) && (prefix.endsWith('/') || path[prefix.length] === '/'))
@@ -132,7 +134,7 @@ function isLocal(url: URL): boolean {
   return url.hostname === 'localhost' || url.hostname === '127.0.0.1' || url.hostname === '[::1]';
 }
 
-/** Where browsers keep and send `Secure` cookies: over TLS, and to this machine. */
+/** Whether browsers keep and send `Secure` cookies for a URL: over TLS, and to this machine. */
 function isTrustworthy(url: URL): boolean {
   return url.protocol === 'https:' || isLocal(url);
 }

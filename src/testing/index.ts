@@ -1,6 +1,8 @@
 /**
- * `svc/testing`: a client that sends requests through an application without a socket, and a clock that tests move.
+ * `svc/testing`: a client that sends requests to an application without a socket, and a clock that tests can
+ * move.
  *
+ * Example:
  *   await using client = new TestClient(app);
  *   const response = await client.post('/users', { json: { name: 'Ada' } });
  *   assert.equal(response.status, 201);
@@ -37,58 +39,70 @@ export type {
 export { TestWebSocket, WebSocketRefused } from './websocket.ts';
 export type { TestWebSocketOptions } from './websocket.ts';
 
-/** How a {@link TestClient} talks to its application. `undefined` means not given. */
+/** Options of {@link TestClient}. An option that is `undefined` has its default. */
 export interface TestClientOptions {
-  /** The time the application lives by. Only before it is compiled. */
+  /** Clock of the application. Can be set only before the application is compiled. Default: its own clock. */
   readonly clock?: Clock | undefined;
-  /** Where the application believes it runs. Default `test`, unless its configuration names one. Only before it is compiled. */
+  /**
+   * Environment of the application. Can be set only before the application is compiled. Default `test`,
+   * unless its configuration sets one.
+   */
   readonly env?: Env | undefined;
-  /** Before every path. Default `http://localhost`, or the address that it listens on. */
+  /**
+   * URL in front of every path. Default `http://localhost`; with `listen`, the address on which it listens.
+   */
   readonly baseUrl?: string | undefined;
-  /** Sent with every request. */
+  /** Header fields of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Goes over a real socket on a free port of 127.0.0.1. Default false. */
+  /** Sends requests over a real socket, to a free port of 127.0.0.1. Default false. */
   readonly listen?: boolean | undefined;
   /**
-   * Whether a call rejects with an error that no handler of the application took, instead of answering 500. The error of a socket's
-   * handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}, else `close()` of the client. The error of a
-   * background task or a clean-up rejects the call, and `close()` of the client where the response came before. Default true.
+   * Whether a call rejects with an unhandled error of the application, instead of returning a 500. The error
+   * of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}, else
+   * `close()` of the client. The error of a background task or a clean-up rejects the call, or `close()` of
+   * the client if the response came before. Default true.
    */
   readonly raiseErrors?: boolean | undefined;
-  /** Replacements of dependency sources for this client. The application is unchanged. */
+  /**
+   * Replacements of dependencies for this client: the original function or class, and its replacement. The
+   * application itself is unchanged.
+   */
   readonly overrides?:
     readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
 }
 
-/** Body of a web `Request`. */
+/** Body of a request, as for a web `Request`. */
 export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | null;
 
-/** Options of a request. At most one of `json`, `form` and `body`. */
+/** Options of a request. Only one of `json`, `form` and `body` can be given. */
 export interface TestRequest {
-  /** Added to those of the client; equal names override. */
+  /** Header fields of this request. They override those of the client with the same name. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Added to the path's own query. */
+  /** Query parameters, added to those in the path. */
   readonly query?:
     Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
-  /** Sent as `application/json`. */
+  /** Value to send as `application/json`. */
   readonly json?: unknown;
-  /** Sent as `application/x-www-form-urlencoded`, or, when it is FormData, as `multipart/form-data`. */
+  /** Form to send as `application/x-www-form-urlencoded`; FormData is sent as `multipart/form-data`. */
   readonly form?: Readonly<Record<string, string | readonly string[]>> | FormData | undefined;
   readonly body?: WebBody | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How long requests in flight may take when a client that listens closes. */
+/** Maximum time in milliseconds for running requests when a client that listens closes. */
 const CLOSE_DEADLINE_MS = 5_000;
-/** How long handlers of sockets in memory may run when a client closes. */
+/** Maximum time in milliseconds for handlers of sockets in memory when a client closes. */
 const LAST_WORDS_MS = 1_000;
 
-/** How many clients use an application: the last one to close shuts it down. */
+/** Number of clients of each application: the last one that closes shuts the application down. */
 const clientsOf = new WeakMap<Svc, number>();
 
-/** A client of one application. Starts it with the first request; redirects are not followed, cookies are kept. */
+/**
+ * A client of one application. Its first request starts the application. Redirects are not followed; cookies
+ * are kept.
+ */
 export class TestClient implements AsyncDisposable {
-  /** Cookies of the application, sent back with requests. */
+  /** Cookies that the application has set, which are sent with requests. */
   readonly cookies: CookieJar;
   readonly #app: Svc;
   readonly #headers: Readonly<Record<string, string>>;
@@ -96,20 +110,23 @@ export class TestClient implements AsyncDisposable {
   readonly #raises: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
-  /** Ids of requests whose background task or clean-up failed; empty for clean-ups of scope `app`. */
+  /** Ids of requests whose background task or clean-up has failed; empty for clean-ups of scope `app`. */
   readonly #failedAfter = new Set<string>();
-  /** The application's ends of the sockets in memory. Each promise resolves when no handler runs. */
+  /** Server sides of sockets in memory. Each promise resolves when no handler of the socket runs. */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
-  /** The client's ends of all sockets. */
+  /** Client sides of all sockets. */
   readonly #opened: TestWebSocket[] = [];
   #baseUrl: string;
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
   #closing: Promise<void> | undefined;
-  /** Leaves this client's dependencies of scope `app`. */
+  /** Cleans up this client's dependencies of scope `app`. */
   #leave: (() => Promise<void>) | undefined;
 
-  /** @throws SvcError `E_APP_FROZEN` when the application is compiled and would have to live by another clock or environment */
+  /**
+   * @throws SvcError `E_APP_FROZEN` if the application is compiled, and the options set another clock or
+   * environment
+   */
   constructor(app: Svc, options: TestClientOptions = {}) {
     const { clock, env, baseUrl, headers, listen, raiseErrors, overrides } = readOptions(
       'TestClient',
@@ -139,7 +156,7 @@ export class TestClient implements AsyncDisposable {
     clientsOf.set(app, (clientsOf.get(app) ?? 0) + 1);
   }
 
-  /** Where requests go. With `listen` it is known after the first one. */
+  /** URL in front of every path. With `listen` it is known after the first request. */
   get baseUrl(): string {
     return this.#baseUrl;
   }
@@ -166,7 +183,10 @@ export class TestClient implements AsyncDisposable {
     return this.request('OPTIONS', path, request);
   }
 
-  /** Sends a request. @throws the error of the handler, unless `raiseErrors` is false */
+  /**
+   * Sends a request, and returns the response.
+   * @throws the error of the handler, unless `raiseErrors` is false
+   */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');
     const served = await (this.#ready ??= this.#start());
@@ -196,8 +216,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Opens a WebSocket, with the application's Origin unless `headers` has another. @throws WebSocketRefused with a response that is not 101;
-   * or the error of the application, unless `raiseErrors` is false
+   * Opens a WebSocket, with the application's Origin unless `headers` has another. @throws WebSocketRefused
+   * with a response that is not 101; or the error of the application, unless `raiseErrors` is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');
@@ -250,8 +270,9 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Stops listening, and shuts the application down when no other client uses it. It may be called again. @throws the error of a socket's
-   * handler, a background task or a clean-up, if no other call has thrown it; several as AggregateError
+   * Stops listening, and shuts the application down if no other client uses it. Further calls have no effect.
+   * @throws the error of a socket's handler, a background task or a clean-up, if no other call has thrown it;
+   * several as AggregateError
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -263,12 +284,12 @@ export class TestClient implements AsyncDisposable {
 
   async #close(): Promise<void> {
     await this.#ready?.catch(() => {
-      /* the caller of the request gets it */
+      /* the caller of the request gets the error */
     });
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();
     await this.#server?.close(CLOSE_DEADLINE_MS);
-    const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
+    const others = clientsOf.get(this.#app)! - 1; // set, because the constructor has counted this client
     clientsOf.set(this.#app, others);
     await this.#leave?.();
     if (others === 0) await this.#app.shutdown();
@@ -279,7 +300,7 @@ export class TestClient implements AsyncDisposable {
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
-  /** Resolves when no handler of a socket in memory runs, or one runs for too long. */
+  /** Resolves when no handler of a socket in memory runs, or one has run for too long. */
   async #lastWords(): Promise<void> {
     if (this.#sockets.size === 0) return;
     const limit = new AbortController();
@@ -315,7 +336,9 @@ export class TestClient implements AsyncDisposable {
     if (taken !== undefined) throw taken.error;
   }
 
-  /** Returns the error of the request that was answered with these fields, once. */
+  /**
+   * Returns the error of the request whose response has these header fields. A second call returns undefined.
+   */
   readonly #takeError: ErrorSource = (headers) => {
     const id = headers.get(this.#app.defaults.identity.field) ?? '';
     if (!this.#errors.has(id)) return undefined;
@@ -325,7 +348,7 @@ export class TestClient implements AsyncDisposable {
   };
 }
 
-/** Over a real socket. */
+/** Opens a WebSocket over a real socket. */
 function openSocket(url: URL, headers: Headers, takeError: ErrorSource): Promise<Response | TestWebSocket> {
   return new Promise((resolve, reject) => {
     const outgoing = http.request(url, { headers: Object.fromEntries(headers), agent: false });

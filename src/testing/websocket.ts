@@ -1,6 +1,7 @@
 /**
- * Client end of a WebSocket in a test: sends at once, and keeps received messages until they are read.
+ * Client side of a WebSocket in a test: sends at once, and keeps received messages until the test reads them.
  *
+ * Example:
  *   await using socket = await client.websocket('/chat');
  *   socket.send('hello');
  *   assert.equal(await socket.receive(), 'hello');
@@ -15,17 +16,20 @@ import { toJson } from '../http/response.ts';
 import type { Duplex } from 'node:stream';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 
-/** Options of a handshake, beside the client's own headers and cookies. */
+/** Options of a handshake, in addition to the client's headers and cookies. */
 export interface TestWebSocketOptions {
-  /** They override equal names of the client. `origin: ''` omits the Origin, which is the application's by default. */
+  /**
+   * Header fields of the handshake. They override those of the client with the same name. `origin: ''` omits
+   * the Origin, which by default is that of the application.
+   */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Offered subprotocols. */
+  /** Subprotocols to offer. */
   readonly protocols?: readonly string[] | undefined;
   /** Offers compression. Default false. */
   readonly compression?: boolean | undefined;
 }
 
-/** The handshake was answered with something else than 101. */
+/** Thrown if the response to the handshake is not 101. */
 export class WebSocketRefused extends Error {
   /** The response. */
   readonly response: Response;
@@ -37,7 +41,10 @@ export class WebSocketRefused extends Error {
   }
 }
 
-/** Returns the handlers' error of the socket with these response fields, once. @internal */
+/**
+ * Returns the error of the handlers of the socket whose response has these header fields. A second call
+ * returns undefined. @internal
+ */
 export type ErrorSource = (headers: Headers) => HandlerError | undefined;
 
 interface HandlerError {
@@ -49,17 +56,17 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** A client's end of a WebSocket. */
+/** Client side of a WebSocket. */
 export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncDisposable {
-  /** Fields of the response. */
+  /** Header fields of the response. */
   readonly headers: Headers;
   readonly #closed: PromiseWithResolvers<WebSocketClose> = Promise.withResolvers();
   readonly #takeError: ErrorSource;
-  /** The error that a handler of the application has thrown. */
+  /** The error that a handler of the application has thrown, if any. */
   #failure: HandlerError | undefined;
-  /** Whether the test waits for the end, which rejects with the error. */
+  /** Whether the test awaits `closed`, which rejects with the error. */
   #isAwaited = false;
-  /** Whether the test got the error. */
+  /** Whether the test has received the error. */
   #isRaised = false;
   readonly #stream: Duplex;
   readonly #reader: FrameReader;
@@ -100,7 +107,8 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
         onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
       },
     );
-    stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk))); // a copy: in memory it is the server's
+    // a copy, because in memory the chunk belongs to the server
+    stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk)));
     stream
       .on('error', () => undefined)
       .once('end', () => stream.destroy())
@@ -117,7 +125,8 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   get closed(): Promise<WebSocketClose> {
     this.#isAwaited = true;
     this.#isRaised ||= this.#failure !== undefined;
-    return this.#closed.promise.then((close) => close); // a rejection of this one needs a listener
+    // a new promise: its rejection is the caller's, while #closed has a listener of its own
+    return this.#closed.promise.then((close) => close);
   }
 
   /** Sends text as a text message, bytes as a binary one. */
@@ -136,12 +145,15 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     this.send(toJson(value));
   }
 
-  /** Sends raw bytes, valid frame or not. */
+  /** Sends raw bytes, even if they are not a valid frame. */
   sendRaw(bytes: Uint8Array): void {
     this.#stream.write(bytes);
   }
 
-  /** The next message. Rejects when the socket closes first, with the error of a handler if there is one. */
+  /**
+   * Returns the next message. Rejects if the socket closes before, with the error of a handler if there is
+   * one.
+   */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();
     if (message !== undefined) return Promise.resolve(message);
@@ -151,12 +163,12 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     });
   }
 
-  /** The next message, which is JSON. */
+  /** Returns the next message, parsed as JSON. */
   async receiveJson(): Promise<unknown> {
     return JSON.parse(String(await this.receive())) as unknown;
   }
 
-  /** Closes, and returns how the connection ended. Rejects like {@link closed}. */
+  /** Closes the socket, and returns how the connection ended. Rejects as {@link closed} does. */
   close(code?: number, reason = ''): Promise<WebSocketClose> {
     if (!this.#hasSaidClose && this.#close === undefined)
       this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
@@ -164,7 +176,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return this.closed;
   }
 
-  /** Ends the connection without a word. */
+  /** Ends the connection without a close frame. */
   terminate(): void {
     this.#stream.destroy();
   }

@@ -44,7 +44,7 @@ async function embed(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('requestListener() starts the application with the first request and answers JSON, text, bodies and errors', async (t) => {
+test('requestListener() starts the application at the first request, and answers JSON, text, bodies and errors', async (t) => {
   const steps: string[] = [];
   const app = new Svc().onStartup(() => void steps.push('start')).onShutdown(() => void steps.push('stop'));
   app.get('/json', () => ({ ok: true }));
@@ -75,7 +75,7 @@ test('requestListener() starts the application with the first request and answer
   assert.deepEqual(steps, ['start', 'stop']);
 });
 
-test('requestListener() streams, broadcasts events, and runs clean-ups and tasks after the response', async (t) => {
+test('requestListener() sends streams and events, and runs clean-ups and background tasks after the response', async (t) => {
   const steps: string[] = [];
   const over = Promise.withResolvers<void>();
   const events = new EventBroadcast();
@@ -104,7 +104,7 @@ test('requestListener() streams, broadcasts events, and runs clean-ups and tasks
   await reader.cancel();
 });
 
-test('requestListener() says to a task that asks for a body that its handler has not read what happened, in place of an empty body', async (t) => {
+test('requestListener() rejects a body that a background task reads after the response with E_BODY_DISCARDED', async (t) => {
   const failed = Promise.withResolvers<unknown>();
   const app = new Svc();
   app.post('/', { tasks: Depends(BackgroundTasks) }, ({ tasks, req }) => {
@@ -116,7 +116,7 @@ test('requestListener() says to a task that asks for a body that its handler has
   assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
-test('the AsyncLocalStorage of another framework holds in handlers of requestListener()', async (t) => {
+test('handlers of requestListener() run in the AsyncLocalStorage context of the other framework', async (t) => {
   const storage = new AsyncLocalStorage<string>();
   const app = new Svc();
   app.get('/', () => storage.getStore() ?? 'none');
@@ -132,7 +132,7 @@ test('the AsyncLocalStorage of another framework holds in handlers of requestLis
   assert.equal(await posted.text(), 'outer');
 });
 
-test('a client that leaves aborts the signal of its request under requestListener()', async (t) => {
+test('requestListener() aborts the signal of a request when its client disconnects', async (t) => {
   const left = Promise.withResolvers<unknown>();
   const begun = Promise.withResolvers<void>();
   const app = new Svc();
@@ -151,7 +151,7 @@ test('a client that leaves aborts the signal of its request under requestListene
   assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('upgrade opens WebSockets under another server, and refuses other requests with 404', async (t) => {
+test('app.upgrade opens WebSockets under another server, and answers other upgrade requests with 404', async (t) => {
   const app = new Svc();
   app.websocket('/echo').onMessage((socket, message) => socket.send(`echo ${String(message)}`));
   const url = await embed(t, app);
@@ -174,7 +174,7 @@ test('upgrade opens WebSockets under another server, and refuses other requests 
   assert.equal(refused.statusCode, 404);
 });
 
-test('requestListener() answers 503 while the application cannot start, and tries again', async (t) => {
+test('requestListener() answers 503 while the application cannot start, and tries to start it again', async (t) => {
   const { logger, events } = collectedLog();
   let isBroken = true;
   const app = new Svc({ logger })
@@ -190,7 +190,7 @@ test('requestListener() answers 503 while the application cannot start, and trie
   assert.equal(await (await fetch(url)).text(), 'up');
 });
 
-test('requestListener() below a path of another framework sees the rest of the path', async (t) => {
+test('requestListener() mounted below a path of another framework sees only the rest of the path', async (t) => {
   const app = new Svc().get('/users', () => 'users');
   const url = await embed(t, app, (listener) => (incoming: IncomingMessage, outgoing: ServerResponse) => {
     if (!incoming.url!.startsWith('/api')) return void outgoing.end('other');
@@ -201,7 +201,7 @@ test('requestListener() below a path of another framework sees the rest of the p
   assert.equal(await (await fetch(`${url}/users`)).text(), 'other');
 });
 
-test('app.fetch works without the application as its receiver', async (t) => {
+test('app.fetch works when it is called without the application as "this"', async (t) => {
   const app = new Svc().get('/', () => 'hello');
   t.after(() => app.shutdown());
   const { fetch: handle } = app;

@@ -63,7 +63,7 @@ const skip = !USES_INTERNALS
   : process.env['NODE_V8_COVERAGE'] !== undefined && 'the run collects coverage itself';
 
 test(
-  'a warm request runs the files of the reading guide, and no more code than its bounds allow',
+  'a warm GET and POST run the source files of the reading guide, and stay within the bounds on files and functions',
   { skip },
   async (t) => {
     const app = new Svc();

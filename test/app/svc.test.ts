@@ -37,7 +37,7 @@ test('new Svc() refuses an unknown option with a suggestion, and a value out of 
   assert.throws(() => new Svc({ env: 'staging' as never }), { code: 'E_CONFIG_CAST' });
 });
 
-test('new Svc() takes undefined for not given, has defaults, and takes known settings from config, too', () => {
+test('new Svc() treats undefined options as absent, has defaults, and also reads known settings from config', () => {
   const { app } = make({ title: undefined, debug: undefined, version: undefined, env: undefined });
   assert.deepEqual([app.title, app.version, app.env], ['svc', '1.0.0', 'production']);
   const { app: other } = make({
@@ -50,7 +50,7 @@ test('new Svc() takes undefined for not given, has defaults, and takes known set
   );
 });
 
-test('Svc takes no declaration once it is compiled, and its routers none', async () => {
+test('Svc and its routers refuse every declaration once the application is compiled', async () => {
   const { app } = make();
   const router = new Router();
   app.includeRouter(router, '/r').compileAll().compileAll();
@@ -72,7 +72,7 @@ test('Svc takes no declaration once it is compiled, and its routers none', async
   assert.throws(() => served.get('/', () => 'x'), { code: 'E_APP_FROZEN' });
 });
 
-test('Svc.use() covers every route, whenever it is called, the first outermost', async () => {
+test('Svc.use() covers every route, also routes declared before it; the first middleware is the outermost', async () => {
   const { app } = make();
   const mark =
     (name: string) =>
@@ -88,7 +88,7 @@ test('Svc.use() covers every route, whenever it is called, the first outermost',
   assert.equal((await ask(app)).headers.get('x-order'), 'inner, outer');
 });
 
-test('Svc.exceptionHandler() takes the most specific class, inside the middleware', async () => {
+test('Svc.exceptionHandler() selects the handler of the most specific class, and its response passes through the middleware', async () => {
   class Mine extends Error {}
   class Finer extends Mine {}
   const { app, events } = make();
@@ -112,7 +112,7 @@ test('Svc.exceptionHandler() takes the most specific class, inside the middlewar
   assert.deepEqual(events, []);
 });
 
-test('An unhandled error is 500, and one structured line in the log', async () => {
+test('an unhandled error is answered with 500 and logged as one structured line', async () => {
   const { app, events } = make();
   app.get('/{id:int}', () => {
     throw new Error('boom');
@@ -130,7 +130,7 @@ test('An unhandled error is 500, and one structured line in the log', async () =
   assert.match(JSON.stringify(error), /boom/);
 });
 
-test('A trace is in a 5xx answer with debug alone, whatever env is', async () => {
+test('5xx responses contain a stack trace only with debug: true, whatever env is', async () => {
   for (const env of ['production', 'development', 'test'] as const) {
     for (const debug of [true, false]) {
       const { app } = make({ env, debug });
@@ -159,7 +159,7 @@ test('A trace is in a 5xx answer with debug alone, whatever env is', async () =>
   }
 });
 
-test('svc_errors_total counts what nothing handled, and thrown answers of 500 and above', async () => {
+test('svc_errors_total counts unhandled errors and thrown HTTP exceptions of status 500 and above', async () => {
   const { app } = make();
   app
     .get('/500', () => {
@@ -175,7 +175,7 @@ test('svc_errors_total counts what nothing handled, and thrown answers of 500 an
   assert.match(app.metrics.render(), /^svc_errors_total 2$/m);
 });
 
-test('Cookies are Secure in production even without TLS, and elsewhere over TLS only', async () => {
+test('cookies are Secure in production even without TLS, and outside production only over TLS', async () => {
   for (const [env, isSecure] of [
     ['production', true],
     ['test', false],
@@ -186,7 +186,7 @@ test('Cookies are Secure in production even without TLS, and elsewhere over TLS 
   }
 });
 
-test('Svc.maxBodyBytes caps every body', async () => {
+test('maxBodyBytes of new Svc() limits every request body', async () => {
   const { app } = make({ maxBodyBytes: 3 });
   app.post('/', async ({ req }) => (await req.body({ maxBytes: 100 })).length);
   const post = (body: string): Promise<Response> =>
@@ -195,7 +195,7 @@ test('Svc.maxBodyBytes caps every body', async () => {
   assert.equal((await post('abcd')).status, 413);
 });
 
-test('Startup hooks run in order, once, before the first request; shutdown hooks in reverse, once', async () => {
+test('startup hooks run once, in order, before the first request; shutdown hooks run in reverse order', async () => {
   const { app } = make();
   const order: string[] = [];
   app.get('/', () => {
@@ -223,7 +223,7 @@ test('Startup hooks run in order, once, before the first request; shutdown hooks
   assert.deepEqual(order, ['start 1', 'start 2', 'request', 'stop 2', 'stop 1']);
 });
 
-test('A startup hook that fails ends the start, which may be tried again', async () => {
+test('a startup hook that throws stops the start, and the application can be started again', async () => {
   const { app } = make();
   let tries = 0;
   const failure = new Error('not yet');
@@ -241,7 +241,7 @@ test('A startup hook that fails ends the start, which may be tried again', async
   assert.deepEqual([tries, isLater], [2, true]);
 });
 
-test('A failed startup hook runs the shutdown hooks and the clean-ups that startup hooks returned, in reverse', async () => {
+test('after a failed startup hook the shutdown hooks, and the clean-ups returned by startup hooks, run in reverse order', async () => {
   const { app } = make();
   const order: string[] = [];
   let isBroken = true;
@@ -269,7 +269,7 @@ test('A failed startup hook runs the shutdown hooks and the clean-ups that start
   ]);
 });
 
-test('A dependency of the whole application that fails ends the start, stops what had started, and may be tried again', async () => {
+test('a failing dependency of scope app stops the start, shuts down what had started, and the start can be repeated', async () => {
   const { app } = make();
   const order: string[] = [];
   let tries = 0;
@@ -292,7 +292,7 @@ test('A dependency of the whole application that fails ends the start, stops wha
 });
 
 for (const how of ['startup()', 'run()'] as const) {
-  test(`Svc.${how} that fails for a dependency of the whole application rejects once hooks and plugins have stopped, in this order`, async () => {
+  test(`Svc.${how} with a failing dependency of scope app rejects after shutdown hooks and then plugins have stopped`, async () => {
     const { app } = make();
     const order: string[] = [];
     const late = (step: string) => async (): Promise<void> => {
@@ -324,7 +324,7 @@ for (const how of ['startup()', 'run()'] as const) {
   });
 }
 
-test('Svc.startup() that fails for a hook rejects once the plugins have stopped, the last first, a failure among them or not', async () => {
+test('Svc.startup() with a failing startup hook rejects after all plugins have stopped in reverse order, even if one fails to stop', async () => {
   const { app, events } = make();
   const order: string[] = [];
   const late = (step: string) => async (): Promise<void> => {
@@ -346,7 +346,7 @@ test('Svc.startup() that fails for a hook rejects once the plugins have stopped,
   assert.deepEqual(order, ['c', 'a', 'plugin_shutdown_failed', 'rejects']);
 });
 
-test('Svc.run() that cannot listen rejects once the application has shut down', async (t) => {
+test('Svc.run() that cannot listen on its port rejects after the application has shut down', async (t) => {
   const { app } = make();
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -365,7 +365,7 @@ test('Svc.run() that cannot listen rejects once the application has shut down', 
   assert.deepEqual(order, ['stopped', 'rejects']);
 });
 
-test('A shutdown hook that fails is logged, and the others run', async () => {
+test('a shutdown hook that throws is logged, and the other hooks run', async () => {
   const { app, events } = make();
   let runs = 0;
   app
@@ -385,7 +385,7 @@ test('A shutdown hook that fails is logged, and the others run', async () => {
   );
 });
 
-test('Svc.startup() rejects with the mistakes of the declarations', async () => {
+test('Svc.startup() rejects with the findings of compilation', async () => {
   const { app } = make();
   app.get('/', () => 'x').get('/', () => 'y');
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
@@ -393,7 +393,7 @@ test('Svc.startup() rejects with the mistakes of the declarations', async () => 
   await assert.rejects(ask(app), { code: 'E_COMPILE' });
 });
 
-test('Svc.shutdown() waits for what requests left for afterwards, of which a failure is logged and the rest run', async () => {
+test('Svc.shutdown() waits for the work that requests left for afterwards; a failure there is logged, and the rest runs', async () => {
   const { app, events } = make();
   const order: string[] = [];
   const release = Promise.withResolvers<void>();
@@ -428,7 +428,7 @@ test('Svc.shutdown() waits for what requests left for afterwards, of which a fai
   );
 });
 
-test('Svc.run() listens on a free port, says where, and close() shuts down', async () => {
+test('Svc.run() listens on a free port and returns its URL, and close() shuts the application down', async () => {
   const { app, events } = make();
   let isDown = false;
   app
@@ -448,7 +448,7 @@ test('Svc.run() listens on a free port, says where, and close() shuts down', asy
   );
 });
 
-test('Svc.run() takes host and port from the configuration, and refuses unknown options', async () => {
+test('Svc.run() reads host and port from the configuration, and refuses unknown options', async () => {
   const { app } = make({ config: { port: 0, host: 'localhost' } });
   const server = await app.run({ handleSignals: false });
   assert.notEqual(server.port, 8000);
@@ -458,7 +458,7 @@ test('Svc.run() takes host and port from the configuration, and refuses unknown 
     await assert.rejects(app.run({ port }), { code: 'E_OPTION_RANGE' });
 });
 
-test('Svc.run() rejects with E_LISTEN when the port is in use, and stops what it had started, no more', async () => {
+test('Svc.run() rejects with E_LISTEN when the port is in use, and stops only what it had started', async () => {
   const { app } = make();
   const stopped: string[] = [];
   app.onShutdown(() => {
@@ -479,7 +479,7 @@ test('Svc.run() rejects with E_LISTEN when the port is in use, and stops what it
   assert.deepEqual(stopped, ['other', 'app']);
 });
 
-test('Svc.run() handles signals while it runs, and leaves no handler behind', async () => {
+test('Svc.run() handles signals while it runs, and removes its signal handlers afterwards', async () => {
   const count = (): number => process.listenerCount('SIGTERM') + process.listenerCount('SIGINT');
   const before = count();
   const { app } = make();
@@ -539,7 +539,7 @@ for (const [when, hasPort] of [
   ['while its last startup hook runs', false],
   ['while its ports are opened', true],
 ] as const) {
-  test(`Svc.run() that a signal ends ${when} accepts no connection that it does not answer`, async (t) => {
+  test(`after a signal ${when} Svc.run() accepts no connection that it would not answer`, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
     const exited = Promise.withResolvers<unknown>();
@@ -580,7 +580,7 @@ for (const [when, hasPort] of [
   });
 }
 
-test('Two applications share nothing, not even a router that is part of both', async () => {
+test('two applications share no state, even when both include the same router', async () => {
   const key = stateKey<string>('k');
   const router = new Router().get('/r', ({ state }) => state.get(key));
   const [one, two] = ['one', 'two'].map((name) => {
@@ -603,7 +603,7 @@ test('Two applications share nothing, not even a router that is part of both', a
   assert.equal((await ask(two, '/two/r')).status, 200);
 });
 
-test('a signal ends the process with 1 when the application does not shut down in time', async (t) => {
+test('a signal ends the process with status 1 when the application does not shut down in time', async (t) => {
   const { endOnSignals } = await import('../../src/operations/operations.ts');
   const { ManualClock } = await import('../../src/testing/index.ts');
   const clock = new ManualClock();
@@ -633,7 +633,7 @@ for (const [what, hangs] of [
   ['the clean-up of a handler that sees its signal abort', false],
   ['a second, of a handler that never ends', true],
 ] as const) {
-  test(`run() stops plugins behind its drain deadline after ${what}`, async () => {
+  test(`after its drain deadline run() stops the plugins only after ${what}`, async () => {
     const steps: string[] = [];
     const begun = Promise.withResolvers<void>();
     function* connection(): Generator<string, void> {

@@ -59,14 +59,14 @@ const INVALID = [401, 'Bearer error="invalid_token"'];
 
 // ── BearerAuth ──
 
-test("BearerAuth() gives the claims of a token signed with the application's secret", async () => {
+test("BearerAuth() returns the claims of a token that is signed with the application's secret", async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get('/', bearer(tokenOf({ scopes: ['a'] })));
   const now = clock.nowMs() / 1_000;
   assert.deepEqual(await response.json(), { me: { sub: 'ada', iat: now, exp: now + 900, scopes: ['a'] } });
 });
 
-test('BearerAuth() takes tokens of the previous secret, and of its own argument before any setting', async () => {
+test('BearerAuth() accepts tokens of the previous secret; a secret passed as argument replaces those of the settings', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
   for (const secret of [SECRET, PREVIOUS])
     assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
@@ -80,7 +80,7 @@ test('BearerAuth() takes tokens of the previous secret, and of its own argument 
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf()))), INVALID);
 });
 
-test('BearerAuth() without secret keeps the application from starting, and names the variable', async () => {
+test('BearerAuth() without a secret keeps the application from starting, and the error names the variable', async () => {
   const { app } = make({ authSecret: undefined });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   await assert.rejects(app.startup(), {
@@ -90,7 +90,7 @@ test('BearerAuth() without secret keeps the application from starting, and names
   });
 });
 
-test('BearerAuth() refuses a short secret, as an argument at once, as a setting at the start, and never shows it', async () => {
+test('BearerAuth() refuses a short secret in its argument at once and in a setting at start, and the error does not show it', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -101,7 +101,7 @@ test('BearerAuth() refuses a short secret, as an argument at once, as a setting 
   );
 });
 
-test('BearerAuth() warns of a placeholder in its argument when the application starts', async () => {
+test('BearerAuth() logs a warning at start when its secret is a placeholder', async () => {
   const { client, events } = serving(BearerAuth('changeme-changeme-changeme-changeme'), {
     authSecret: undefined,
   });
@@ -115,7 +115,7 @@ test('BearerAuth() warns of a placeholder in its argument when the application s
   );
 });
 
-test('BearerAuth() refuses every bad token alike, and says why in the audit log only', async () => {
+test('BearerAuth() answers every invalid token in the same way, and writes the reason to the audit log only', async () => {
   const { client, events } = serving(BearerAuth());
   await using _ = client;
   const bodies = new Set<string>();
@@ -145,7 +145,7 @@ test('BearerAuth() refuses every bad token alike, and says why in the audit log 
     if (token !== 'x') assert.ok(!JSON.stringify(events).includes(token));
 });
 
-test('BearerAuth() passes its requirements on: issuer, audience, type, leeway, requireExp, maxLength', async () => {
+test('BearerAuth() applies issuer, audience, type, leeway, requireExp and maxLength to tokens', async () => {
   await using client = serving(
     BearerAuth(undefined, {
       issuer: 'https://id.example',
@@ -180,7 +180,7 @@ test('BearerAuth() passes its requirements on: issuer, audience, type, leeway, r
   }
 });
 
-test('BearerAuth() names its realm in every challenge', async () => {
+test('BearerAuth({ realm }) names its realm in every challenge', async () => {
   const auth = BearerAuth(undefined, { realm: 'notes' });
   const { app } = make();
   app
@@ -208,7 +208,7 @@ test('BearerAuth() names its realm in every challenge', async () => {
   assert.deepEqual(brief(await client.get('/nobody')), [401, 'Bearer realm="n"']);
 });
 
-test('BearerAuth({ optional }) gives undefined without a token, and refuses a bad one all the same', async () => {
+test('BearerAuth({ optional: true }) returns undefined without a token, and refuses an invalid token', async () => {
   await using client = serving(BearerAuth(undefined, { optional: true })).client;
   assert.deepEqual(await (await client.get('/')).json(), {});
   assert.deepEqual(await (await client.get('/', { headers: { authorization: 'Basic YTpi' } })).json(), {});
@@ -221,7 +221,7 @@ class Tenant extends Schema {
   tags = Field(list(str), { default: () => ['none'] });
 }
 
-test('BearerAuth({ schema }) gives the claims as the schema reads them, and refuses those that do not fit', async () => {
+test('BearerAuth({ schema }) returns the claims as the schema parses them, and refuses claims that do not fit', async () => {
   const { client, events } = serving(BearerAuth(undefined, { schema: Tenant }));
   await using _ = client;
   const { me } = (await (await client.get('/', bearer(tokenOf({ tenant: 'acme', more: 1 })))).json()) as {
@@ -238,7 +238,7 @@ test('BearerAuth({ schema }) gives the claims as the schema reads them, and refu
   );
 });
 
-test('BearerAuth({ verify }) is asked of tokens in order, and anything but true refuses', async () => {
+test('BearerAuth({ verify }) calls verify for valid tokens only, and refuses any result but true', async () => {
   const asked: string[] = [];
   const answers: Record<string, unknown> = {
     yes: true,
@@ -277,7 +277,7 @@ test('BearerAuth({ verify }) is asked of tokens in order, and anything but true 
   ]);
 });
 
-test('BearerAuth() verifies a token once, however many ask for its claims', async () => {
+test('BearerAuth() verifies a token once per request, even when several dependencies need its claims', async () => {
   const { app } = make();
   const router = new Router({ deps: { who: Depends(BearerAuth()) } });
   router.get(
@@ -293,7 +293,7 @@ test('BearerAuth() verifies a token once, however many ask for its claims', asyn
   ]);
 });
 
-test('BearerAuth() refuses options that it does not know, or that cannot be', () => {
+test('BearerAuth() refuses unknown and contradictory options', () => {
   assert.throws(() => BearerAuth(undefined, { isuer: 'x' } as object), {
     code: 'E_OPTION_UNKNOWN',
     message: /did you mean "issuer"/,
@@ -315,7 +315,7 @@ test('BearerAuth() refuses options that it does not know, or that cannot be', ()
     );
 });
 
-test('BearerAuth() comes before the body is read: 401 for a bad token beside a bad body', async () => {
+test('BearerAuth() answers 401 for an invalid token before the body is read or validated', async () => {
   const { app } = make();
   app.post('/', { body: Tenant, me: Depends(BearerAuth()) }, () => 'x');
   await using client = new TestClient(app);
@@ -323,7 +323,7 @@ test('BearerAuth() comes before the body is read: 401 for a bad token beside a b
   assert.equal((await client.post('/', { json: {}, ...bearer(tokenOf()) })).status, 400);
 });
 
-test('svc check is content with an application that has its secret, before and after it has started', async () => {
+test('svc check reports nothing for an application that has its secret, before and after the start', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const about = (): string[] =>
@@ -339,7 +339,7 @@ test('svc check is content with an application that has its secret, before and a
 
 // ── the list of requirements ──
 
-test('requireScopes("a", "b") needs both: 403 names them, and a missing token has no error attribute', async () => {
+test('requireScopes("a", "b") requires both scopes: 403 names them, and a challenge for a missing token has no error attribute', async () => {
   const { client, events } = serving(requireScopes('a', 'b'));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
@@ -360,7 +360,7 @@ test('requireScopes("a", "b") needs both: 403 names them, and a missing token ha
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
 });
 
-test('Scopes are an array of strings, or one text: nothing else grants any, and no part of a word does', async () => {
+test('requireScopes() reads an array of strings or the text of the claim scope, and compares whole words only', async () => {
   await using client = serving(requireScopes('read')).client;
   const refusing: Record<string, unknown>[] = [
     { scopes: 'admin read' },
@@ -386,7 +386,7 @@ test('Scopes are an array of strings, or one text: nothing else grants any, and 
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
-test('requireRoles("admin"): a role is an item of the array, and nothing that the prototype has', async (t) => {
+test('requireRoles("admin") requires an own array of strings in the claim roles that contains exactly "admin"', async (t) => {
   await using client = serving(requireRoles('admin')).client;
   for (const claims of [
     { roles: 'superadmin' },
@@ -411,14 +411,14 @@ test('requireRoles("admin"): a role is an item of the array, and nothing that th
   assert.equal((await client.get('/', bearer(tokenOf()))).status, 403);
 });
 
-test('requireRoles() takes any of its roles, and its 403 is no challenge', async () => {
+test('requireRoles() accepts a client with any one of its roles, and its 403 has no challenge', async () => {
   await using client = serving(requireRoles('admin', 'owner')).client;
   for (const roles of [['admin'], ['x', 'owner']])
     assert.equal((await client.get('/', bearer(tokenOf({ roles })))).status, 200);
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
-test('A token is taken from the Authorization field alone, once, in any case of its scheme', async (t) => {
+test('BearerAuth() reads the token only from a single Authorization field, whose scheme may be in any case', async (t) => {
   const { app } = make();
   app.route('/', ['GET', 'POST'], { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const server = await app.run({ port: 0, handleSignals: false });
@@ -485,7 +485,7 @@ test('A token is taken from the Authorization field alone, once, in any case of 
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
-test('401 without authentication, 403 without permission, and HEAD like GET', async () => {
+test('guards answer 401 without authentication and 403 without permission, to HEAD as to GET', async () => {
   const { app } = make();
   for (const [path, source] of [
     ['/token', BearerAuth()],
@@ -516,7 +516,7 @@ test('401 without authentication, 403 without permission, and HEAD like GET', as
   }
 });
 
-test('The response does not reveal why a token is refused', async () => {
+test('the response does not reveal why BearerAuth() refuses a token', async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get(
     '/',
@@ -535,7 +535,7 @@ test('The response does not reveal why a token is refused', async () => {
 
 // ── requireIf, and other ways in ──
 
-test('requireIf() gives the claims where its predicate answers true, and 403 with its detail for anything else', async () => {
+test('requireIf() returns the claims when its predicate returns true, and answers 403 with its detail for any other result', async () => {
   const { app, events } = make();
   const own = requireIf((claims, { req }) => claims.sub === req.pathParams['id'], {
     detail: 'Only your own',
@@ -571,7 +571,7 @@ test('requireIf() gives the claims where its predicate answers true, and 403 wit
   );
 });
 
-test('requireIf() throws what its predicate throws, and is not asked without claims', async () => {
+test('requireIf() rethrows errors of its predicate, and does not call it without claims', async () => {
   let asked = 0;
   await using client = serving(
     requireIf(() => {
@@ -584,7 +584,7 @@ test('requireIf() throws what its predicate throws, and is not asked without cla
   assert.equal(asked, 1);
 });
 
-test('requirements stand on the way in that auth names: its claims, its 401, its requirement', async () => {
+test('requireRoles(), requireScopes() and requireIf() use the claims and the 401 of the dependency in their option auth', async () => {
   class Account {
     readonly sub = 'eve';
     readonly roles: readonly string[];
@@ -623,7 +623,7 @@ test('requirements stand on the way in that auth names: its claims, its 401, its
   ]);
 });
 
-test('a foreign source without a declaration counts as bearer', async () => {
+test('requireRoles() treats a dependency in its option auth that declares no security as bearer authentication', async () => {
   const { app } = make({ authSecret: undefined });
   app.get(
     '/',
@@ -635,7 +635,7 @@ test('a foreign source without a declaration counts as bearer', async () => {
   assert.deepEqual(app.routes[0]!.security, [{ scheme: 'bearer', scopes: [], roles: ['a'] }]);
 });
 
-test('the security of a route is recorded once, for documents, tools and checks', () => {
+test('each route records its security requirements once, for documents, tools and checks', () => {
   const { app } = make();
   app
     .get('/a', { me: Depends(BearerAuth()) }, () => 'x')
@@ -654,7 +654,7 @@ test('the security of a route is recorded once, for documents, tools and checks'
   );
 });
 
-test('requireRoles(), requireScopes() and requireIf() refuse what could never be met', () => {
+test('requireRoles(), requireScopes() and requireIf() refuse arguments that no client could satisfy', () => {
   for (const declare of [
     () => (requireRoles as (...roles: unknown[]) => unknown)(),
     () => (requireRoles as (...roles: unknown[]) => unknown)('admin', 5),

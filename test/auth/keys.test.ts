@@ -5,10 +5,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { Svc } from '../../src/app/svc.ts';
-import { APIKeyAuth } from '../../src/auth/keys.ts';
+import { APIKeyAuth, requireSession } from '../../src/auth/auth.ts';
 import { requireRoles } from '../../src/auth/require.ts';
 import { LoginRequired } from '../../src/base/errors.ts';
-import { requireSession } from '../../src/auth/auth.ts';
 import { Depends } from '../../src/routing/di.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { TestClient } from '../../src/testing/index.ts';
@@ -38,7 +37,7 @@ const withKey = (key: string, header = 'X-API-Key'): { headers: Record<string, s
 });
 const REFUSED = [401, 'ApiKey'];
 
-test('APIKeyAuth({ keys }) gives the name of the client whose key it is', async () => {
+test('APIKeyAuth({ keys }) returns the name of the client to whom the key belongs', async () => {
   const { client, app } = serving(APIKeyAuth({ keys: { billing: BILLING, reports: REPORTS } }));
   await using _ = client;
   assert.deepEqual(await (await client.get('/', withKey(BILLING))).json(), { client: 'billing' });
@@ -49,7 +48,7 @@ test('APIKeyAuth({ keys }) gives the name of the client whose key it is', async 
   ]);
 });
 
-test('APIKeyAuth() answers 401 with a challenge without key and with a wrong one, and shows none in the log', async () => {
+test('APIKeyAuth() answers 401 with a challenge for a missing or wrong key, and writes no key to the log', async () => {
   const { client, events, clock } = serving(APIKeyAuth({ keys: { billing: BILLING } }));
   await using _ = client;
   for (const request of [
@@ -86,7 +85,7 @@ test('APIKeyAuth() answers 401 with a challenge without key and with a wrong one
   assert.deepEqual(brief(await client.head('/')), REFUSED);
 });
 
-test('APIKeyAuth({ header, realm, optional }) reads that header, names its realm, and lets requests without key pass', async () => {
+test('APIKeyAuth({ header, realm, optional }) reads that header field, names its realm, and accepts requests without a key', async () => {
   await using client = serving(
     APIKeyAuth({ header: 'X-Key', realm: 'shop', keys: { billing: BILLING }, optional: true }),
   ).client;
@@ -96,7 +95,7 @@ test('APIKeyAuth({ header, realm, optional }) reads that header, names its realm
   assert.deepEqual(brief(await client.get('/', withKey('wrong', 'X-Key'))), [401, 'ApiKey realm="shop"']);
 });
 
-test('APIKeyAuth({ cookie }) reads that cookie alone', async () => {
+test('APIKeyAuth({ cookie }) reads the key from that cookie only', async () => {
   const { client, app } = serving(APIKeyAuth({ cookie: 'key', keys: { billing: BILLING } }));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/', withKey(BILLING, 'key'))), REFUSED);
@@ -108,7 +107,7 @@ test('APIKeyAuth({ cookie }) reads that cookie alone', async () => {
   });
 });
 
-test('APIKeyAuth({ verify }) gives what it finds, at once or later, and its roles count', async () => {
+test('APIKeyAuth({ verify }) returns the result of verify, sync or async, and requireRoles() reads its roles', async () => {
   const clients: Record<string, { name: string; roles: string[] }> = {
     one: { name: 'ada', roles: ['admin'] },
     two: { name: 'bob', roles: [] },
@@ -130,7 +129,7 @@ test('APIKeyAuth({ verify }) gives what it finds, at once or later, and its role
   ]);
 });
 
-test('APIKeyAuth() refuses keys that are short, given twice, absent or too many, and shows none', () => {
+test('APIKeyAuth() refuses keys that are too short, repeated, missing or too many, and the error shows no key', () => {
   const many = Object.fromEntries(
     Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]),
   );
@@ -185,7 +184,7 @@ function site(): Svc {
   return app;
 }
 
-test('requireSession() gives the value that a login has left, else 401 with a challenge', async () => {
+test('requireSession() returns the session value that the login stored, and answers 401 with a challenge without it', async () => {
   const app = site();
   await using client = new TestClient(app);
   for (const path of ['/me', '/admin']) {
@@ -206,7 +205,7 @@ test('requireSession() gives the value that a login has left, else 401 with a ch
   );
 });
 
-test('LoginRequired has a handler of its own where pages lead to the login', async () => {
+test('an exception handler for LoginRequired can redirect pages to the login', async () => {
   await using client = new TestClient(
     site().exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 })),
   );
@@ -214,7 +213,7 @@ test('LoginRequired has a handler of its own where pages lead to the login', asy
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
-test('requireSession() refuses what is no key, and an application without session middleware does not start', async () => {
+test('requireSession() refuses an invalid session key, and an application without session middleware does not start', async () => {
   for (const key of [undefined, null, {}])
     assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
   const app = new Svc({ logger: collectedLog().logger }).get(

@@ -5,7 +5,7 @@ import { seeded } from '../support/random.ts';
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
-test('ByteQueue returns undefined while it has fewer bytes than requested, and keeps them', () => {
+test('ByteQueue.take() returns undefined and removes nothing while it has fewer bytes than requested', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(1), undefined);
   assert.equal(queue.peek(1), undefined);
@@ -82,7 +82,7 @@ test("ByteQueue.push() does not change the caller's chunks", () => {
   assert.ok(chunks.every((chunk, index) => chunk.every((byte) => byte === index)));
 });
 
-test('ByteQueue.pushCopy() keeps the bytes of a chunk that is changed afterwards, alone or behind others', () => {
+test('ByteQueue.pushCopy() copies a chunk, so that later changes of the chunk have no effect', () => {
   for (const size of [1, 300, 600, 5_000]) {
     const queue = new ByteQueue();
     const expected: number[] = [];
@@ -116,7 +116,7 @@ test('ByteQueue.indexOf() counts from the next byte, starts at "from", and stops
   assert.equal(new ByteQueue().indexOf(1), -1);
 });
 
-test('ByteQueue.clear() drops everything', () => {
+test('ByteQueue.clear() removes all bytes', () => {
   const queue = new ByteQueue();
   queue.push(bytes(1));
   queue.push(bytes(2));
@@ -177,7 +177,7 @@ test('ByteQueue behaves like one Buffer, on generated operations', () => {
   }
 });
 
-test('ByteQueue takes a message that comes byte by byte in time proportional to its length', () => {
+test('ByteQueue joins a message that arrives byte by byte in time proportional to its length', () => {
   // quadratic behaviour would copy 10^10 bytes here, which takes seconds; CPU time is independent of other
   // processes
   const before = process.cpuUsage().user;

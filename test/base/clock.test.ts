@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('systemClock returns one time in milliseconds and microseconds, and a monotonic time', () => {
+test('systemClock returns the time in milliseconds and in microseconds, and a monotonic time', () => {
   assert.ok(Math.abs(systemClock.nowMs() - Date.now()) < 1_000);
   assert.ok(Number.isInteger(systemClock.nowMicros()));
   assert.ok(Math.abs(systemClock.nowMicros() / 1_000 - systemClock.nowMs()) < 1_000);

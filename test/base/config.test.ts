@@ -8,7 +8,7 @@ const cast =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
-test('Config prefers the environment to loadDict(), that to arguments, those to defaults, and the fallback comes last', () => {
+test('Config reads the environment first, then loadDict(), arguments and defaults, and returns the fallback last', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
   assert.deepEqual(
@@ -69,7 +69,7 @@ for (const [key, variable] of [
   ['maxBodyBytes', 'SVC_MAX_BODY_BYTES'],
   ['x509Cert', 'SVC_X509_CERT'],
 ] as const) {
-  test(`the key ${key} is the variable ${variable}, in both directions`, () => {
+  test(`config key ${key} and variable ${variable} are derived from each other`, () => {
     assert.equal(variableOf(key), variable);
     assert.equal(keyOf(variable), key);
   });
@@ -176,9 +176,9 @@ test('Config refuses text for which a cast throws, and never shows it', () => {
       read,
       (error) =>
         cast(/^Cannot read SVC_(?:URL|NAN|NONE): /)(error) &&
-        !/hunter2/.test(
-          `${(error as Error).stack} ${String((error as Error).cause)} ${(error as SvcError).remedy}`,
-        ),
+        ![(error as Error).stack, (error as Error).cause, (error as SvcError).remedy]
+          .join()
+          .includes('hunter2'),
     );
   }
   assert.throws(
@@ -218,7 +218,7 @@ test('Config.get() has the type of its fallback or cast, never a literal type', 
   );
 });
 
-test('Config.env is one of three words, production by default', () => {
+test('Config.env is development, test or production, and production by default', () => {
   assert.equal(new Config({ environment: {} }).env, 'production');
   for (const env of ['production', 'development', 'test'] satisfies Env[])
     assert.equal(new Config({ environment: { SVC_ENV: env } }).env, env);

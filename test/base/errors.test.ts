@@ -58,7 +58,7 @@ test('the codes of faults are in alphabetical order, so that equal entries are a
   for (const code of codes) assert.match(code, /^E_[A-Z0-9_]+$/);
 });
 
-test('every fault says what failed and what to do, without a full stop', () => {
+test('every fault has a message that says what failed and a remedy that says what to do, without a full stop', () => {
   for (const code of Object.keys(FAULTS) as FaultCode[]) {
     const { message, remedy } = anyOf(code);
     assert.match(message, /^(?:Cannot|Unknown) /, code);

@@ -1,14 +1,15 @@
 /**
- * The built package for a harness that measures frameworks and parts side by side: each export is one contract of it, filled
- * as a user of the package would, without a setting that only a measurement makes.
+ * The built package as a candidate for a harness that compares frameworks and their parts. Each export
+ * implements one contract of the harness, as a user of the package would, without settings made only for a
+ * measurement.
  *
  *   CANDIDATE=$PWD/test/bench/candidate.mjs sh run.sh http-inject          in the folder of the harness; see its README
  *
- * Applications are made from public names alone. Parts that have no public name (routing table, codecs, metrics) are imported
- * from `dist`.
+ * Applications use only public names. Parts without a public name (routing table, codecs, metrics) are
+ * imported from `dist`.
  *
- * It is JavaScript, which the harness asks for: to strip the types of TypeScript, Node loads a compiler, which takes longer than the
- * program whose start is measured, and 26 MiB.
+ * The harness requires JavaScript: to strip the types of TypeScript, Node.js loads a compiler. That takes 26
+ * MiB, and more time than the program whose start is measured.
  */
 import { fileURLToPath } from 'node:url';
 import {
@@ -29,17 +30,18 @@ import {
 } from 'svc';
 
 export const name = 'svc';
-/** Whose files are counted. */
+/** Folder whose files the harness counts. */
 export const packageDir = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A module of the build. */
+/** Imports a module of the build. */
 async function built(file) {
   return await import(new URL(`../../dist/${file}.js`, import.meta.url).href);
 }
 
-/** How many layers a request has come through. */
+/** Number of middleware layers that a request has passed. */
 const layers = stateKey('layers');
-const braced = (path) => path.replace(/:(\w+)/g, '{$1}'); // any text: the templates are made at run time
+// `:name` becomes `{name}`
+const braced = (path) => path.replace(/:(\w+)/g, '{$1}');
 const run = async (app) => app.run({ port: 0, handleSignals: false });
 
 class Address extends Schema {
@@ -57,7 +59,7 @@ class Account extends Schema {
   address = Field(Address);
 }
 
-/** The application of `http`, `http-inject`, `growth` and `profile`. */
+/** Returns the application of `http`, `http-inject`, `growth` and `profile`. */
 export async function http(spec) {
   const app = new Svc();
   app.get('/json', () => spec.payload());
@@ -73,7 +75,7 @@ export async function http(spec) {
   return run(app);
 }
 
-/** Three routes: start-up and idle memory. */
+/** Returns an application with three routes, to measure start-up and idle memory. */
 export async function small() {
   const app = new Svc();
   app.get('/', () => ({ ok: true }));
@@ -82,7 +84,7 @@ export async function small() {
   return run(app);
 }
 
-/** The routing table, with parameters read as routes read them. */
+/** Returns the routing table. Parameters are read as routes read them. */
 export async function router(routes) {
   const [{ RoutingTable }, { parseTemplate }, { paramsReader }] = await Promise.all([
     built('http/router'),
@@ -131,12 +133,18 @@ class Order extends Schema {
   lines = Field(list(Line), { maxLength: 50 });
 }
 
-/** `user8` and `nested` by classes with the rules of the harness, which wants a verdict: `parse()` would make instances as well. */
+/**
+ * Returns validators for `user8` and `nested`, by classes with the rules of the harness. The harness needs
+ * only a verdict, whereas `parse()` would also create instances.
+ */
 export function validator() {
   return { ok: (type, value) => (type === 'user8' ? User8.accepts(value) : Order.accepts(value)) };
 }
 
-/** HS256 tokens. The harness brings every claim itself; what the package sets on its own, it sets here too. */
+/**
+ * Signs and verifies HS256 tokens. The harness gives the claims, and the package adds those that it always
+ * sets.
+ */
 export function jwt({ secret }) {
   return {
     sign: ({ sub, jti, scopes, roles }) => createToken(sub, secret, { claims: { scopes, roles }, id: jti }),
@@ -173,14 +181,14 @@ export async function metrics() {
 
 let multipartParts;
 
-/** Created at start-up: importing is not part of reading a body. */
+/** Loads the parser at start-up, because the import is not part of reading a body. */
 async function loadMultipart() {
   const { MultipartParser } = await built('http/request/multipart');
   const { boundaryOf, readFormOptions } = await built('http/request/form');
   return { MultipartParser, boundaryOf, limits: readFormOptions('bench', {}, '') };
 }
 
-/** The codec: every field as text, every byte of a file handed on. */
+/** Returns the multipart codec: every field as text, and every byte of a file. */
 export async function multipart(contentType) {
   const { MultipartParser, boundaryOf, limits } = await (multipartParts ??= loadMultipart());
   const counts = { fields: 0, files: 0, bytes: 0 };
@@ -209,7 +217,7 @@ export async function multipart(contentType) {
   };
 }
 
-/** An echo of every message; its clients are programs, which send no `Origin`. */
+/** Serves a WebSocket that echoes every message. Its clients are programs, which send no `Origin`. */
 export async function websocket() {
   const app = new Svc();
   app
@@ -220,7 +228,7 @@ export async function websocket() {
   return { port, broadcast: (data) => void app.rooms.broadcast('all', data) };
 }
 
-/** `GET /events`, and each text of the harness to all who listen. */
+/** Serves `GET /events`, and sends each text of the harness to all clients. */
 export async function sse() {
   const app = new Svc();
   const events = new EventBroadcast();
@@ -234,8 +242,8 @@ export async function staticFiles(folder) {
 }
 
 /**
- * The driver's synchronous part, which is all that can be compared: acquire, statement, release, with every check of values and
- * text; each statement is timed for the log and counted, as the plugin has it.
+ * Returns the synchronous part of the driver, because only that can be compared: acquire, statement, release,
+ * with every check of values and text. Each statement is timed for the log and counted, as in the plugin.
  */
 export async function sqlite() {
   const { prepareDatabase } = await built('db/open');
@@ -243,14 +251,14 @@ export async function sqlite() {
   const { DatabaseMetrics } = await built('db/plugin');
   const log = createLogger({ level: 'warn' });
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
-  const { driver } = prepareDatabase(
+  const { driver } = await prepareDatabase(
     'sqlite::memory:',
     { log },
     { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') },
-  );
-  await driver.open();
+  ).open();
   let held;
-  const lent = () => held ?? driver.acquire('statement', undefined); // synchronous: there is no other user
+  // acquire() is synchronous here, because there is no other user
+  const lent = () => held ?? driver.acquire('statement', undefined);
   const done = (connection, result) => {
     if (connection !== held) driver.release(connection);
     return result;

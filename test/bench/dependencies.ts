@@ -1,7 +1,7 @@
 /**
  * Cost of a dependency: a route with six of one kind against a route with one, through the compiled
- * application without a transport. CPU ns for each of the other five, what its source does included; medians of fresh
- * processes.
+ * application without a transport. CPU ns for each of the other five, what its source does included; medians
+ * of fresh processes.
  *
  *   node --conditions=svc-source test/bench/dependencies.ts [--rounds=5]      exits 1 when one is above its bound
  */
@@ -16,10 +16,13 @@ import type { Incoming, Outgoing } from '../../src/http/request/request.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, kind: { type: 'string' } } });
 const COUNT = 5;
-/** A source of its own for each of several dependencies: one would be resolved once. */
+/**
+ * A kind of dependency. Each dependency of a route has a source of its own, because a shared source would be
+ * resolved once.
+ */
 interface Kind {
   readonly make: (index: number) => DependencySource;
-  /** The most ns for each. */
+  /** Maximum cost of each dependency in nanoseconds. */
   readonly bound: number;
   readonly options?: Parameters<typeof Depends>[1];
 }

@@ -1,11 +1,11 @@
 /**
- * Whether this commit made requests dearer than the one before: the in-process requests of http.ts through both builds, in
- * fresh processes that take turns. Seven pairs give a mean ratio with an interval: what is beyond doubt is refused, what may
- * be chance is not.
+ * Compares the cost of requests before and after a commit: the in-process requests of http.ts with both
+ * builds, in fresh processes that take turns. Seven pairs give a mean ratio with a confidence interval. Only
+ * a ratio that is certainly too high fails.
  *
  *   node test/bench/guard.ts [--before=HEAD^] [--after=HEAD] [--pairs=7] [--only=json,param]
  *
- * `--after=work` is what lies in the folder, committed or not. Both are compiled beside the repository, in the system's
+ * `--after=work` means the files in the folder, committed or not. Both versions are compiled in the system's
  * temporary folder. Exits 1 when the lower end of the 90 % interval of any ratio is above 1.05.
  */
 import { execFileSync } from 'node:child_process';
@@ -18,10 +18,13 @@ import { alternate, childResult, printHead, printRow } from './harness.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const BENCH = join(import.meta.dirname, 'http.ts');
-/** Requirements of a build. */
+/** Files that a build needs. */
 const PARTS = ['src', 'package.json', 'tsconfig.json'];
 const LIMIT = 1.05;
-/** Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9; beyond that hardly less. */
+/**
+ * Quantiles of Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9. More degrees change
+ * little.
+ */
 const T = [6.314, 2.92, 2.353, 2.132, 2.015, 1.943, 1.895, 1.86, 1.833];
 const SCENARIOS = [
   'json',
@@ -44,7 +47,7 @@ const { values } = parseArgs({
   },
 });
 
-/** Compiles the sources of a commit, or those that lie here. Answers the folder of the build as a URL. */
+/** Compiles a commit, or the files in the folder. Returns the folder of the build as a URL. */
 function built(commit: string, folder: string): string {
   if (commit === 'work')
     for (const part of PARTS) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
@@ -61,7 +64,10 @@ function built(commit: string, folder: string): string {
   return `${pathToFileURL(join(folder, 'dist')).href}/`;
 }
 
-/** The mean of ratios and the ends of its 90 % interval: of their logarithms, for which twice and half weigh the same. */
+/**
+ * The mean of ratios and the ends of its 90 % interval: of their logarithms, for which twice and half weigh
+ * the same.
+ */
 function interval(ratios: readonly number[]): {
   readonly mean: number;
   readonly low: number;

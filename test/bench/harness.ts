@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 
-/** The number that a fresh process of this file prints. */
+/** Runs a file in a fresh process, and returns the number that it prints. */
 export function childResult(file: string, args: readonly string[], quiet: boolean = false): number {
   const { stdout, stderr } = spawnSync(process.execPath, [...process.execArgv, file, ...args], {
     encoding: 'utf8',
@@ -16,13 +16,14 @@ export function childResult(file: string, args: readonly string[], quiet: boolea
   return Number(result);
 }
 
-/** Samples of each side, in rounds whose order turns. */
+/** Returns samples of each side, taken in rounds with a changing order. */
 export async function alternate<Side extends string>(
   sides: readonly Side[],
   rounds: number,
   measure: (side: Side) => number | Promise<number>,
 ): Promise<Record<Side, number[]>> {
-  const samples = Object.fromEntries(sides.map((side) => [side, []])) as unknown as Record<Side, number[]>; // each side has one
+  // `samples` has a list for each side
+  const samples = Object.fromEntries(sides.map((side) => [side, []])) as unknown as Record<Side, number[]>;
   for (let round = 0; round < rounds; round++)
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) samples[side].push(await measure(side));
   return samples;
@@ -42,7 +43,7 @@ export function printRow(...cells: readonly string[]): void {
   console.log(`| ${cells.join(' | ')} |`);
 }
 
-/** CPU that this process has taken, in microseconds. */
+/** Returns the CPU time of this process in microseconds. */
 export function cpuMicros(before?: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(before);
   return user + system;

@@ -1,24 +1,27 @@
 /**
- * Cost of the framework: the same responses by svc and by a hand-written node:http handler, CPU per request.
+ * CPU per request of svc, Fastify, Hono and NestJS, as a multiple of a hand-written node:http handler
+ * ("bare").
  *
- *   bare     as people write it by hand
- *   floor    the same by every public means that makes node:http cheaper: flat fields, requests without a body read no further
- *   svc      the product; `floor` tells what a framework could save at most
+ * Requests go through in-memory streams into a real http.Server, so that only JavaScript and the parser are
+ * measured: no kernel and no client. Each sample is a fresh process, the sides take turns, and the median
+ * counts. Only ratios of one run can be compared. The peers are installed into a scratch folder; without the
+ * registry their columns are skipped.
  *
- * Requests go through in-memory streams into a real http.Server: no kernel, no client, only JavaScript and the parser. Every
- * sample is a fresh process, the sides alternate, the median counts. Ratios of one run mean something; times do not.
+ * A second table compares early refusals with the success of the same route.
  *
- * Refusals that come early have a table of their own, beside the success of the same route.
- *
- *   npm run bench [-- --rounds=5 --only=json,param --headers=browser]       exits 1 when a ratio is above its bound
+ *   npm run build && node test/bench/http.ts [--rounds=5 --only=json,param --headers=browser]     exits 1 above a bound
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { tracingChannel } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import { copyFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { inject, serverOf } from '../support/inject.ts';
+import { scratch } from '../support/scratch.ts';
 import { alternate, childResult, median, printHead, printRow } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
@@ -30,6 +33,7 @@ const { values } = parseArgs({
     child: { type: 'string' },
     scenario: { type: 'string' },
     dist: { type: 'string' },
+    peers: { type: 'string' },
   },
 });
 
@@ -75,7 +79,10 @@ const post = (path: string, value: unknown): string => {
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   json: { request: get('/json'), status: 200, bound: 1 },
   text: { request: get('/text'), status: 200, bound: 1 },
-  /** Variants with a subscriber to each event of svc:request and svc:handler, each bound to a store; and with the access log. */
+  /**
+   * Variants with a subscriber to each event of svc:request and svc:handler, each bound to a store; and with
+   * the access log.
+   */
   watched: { request: get('/json'), status: 200, bound: 1.6 },
   logged: { request: get('/json'), status: 200, bound: 1.8 },
   param: { request: get('/api/v1/r100/12345'), status: 200, bound: 1 },
@@ -83,7 +90,10 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
   wrongMethod: { request: `DELETE /json HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`, status: 405, bound: 1 },
   mw5: { request: get('/mw'), status: 200, bound: 1 },
-  /** Request id, security headers, CORS, rate limit, metrics, JSON; the bare side writes the same fields, all of them constant. */
+  /**
+   * Request id, security headers, CORS, rate limit, metrics, JSON; the bare side writes the same fields, all
+   * of them constant.
+   */
   stack: {
     request: get('/json').replace('\r\n\r\n', '\r\nOrigin: https://app.example\r\n\r\n'),
     status: 200,
@@ -102,13 +112,42 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-const SIDES = ['bare', 'floor', 'svc'] as const;
-type Side = (typeof SIDES)[number];
+const PEERS = ['fastify', 'hono', 'nest'] as const;
+type Peer = (typeof PEERS)[number];
+type Side = 'bare' | 'svc' | Peer;
+const PEER_PACKAGES = {
+  '@hono/node-server': '^2',
+  '@hono/zod-validator': '^0.9',
+  '@nestjs/common': '^12',
+  '@nestjs/core': '^12',
+  '@nestjs/platform-fastify': '^12',
+  fastify: '^5',
+  hono: '^4',
+  'reflect-metadata': '^0.2',
+  rxjs: '^7',
+  zod: '^4',
+};
+/** Scenarios of which the peers answer the same request with the same body. */
+const SHARED: Readonly<Record<string, readonly Peer[]>> = {
+  json: PEERS,
+  text: PEERS,
+  param: PEERS,
+  param2: PEERS,
+  post: ['fastify', 'hono'],
+  validated: ['fastify', 'hono'],
+  invalid: ['fastify', 'hono'],
+};
 
-/** Maximum cost of a request that is refused before its handler, as a multiple of an accepted one to the same route. */
+/**
+ * Maximum cost of a request that is refused before its handler, as a multiple of an accepted one to the same
+ * route.
+ */
 const MOST_OF_REFUSAL = 1.1;
 const SECRET = 'of this benchmark, and of nothing that is served';
-/** No token; more bytes announced than the route reads, none of which are sent. That answer ends its connection, so its success does, too. */
+/**
+ * Requests that are refused: without a token, or with a length that exceeds the route's limit, whose body is
+ * not sent. The second kind ends its connection, and so does the successful request that it is compared with.
+ */
 const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, Pick<Scenario, 'request' | 'status'>>>>> = {
   unauthorized: {
     success: {
@@ -146,12 +185,13 @@ async function parent(): Promise<number> {
 }
 
 /**
- * Refusals beside successes. Returns whether one is above the bound.
+ * Compares refused requests with successful ones. Returns whether a ratio is above the bound.
  *
- * The lowest counts, not the median: with a connection for each request, a major collection may come when no request is alive, and V8
- * then throws away what it has compiled for their shapes (--trace-deopt: embedded weak objects cleared). A process that meets one takes
- * two to four times as long from there on, with bare node:http as well, and which do is chance: every second, so there are more of them.
- * A server under load meets none.
+ * The lowest counts, not the median: with a connection for each request, a major collection may come when no
+ * request is alive, and V8 then throws away what it has compiled for their shapes (--trace-deopt: embedded
+ * weak objects cleared). A process that meets one takes two to four times as long from there on, with bare
+ * node:http as well, and which do is chance: every second, so there are more of them. A server under load
+ * meets none.
  */
 async function compareRefusals(names: readonly string[], processes: number): Promise<boolean> {
   let isSlow = false;
@@ -167,24 +207,44 @@ async function compareRefusals(names: readonly string[], processes: number): Pro
   return isSlow;
 }
 
-/** The sides in turn. Returns whether ours is above a bound. */
+/** Measures the sides in turn. Returns whether svc is above a bound. */
 async function compare(names: readonly string[], rounds: number): Promise<boolean> {
   let isSlow = false;
-  const title = `CPU per request, ${process.version}, median of ${rounds} fresh processes each`;
-  printHead(title, 'bare ns', 'floor ns', 'svc ns', 'ratio', 'bound', 'of the floor');
+  const folder = scratch(
+    { skip: (reason?: string) => console.log(`SKIPPED: the peers: ${reason}`) },
+    'bench-http',
+    PEER_PACKAGES,
+  );
+  if (folder !== undefined) copyFileSync(join(import.meta.dirname, 'peers.mjs'), peersIn(folder));
+  const title = `CPU per request, ${process.version}, × bare, median of ${rounds} fresh processes each`;
+  printHead(title, 'bare ns', 'svc', 'bound', ...(folder === undefined ? [] : PEERS));
   for (const name of names) {
-    const samples = await alternate(SIDES, rounds, (side) => measure(side, name));
-    const [bare, floor, svc] = [median(samples.bare), median(samples.floor), median(samples.svc)];
+    const peers = folder === undefined ? [] : (SHARED[name] ?? []);
+    const sides: readonly Side[] = ['bare', 'svc', ...peers];
+    const samples = await alternate(sides, rounds, (side) => measure(side, name, folder));
+    const bare = median(samples.bare);
+    const ratios = PEERS.map((peer) =>
+      peers.includes(peer) ? (median(samples[peer]) / bare).toFixed(2) : '',
+    );
     const { bound } = SCENARIOS[name]!;
-    isSlow ||= svc / bare > bound;
-    const ratios = [(svc / bare).toFixed(3), bound.toFixed(2), (svc / floor).toFixed(3)];
-    printRow(name, bare.toFixed(0), floor.toFixed(0), svc.toFixed(0), ...ratios);
+    const ratio = median(samples.svc) / bare;
+    isSlow ||= ratio > bound;
+    printRow(
+      name,
+      bare.toFixed(0),
+      ratio.toFixed(2),
+      bound.toFixed(2),
+      ...(folder === undefined ? [] : ratios),
+    );
   }
   return isSlow;
 }
 
-function measure(side: Side | Outcome, scenario: string): number {
+const peersIn = (folder: string): string => join(folder, 'peers.mjs');
+
+function measure(side: Side | Outcome, scenario: string, peers?: string): number {
   const args = [`--child=${side}`, `--scenario=${scenario}`];
+  if (peers !== undefined) args.push(`--peers=${peers}`);
   if (values.headers !== undefined) args.push(`--headers=${values.headers}`);
   if (values.dist !== undefined) args.push(`--dist=${values.dist}`);
   return childResult(import.meta.filename, args, scenario === 'logged');
@@ -193,7 +253,8 @@ function measure(side: Side | Outcome, scenario: string): number {
 async function child(side: Side | Outcome, name: string): Promise<void> {
   if (side === 'success' || side === 'refusal') {
     const { request, status } = REFUSALS[name]![side];
-    const { createToken } = await import('svc'); // only here: the bare handler has a process without it
+    // imported only here, because the process of the bare handler must not load it
+    const { createToken } = await import('svc');
     const token = createToken('ada', SECRET, { expiresInSeconds: 86_400 });
     console.log(
       `RESULT ${await inject(await svc(), Buffer.from(request.replace('TOKEN', token)), status, { isFresh: name === 'tooLarge' })}`,
@@ -201,9 +262,19 @@ async function child(side: Side | Outcome, name: string): Promise<void> {
     process.exit(0);
   }
   const { request, status } = SCENARIOS[name]!;
-  const server = side === 'svc' ? await svc() : await bare(side === 'floor');
+  const server = side === 'svc' ? await svc() : side === 'bare' ? await bare() : await peer(side);
   console.log(`RESULT ${await inject(server, Buffer.from(request), status)}`);
   process.exit(0);
+}
+
+/** Serves the routes by another framework. */
+async function peer(name: Peer): Promise<Server> {
+  const makers = (await import(pathToFileURL(peersIn(values.peers!)).href)) as Record<
+    Peer,
+    (application: { routes: readonly string[] }) => Promise<Server>
+  >;
+  const routes = Array.from({ length: ROUTES }, (_, index) => templateOf(index).replace(/\{(\w+)\}/g, ':$1'));
+  return makers[name]({ routes });
 }
 
 /** The product as a user would write it, from the built package. */
@@ -282,7 +353,7 @@ async function svc(): Promise<Server> {
   return serverOf(() => app.run({ port: 0, handleSignals: false }));
 }
 
-/** Minimum of an instrumentation: an object for each part, with its parent from a store. */
+/** The least that an instrumentation does: an object for each event, with its parent from a store. */
 function watch(): void {
   const store = new AsyncLocalStorage<object>();
   for (const channel of ['svc:request', 'svc:handler']) {
@@ -293,38 +364,26 @@ function watch(): void {
   }
 }
 
-/** Layers are there for the scenario that measures them. */
+/** Enables the middleware of the measured scenario. */
 function name(): string {
   return values.scenario!;
 }
 
-const NO_FIELDS: Record<string, string> = {};
-
-/** Hand-written server without a framework, with the same bytes. It listens, like every server: otherwise node:http keeps no list of its connections. */
-async function bare(isFloor: boolean): Promise<Server> {
+/**
+ * Hand-written server without a framework, with the same bytes. It listens, like every server: otherwise
+ * node:http keeps no list of its connections.
+ */
+async function bare(): Promise<Server> {
   const send = (
     res: ServerResponse,
     status: number,
     type: string,
     body: string,
-    extra = NO_FIELDS,
+    extra: Record<string, string> = {},
     id: string = randomUUID(),
   ): void => {
     const length = Buffer.byteLength(body);
-    if (!isFloor)
-      res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': length });
-    else if (extra === NO_FIELDS)
-      res.writeHead(status, ['Content-Type', type, 'X-Request-Id', id, 'Content-Length', String(length)]);
-    else
-      res.writeHead(status, [
-        'Content-Type',
-        type,
-        ...Object.entries(extra).flat(),
-        'X-Request-Id',
-        id,
-        'Content-Length',
-        String(length),
-      ]);
+    res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': length });
     res.end(body);
   };
   const json = (res: ServerResponse, status: number, value: unknown): void =>
@@ -347,7 +406,7 @@ async function bare(isFloor: boolean): Promise<Server> {
     );
   };
   type Received = typeof account;
-  /** Every problem of an account, as a careful developer looks for them. */
+  /** Returns every problem of an account, as a careful developer would check it. */
   const problemsOf = (body: Received): { loc: string[]; code: string; message: string }[] => {
     const problems: { loc: string[]; code: string; message: string }[] = [];
     const need = (isGood: boolean, code: string, message: string, ...loc: string[]): void => {
@@ -418,7 +477,7 @@ async function bare(isFloor: boolean): Promise<Server> {
   });
   const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> =>
     at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
-  const server = createServer({ optimizeEmptyRequests: isFloor }, (req, res) => {
+  const server = createServer((req, res) => {
     const url = req.url!;
     const question = url.indexOf('?');
     const path = question < 0 ? url : url.slice(0, question);
@@ -454,7 +513,7 @@ async function bare(isFloor: boolean): Promise<Server> {
       return received(req, res, (body) => {
         if (typeof body !== 'object' || body === null)
           return problem(res, 400, 'Bad Request', 'The body must be an object');
-        const errors = problemsOf(body as Received); // the check that the plain parser omits
+        const errors = problemsOf(body as Received); // a check that the plain parser does not make
         if (errors.length === 0)
           return json(res, 201, {
             ok: true,

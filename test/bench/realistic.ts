@@ -1,12 +1,13 @@
 /**
- * The request that users really send, on svc, Fastify and Hono, each with its usual middleware and plugins.
+ * A realistic request on svc, Fastify and Hono, each with its usual middleware and plugins.
  *
  *   npm run build && node test/bench/realistic.ts [--rounds=4] [--seconds=6]
  *
- * A browser's 13 fields and a session cookie: `GET /api/notes/7` passes security headers, CORS, a rate limit, compression, a session
- * and CSRF protection, reads one row of PostgreSQL and sends it through a schema. Then the same with session and limit in Redis.
- * Figures are the CPU of the server process per request, its ratio to Fastify in the same run, and the 99th percentile of latency.
- * Needs wrk, the programs of PostgreSQL and Redis, and the registry for the peers; what is missing is named and skipped.
+ * A browser's 13 fields and a session cookie: `GET /api/notes/7` passes security headers, CORS, a rate limit,
+ * compression, a session and CSRF protection, reads one row of PostgreSQL and sends it through a schema. Then
+ * the same with session and limit in Redis. Figures are the CPU of the server process per request, its ratio
+ * to Fastify in the same run, and the 99th percentile of latency. Needs wrk, the programs of PostgreSQL and
+ * Redis, and the registry for the peers; what is missing is named and skipped.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync } from 'node:fs';
@@ -27,7 +28,7 @@ const { values } = parseArgs({
 });
 const CONNECTIONS = 32;
 const NOTES = 1_000;
-const TICKS_PER_SECOND = 100; // user and system time in /proc/PID/stat
+const TICKS_PER_SECOND = 100; // unit of user and system time in /proc/PID/stat
 const HERE = join(import.meta.dirname, 'realistic');
 const PEERS = {
   '@fastify/compress': '^9',
@@ -149,7 +150,7 @@ async function portOf(child: ChildProcess): Promise<string> {
   throw new Error(`the server ended: ${errors}`);
 }
 
-/** A command bound to a core, so that the server and its load do not share one. */
+/** Returns a command that runs on one core, so that the server and its load do not share a core. */
 function pinned(core: number, program: string, args: readonly string[]): [string, readonly string[]] {
   const canPin = availableParallelism() > 1 && spawnSync('taskset', ['--version']).error === undefined;
   return canPin ? ['taskset', ['-c', String(core), program, ...args]] : [program, args];
@@ -174,5 +175,5 @@ function ticksOf({ pid }: ChildProcess): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
     .split(' ');
-  return Number(fields[11]) + Number(fields[12]); // utime and stime
+  return Number(fields[11]) + Number(fields[12]); // fields of user and system time
 }

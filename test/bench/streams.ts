@@ -1,6 +1,6 @@
 /**
- * Cost of long bodies and compression: CPU of the server's process, beside bare node:http in the same words. Clients are in a
- * process of their own, every sample is two fresh processes, the sides alternate, the median counts.
+ * Cost of long bodies and compression: CPU of the server process, compared with node:http alone. Clients run
+ * in another process, every sample is two fresh processes, the sides alternate, and the median counts.
  *
  *   long        a text of 1 MiB against res.end(text)
  *   upload      a body of 4 MiB by req.stream() against "for await (const chunk of req)"
@@ -36,7 +36,7 @@ const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({
   active: id % 3 === 0,
 }));
 
-/** The most CPU that svc may take, as a multiple of the bare handler. */
+/** Maximum CPU of svc, as a multiple of the bare handler. */
 const BOUNDS: Readonly<Record<string, number>> = {
   long: 1.2,
   upload: 1.2,
@@ -69,7 +69,7 @@ async function parent(): Promise<number> {
   return isSlow ? 1 : 0;
 }
 
-/** Microseconds of CPU for a request. */
+/** Returns the microseconds of CPU for a request. */
 async function measure(side: string, scenario: string): Promise<number> {
   const start = (...args: string[]): ReturnType<typeof spawn> =>
     spawn(process.execPath, [import.meta.filename, `--scenario=${scenario}`, ...args], {
@@ -98,7 +98,7 @@ async function measure(side: string, scenario: string): Promise<number> {
   return result;
 }
 
-/** Counts answers, and prints what each of the last two thirds has cost. */
+/** Counts responses. Prints the cost of each response in the last two thirds. */
 function counted(): () => void {
   let count = 0;
   let before: NodeJS.CpuUsage | undefined;

@@ -1,8 +1,9 @@
 /**
- * Cost of WebSockets: CPU of the server's process for a message, beside the package `ws` with bufferutil. Clients are in a
- * process of their own, every sample is a fresh server, the sides alternate, the median counts. Both sides have loaded svc: the
- * memory of large messages makes V8 look through all that is loaded, 30 times a second, which is twice the cost of 1 MiB with
- * this package (9 MB) beside ws alone (1 MB), and says nothing of either codec.
+ * Cost of WebSockets: CPU of the server's process for a message, beside the package `ws` with bufferutil.
+ * Clients are in a process of their own, every sample is a fresh server, the sides alternate, the median
+ * counts. Both sides have loaded svc: the memory of large messages makes V8 look through all that is loaded,
+ * 30 times a second, which is twice the cost of 1 MiB with this package (9 MB) beside ws alone (1 MB), and
+ * says nothing of either codec.
  *
  *   64B        ping-pong of 64 bytes, 32 connections                                   ≥ 1.0 × as fast as ws
  *   64Bx16     the same with 16 on the way                                             ≥ 5
@@ -43,7 +44,7 @@ interface Step {
   readonly bytes: number;
   readonly window: number;
   readonly connections: number;
-  /** The least, as a multiple of ws; of `idle` the most, in KiB. */
+  /** Minimum speed as a multiple of ws; for `idle`, the maximum in KiB. */
   readonly bound?: number;
   readonly isText?: boolean;
   readonly isCompressed?: boolean;
@@ -68,7 +69,7 @@ const STEPS: Readonly<Record<string, Step>> = {
 const RUN_MS = 1_500;
 const BROADCASTS = 50;
 
-/** JSON of so many bytes. */
+/** Returns JSON with this number of bytes. */
 function payloadOf({ bytes, isText = false }: Step): Buffer {
   if (!isText) return Buffer.alloc(bytes, 0xa5);
   const text = JSON.stringify(
@@ -86,7 +87,7 @@ async function parent(): Promise<number> {
     } as never,
     'websocket',
     { ws: '~8.23.0', bufferutil: '~4.1.0' },
-  )!; // it throws else
+  )!; // skip() throws, so the folder is defined
   const rounds = Number(values.rounds ?? 3);
   let isMissed = false;
   const title = `CPU of the server, ${process.version}, median of ${rounds} fresh processes each`;
@@ -102,7 +103,7 @@ async function parent(): Promise<number> {
   return isMissed ? 1 : 0;
 }
 
-/** Microseconds of CPU for a message, or KiB for a socket. */
+/** Returns the microseconds of CPU for a message, or KiB for a socket. */
 async function measure(side: 'ws' | 'svc', scenario: string, folder: string): Promise<number> {
   const start = (child: string, ...args: string[]): ChildProcess =>
     fork(
@@ -124,7 +125,7 @@ async function measure(side: 'ws' | 'svc', scenario: string, folder: string): Pr
       await ask(server, 'broadcast');
       return (await ask(server, 'broadcast')) / (BROADCASTS * STEPS[scenario]!.connections);
     }
-    await ask(clients, 'run'); // warms up
+    await ask(clients, 'run'); // warm up
     const before = await ask(server, 'cpu');
     const messages = await ask(clients, 'run');
     return ((await ask(server, 'cpu')) - before) / messages;
@@ -147,7 +148,7 @@ const memory = (): number => {
   return process.memoryUsage().rss;
 };
 
-/** Answers the parent's questions. */
+/** Handles the requests of the parent process. */
 function serve(port: number, broadcast: () => void): void {
   process.on('message', (what) => void answer(what as string).then((value) => process.send!(value)));
   process.send!(port);
@@ -169,7 +170,7 @@ function serve(port: number, broadcast: () => void): void {
 async function ws(step: Step): Promise<void> {
   (globalThis as { loaded?: unknown }).loaded = await import(
     new URL('../../dist/index.js', import.meta.url).href
-  ); // as the other side
+  ); // loaded, so that both sides have the same code in memory
   interface Peer {
     on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): void;
     send(data: Buffer | string, options: { binary: boolean }): void;
@@ -221,7 +222,7 @@ async function svc(step: Step): Promise<void> {
   serve(port, () => app.rooms.broadcast('all', payload));
 }
 
-/** Sockets that know just enough: one frame, sent over and over, and its answers counted by their bytes. */
+/** Minimal clients: send one frame again and again, and count the bytes of the responses. */
 async function clients(port: number, step: Step): Promise<void> {
   const payload = payloadOf(step);
   const key = Buffer.of(1, 2, 3, 4);
@@ -261,13 +262,13 @@ async function clients(port: number, step: Step): Promise<void> {
     }
     setTimeout(() => {
       isOver = true;
-      setTimeout(() => process.send!(messages), 300); // messages that were on their way
+      setTimeout(() => process.send!(messages), 300); // wait for messages that are on their way
     }, RUN_MS);
   });
   process.send!('ready');
 }
 
-/** Bytes that have come, and what is done with them. */
+/** Bytes that have arrived, and the function to call for them. */
 interface Counter {
   readonly socket: Socket;
   bytes: number;

@@ -184,7 +184,7 @@ test('MemoryRateLimitStore evicts the bucket that is full again first', async ()
   assert.equal(store.size, 100);
 });
 
-test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys that has not used up all others', () => {
+test('MemoryRateLimitStore does not reset a used-up bucket during a flood of other keys, unless they use up all buckets', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
@@ -207,7 +207,7 @@ test('MemoryRateLimitStore does not reset two alternating keys when it is full o
   assert.equal(allowed, 1);
 });
 
-test('MemoryRateLimitStore gives a flood that uses up every bucket one attempt for as many as there are buckets', async () => {
+test('MemoryRateLimitStore allows one attempt per bucket to a flood of keys that uses up every bucket', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };

@@ -80,7 +80,7 @@ test('compileAll() throws an error with exactly the findings of check()', () => 
   );
 });
 
-test('rules that only warn run in check(), and at start-up only when a route has an allowance that may have ended', () => {
+test('check() runs rules that can only warn; the start runs them only for routes whose allowance may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -277,14 +277,17 @@ test('an error that a plugin throws in register() is a finding at its place, als
   for (let time = 0; time < 2; time++)
     assert.deepEqual(
       about(app).map(({ rule: id, subject, message, place }) => [id, subject, message, place!.line]),
-      [['SVC114', 'plugin odd', 'its register() threw TypeError: nope', at]],
+      [['SVC114', 'plugin odd', 'register() of the plugin threw TypeError: nope', at]],
     );
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
   const configured = make({ config: { size: 'large' } }).register({
     name: 'sized',
     register: (host) => void host.option('size', 5),
   });
-  assert.match(about(configured)[0]!.message, /register\(\) threw Cannot read the setting "size"/);
+  assert.match(
+    about(configured)[0]!.message,
+    /register\(\) of the plugin threw Cannot read the setting "size"/,
+  );
 });
 
 test('findings of a middleware have the place of its app.use() call', () => {

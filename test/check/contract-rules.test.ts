@@ -36,7 +36,7 @@ test('SVC301 reports only handlers that read JSON or a form without a schema', (
   ]);
 });
 
-test('SVC301 and SVC212 ignore bodies that are not of the request, such as those of fetch()', () => {
+test('SVC301 and SVC212 ignore bodies that do not come from the request, such as those of fetch()', () => {
   const app = quiet()
     .post('/pull', open, async () => String(await (await fetch('http://a.example')).json()))
     .post('/own', open, async ({ req: incoming }) => String(await incoming.json()))

@@ -70,7 +70,7 @@ function threadMs(): number {
   return (user + system) / 1_000;
 }
 
-test('300 routes and 100 files are checked within 400 ms', (t) => {
+test('svc check examines 300 routes and 100 files within 400 ms', (t) => {
   const files = Object.fromEntries(
     Array.from({ length: FILES }, (_, index) => [`r${index}.ts`, fileOf(index)]),
   );

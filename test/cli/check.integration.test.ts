@@ -69,7 +69,7 @@ test('svc check of an application without mistakes ends with status 0', async (t
   );
 });
 
-test('svc check, and svc run that does not compile, write the places in their messages as paths, not as addresses', async (t) => {
+test('messages of svc check, and of svc run for an application that does not compile, contain file paths and no file: URLs', async (t) => {
   const twice =
     "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 1);\n";
   const cwd = project(t, { 'all routes é.ts': twice });
@@ -101,7 +101,7 @@ console.log('printed by the application');
 app.log.info('logged');
 `;
 
-test('svc check prints the findings by severity with file, line and column; what the application prints goes to standard error', async (t) => {
+test('svc check prints findings by severity with file, line and column; output of the application goes to standard error', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts', ...SKIP], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });
@@ -133,7 +133,7 @@ for (const [args, expected] of [
   });
 }
 
-test('svc check --output writes forms into files besides, makes their folders, and tells of them in no other way', async (t) => {
+test('svc check --output writes reports to files, creates their folders, and leaves standard output unchanged', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const { status, stdout } = await svc(
     [
@@ -178,7 +178,7 @@ test('svc check --format junit fails the cases at or above --fail-level', async 
   assert.match(stdout, /^<\?xml [^]*<testsuites name="svc check app\.ts" tests="\d+" failures="2">/);
 });
 
-test('svc check under GITHUB_ACTIONS prints workflow commands and adds to the summary of the step, unless another form is asked for', async (t) => {
+test('svc check under GITHUB_ACTIONS prints workflow commands and extends the step summary, unless --format is given', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const env = { GITHUB_ACTIONS: 'true', GITHUB_STEP_SUMMARY: join(cwd, 'summary.md') };
   const annotated = await svc(['check', 'app.ts', ...SKIP], { cwd, env });
@@ -210,7 +210,7 @@ for (const [output, expected] of [
   ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
   ['json=app.ts/x', '--output app.ts/x cannot be written: E'],
 ] as const) {
-  test(`svc check --output ${output} is not understood`, async (t) => {
+  test(`svc check refuses the option --output ${output}`, async (t) => {
     const { status, stderr } = await svc(['check', 'app.ts', '--output', output], {
       cwd: project(t, { 'app.ts': APP }),
     });
@@ -229,7 +229,7 @@ test('svc check --format json is one document with places relative to the workin
   assert.equal(document.suppressed.length, 1);
 });
 
-test('svc check --env says where the application is to run, and --env-file with which variables', async (t) => {
+test('svc check --env sets the environment to check for, and --env-file the variables', async (t) => {
   const files = {
     'app.ts': `${APP}app.config.get('pageSize', 20);\napp.addCheck({ id: 'a/env', severity: 'error', why: 'w', remedy: 'r', phase: 'environment', run: (view, report) => report(view.env, 'here') });`,
     'my.env': 'SVC_ENV=test\nSVC_PAGE_SZIE=5\n',
@@ -336,7 +336,7 @@ for (const [what, files, message, place, options] of [
   });
 }
 
-test('svc check says of a module that is not there how to name one', async (t) => {
+test('svc check of a missing module suggests how to name a module and its export', async (t) => {
   const { document } = await check(t, {});
   assert.equal(
     document.findings[0]!.remedy,
@@ -344,7 +344,7 @@ test('svc check says of a module that is not there how to name one', async (t) =
   );
 });
 
-test('svc check names the start while being imported E_START_DENIED', async (t) => {
+test('svc check reports an application that starts during its import as E_START_DENIED', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}try { await app.startup(); } catch (error) { console.error(error.code); throw error; }`,
   });
@@ -401,7 +401,7 @@ for (const [what, code, message] of [
   ['an error that comes later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
   ['a promise that fails and nobody catches', "void Promise.reject(new TypeError('later'));", /^later$/],
 ] as const) {
-  test(`svc check reports ${what} that an import leaves behind at its line, with status 1`, async (t) => {
+  test(`svc check reports ${what}, left behind by an import, at its line with status 1`, async (t) => {
     if (what === 'a name that was looked up')
       return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
     const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });
@@ -411,14 +411,14 @@ for (const [what, code, message] of [
   });
 }
 
-test('svc check lets pass what ends by itself, and what keeps no process alive', async (t) => {
+test('svc check accepts timers that end soon, and handles that do not keep the process alive', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}setTimeout(() => {}, 20);\nsetInterval(() => {}, 1e3).unref();\nprocess.on('SIGTERM', () => {});\nimport('node:fs').then((fs) => fs.promises.readFile('app.ts'));\nprocess.send?.('ready');\n`,
   });
   assert.deepEqual([status, document.findings], [0, []]);
 });
 
-test('svc check sends nothing over the network, whatever a module tries', async (t) => {
+test('svc check lets the imported module send nothing over the network', async (t) => {
   let requests = 0;
   const server = createServer(() => {
     requests++;
@@ -456,7 +456,7 @@ for (const [what, code] of [
       document.findings[0]!.message,
       what === 'never returns'
         ? /^it did not finish within 1 s$/
-        : /^it is still being imported after 1 s; what keeps it alive: Timeout$/,
+        : /^it is still being imported after 1 s; it is kept alive by Timeout$/,
     );
   });
 }
@@ -485,7 +485,7 @@ test('svc check runs no startup hook and opens no shared dependency', async (t) 
   assert.equal(stderr, '');
 });
 
-test('svc check ends with status 4 and the stack when the fault is its own', async (t) => {
+test('svc check ends with status 4 and the stack for an error of its own', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts'], {
     cwd: project(t, { 'app.ts': `${APP}app.check = () => { throw new Error('our fault'); };` }),
   });
@@ -505,7 +505,7 @@ test('svc check of 300 routes takes less than 300 ms after the import', async (t
 const SEARCH =
   "export const find = (db, text) => db.fetchAll(`select * from notes where text = '${text}'`);\n";
 
-test('svc check reads the modules that the application imports, in TypeScript and JavaScript, and names line and column', async (t) => {
+test('svc check reads TypeScript and JavaScript modules that the application imports, and reports line and column', async (t) => {
   for (const [name, extension] of [
     ['types', 'ts'],
     ['none', 'js'],
@@ -531,7 +531,7 @@ test('svc check reads the modules that the application imports, in TypeScript an
   }
 });
 
-test('a comment allows a finding of the sources, of middleware and of settings, with a reason and up to its day', async (t) => {
+test('an allow comment in the source suppresses findings of sources, middleware and settings until its last day', async (t) => {
   const app = (comment: string): string =>
     `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
   const allowed = await check(t, {
@@ -554,7 +554,7 @@ test('a comment allows a finding of the sources, of middleware and of settings, 
   assert.deepEqual(brief(other.document), [['SVC608', 'app.ts:4']]);
 });
 
-test('a database that is opened at import is found at the line that opens it', async (t) => {
+test('svc check reports a database that is opened at import, at the line that opens it', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import { db } from './store.ts';\napp.get('/', () => db.scalar('select 1'));\n`,
     'store.ts': `import { openDatabase } from 'svc/db';\n\nexport const db = await openDatabase('postgres://app@127.0.0.1:1/shop');\n`,
@@ -566,7 +566,7 @@ test('a database that is opened at import is found at the line that opens it', a
   );
 });
 
-test('svc check of a source that is not JavaScript goes on with the others', async (t) => {
+test('svc check skips a source file that is not JavaScript, and reads the others', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import('./later.js').catch(() => undefined);\n`,
     'later.js': 'this is not JavaScript',
@@ -576,7 +576,7 @@ test('svc check of a source that is not JavaScript goes on with the others', asy
 
 // ── known findings, and what was looked at ──
 
-test('--known writes the findings there are, then reports others only, and leaves out what is mended', async (t) => {
+test('svc check --known records the present findings, then reports only new ones, and removes fixed ones from the file', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
@@ -602,7 +602,7 @@ test('--known writes the findings there are, then reports others only, and leave
   assert.match(refused.stderr, /--known known\.json is not a file of known findings/);
 });
 
-test('svc check tells what it looked at, and as which environment', async (t) => {
+test('svc check prints how many routes, sockets, tools and files it has checked, and for which environment', async (t) => {
   const files = {
     'app.ts': `${APP}import { a } from './a.ts';\napp.get('/a', a);\napp.websocket('/b', () => undefined);\n`,
     'a.ts': 'export const a = () => 1;\n',
@@ -625,7 +625,7 @@ test('svc check tells what it looked at, and as which environment', async (t) =>
 
 // ── rules, help, colours ──
 
-test('svc check --list names every rule, and those of an application with it', async (t) => {
+test('svc check --list lists every rule, and with a module also the rules of that application', async (t) => {
   const { status, stdout } = await svc(['check', '--list']);
   assert.equal(status, 0);
   assert.match(stdout, /^SVC001 {2}error {4}load {9}Declare at import/);
@@ -634,7 +634,7 @@ test('svc check --list names every rule, and those of an application with it', a
   assert.match(own.stdout, /^shop\/note {2}info {5}contract {5}know it$/m);
 });
 
-test('svc check --explain tells why a rule is there and what to do', async (t) => {
+test('svc check --explain prints the reason and the remedy of a rule', async (t) => {
   const { status, stdout } = await svc(['check', '--explain', 'SVC102']);
   assert.equal(status, 0);
   assert.match(
@@ -649,7 +649,7 @@ test('svc check --explain tells why a rule is there and what to do', async (t) =
   assert.match(own.stdout, /^shop\/b: error, found in the phase contract\n\nWhy: b is bad\.\n/);
 });
 
-test('svc check --list and --explain tell of rules as JSON with --format json', async (t) => {
+test('svc check --list and --explain print rules as JSON with --format json', async (t) => {
   type Reported = {
     readonly schemaVersion: number;
     readonly rules: readonly Readonly<Record<string, string>>[];
@@ -693,7 +693,7 @@ for (const [what, args, message] of [
   ],
   ['an unknown environment', ['app.ts', '--env', 'staging'], /--env needs production, development or test/],
   ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
-  ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number 1 … 86400/],
+  ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number from 1 to 86400/],
   ['an unknown rule', ['app.ts', '--skip', 'SVC110'], /unknown rule "SVC110": did you mean "SVC101"\?/],
   ['a pattern that fits no rule', ['app.ts', '--only', 'SVC9*'], /unknown rule "SVC9\*"/],
   ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
@@ -711,7 +711,7 @@ for (const [what, args, message] of [
   });
 }
 
-test('svc check --help tells of every option and status', async () => {
+test('svc check --help lists every option and exit status', async () => {
   const { status, stdout } = await svc(['check', '--help']);
   assert.equal(status, 0);
   for (const option of [
@@ -739,7 +739,7 @@ function onTerminal(cwd: string, args: string, env: Readonly<Record<string, stri
   });
 }
 
-test('svc check has colours on a terminal, and none with NO_COLOR, --no-color or a dumb terminal', async (t) => {
+test('svc check prints colours on a terminal, but not with NO_COLOR, --no-color or a dumb terminal', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/a', () => 1);\napp.get('/a', () => 1);\n` });
   const coloured = await onTerminal(cwd, 'check app.ts').catch(() => undefined);
   if (coloured === undefined) return t.skip('there is no command "script"');
@@ -754,7 +754,7 @@ test('svc check has colours on a terminal, and none with NO_COLOR, --no-color or
   }
 });
 
-test('svc run refuses in production what svc check calls an error, and starts it elsewhere', async (t) => {
+test('svc run refuses to start in production an application with errors of svc check, and starts it in other environments', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}app.addCheck({ id: 'a/b', severity: 'error', why: 'w', remedy: 'r', phase: 'security', run: (_view, report) => report('all', 'open') });\napp.onStartup(() => process.exit(9));`,
   });
@@ -790,7 +790,7 @@ for (const [how, args, env] of [
   ['compiled, with source maps', ['out/app.js'], {}],
   ['through tsx', ['src/app.ts'], { NODE_OPTIONS: '--import tsx' }],
 ] as const) {
-  test(`svc check names the line of the source ${how}`, async (t) => {
+  test(`svc check reports the source line ${how}`, async (t) => {
     const cwd = project(t, { 'src/app.ts': TYPED });
     const modules = join(ROOT, 'node_modules');
     if (how === 'compiled, with source maps') {

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { settling } from '../../src/cli/command.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('settling() tells on standard error, once, what it waits for when that takes 5 seconds, and ends it at its deadline', async (t) => {
+test('settling() reports on standard error once, after 5 seconds, what it waits for, and stops at its deadline', async (t) => {
   const clock = new ManualClock();
   const written: unknown[] = [];
   t.mock.method(process.stderr, 'write', (text: unknown) => written.push(text) > 0);
@@ -15,14 +15,14 @@ test('settling() tells on standard error, once, what it waits for when that take
   assert.deepEqual(written, []);
   clock.advance(1);
   assert.deepEqual(written, [
-    'svc: src/app.ts is waited for since 5 seconds: a top-level await has not settled yet\n',
+    'svc: still waiting for src/app.ts after 5 seconds: a top-level await has not settled\n',
   ]);
   clock.advance(25_000);
   await assert.rejects(pending, { code: 'E_LOAD' });
   assert.deepEqual([written.length, clock.pending], [1, 0]);
 });
 
-test('settling() tells nothing, and leaves no timer, where what it waits for is there at once', async () => {
+test('settling() prints nothing and leaves no timer for a promise that is already settled', async () => {
   const clock = new ManualClock();
   assert.equal(await settling(Promise.resolve(7), 'src/app.ts', 'a startup hook', undefined, clock), 7);
   assert.equal(clock.pending, 0);

@@ -15,7 +15,7 @@ const complete = (shell: string): ReturnType<typeof run> => run(process.execPath
 const has = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0;
 
 for (const shell of ['bash', 'zsh', 'fish']) {
-  test(`svc completion ${shell} names every command that svc --help has`, async () => {
+  test(`svc completion ${shell} completes every command that svc --help lists`, async () => {
     const { status, stdout, stderr } = await complete(shell);
     const help = await run(process.execPath, [BIN, '--help']);
     const commands = [...help.stdout.matchAll(/^ {2}([a-z]+) {2,}/gm)].map(([, name]) => name!);
@@ -27,7 +27,7 @@ for (const shell of ['bash', 'zsh', 'fish']) {
   });
 
   test(
-    `svc completion ${shell} is a script that ${shell} takes`,
+    `svc completion ${shell} prints a script that ${shell} parses without errors`,
     { skip: !has(shell) && `no ${shell} here` },
     async (t) => {
       const file = join(folder(t), 'svc');
@@ -54,15 +54,19 @@ for (const [line, expected] of [
   ['svc run app.ts --workers a', ['auto']],
   ['svc check --max-warnings ', ['']],
 ] as const) {
-  test(`bash completes "${line}"`, { skip: !has('bash') && 'no bash here' }, async (t) => {
-    const cwd = folder(t, { 'app.ts': '' });
-    const script = `${(await complete('bash')).stdout}\nCOMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _svc; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const { stdout, stderr } = spawnSync('bash', ['-c', script, 'bash', ...line.split(' ')], {
-      cwd,
-      encoding: 'utf8',
-    });
-    assert.deepEqual([stdout.trim().split('\n'), stderr], [expected, '']);
-  });
+  test(
+    `the bash completion of "${line}" offers the expected words`,
+    { skip: !has('bash') && 'no bash here' },
+    async (t) => {
+      const cwd = folder(t, { 'app.ts': '' });
+      const script = `${(await complete('bash')).stdout}\nCOMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _svc; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const { stdout, stderr } = spawnSync('bash', ['-c', script, 'bash', ...line.split(' ')], {
+        cwd,
+        encoding: 'utf8',
+      });
+      assert.deepEqual([stdout.trim().split('\n'), stderr], [expected, '']);
+    },
+  );
 }
 
 for (const [args, message] of [
@@ -70,7 +74,7 @@ for (const [args, message] of [
   [['zhs'], 'completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
   [['bash', 'zsh'], 'completion needs bash, zsh or fish, found "bash zsh"'],
 ] as const) {
-  test(`svc completion ${args.join(' ')} is not understood`, async () => {
+  test(`svc completion refuses ${args.join(' ')}`, async () => {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'completion', ...args]);
     assert.deepEqual(
       [status, stdout, stderr.split('\n')[0]],

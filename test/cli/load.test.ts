@@ -42,12 +42,12 @@ for (const [target, module, exportName] of [
   ['app.ts:', 'app.ts:', 'app'],
   ['a:b:c', 'a:b', 'c'],
 ] as const) {
-  test(`parseTarget() reads "${target}" as ${module} and ${exportName}`, () => {
+  test(`parseTarget() splits "${target}" into module ${module} and export ${exportName}`, () => {
     assert.deepEqual(parseTarget(target), { module, exportName });
   });
 }
 
-test('locate() finds a file as named, and with the extensions .ts, .mts, .js and .mjs in that order', (t) => {
+test('locate() finds a file by its exact name, then with the extensions .ts, .mts, .js and .mjs in that order', (t) => {
   const cwd = folder(t, {
     'a.ts': '',
     'a.js': '',
@@ -70,7 +70,7 @@ test('locate() finds a file as named, and with the extensions .ts, .mts, .js and
   }
 });
 
-test('locate() takes ".", ".." and a name with a slash at its end for folders, whatever files are beside them', (t) => {
+test('locate() treats ".", ".." and names that end with a slash as folders, even beside files of that name', (t) => {
   const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
   for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
     const found = fault('E_LOAD', /it is a folder$/);
@@ -84,7 +84,7 @@ test('locate() follows symbolic links to the real file', (t) => {
   assert.equal(fileURLToPath(locate({ module: 'link.ts', exportName: 'app' }, cwd)), join(cwd, 'real.ts'));
 });
 
-test('locate() finds packages and "imports" of package.json, seen from the folder', (t) => {
+test('locate() finds packages, and "imports" of package.json, as seen from the working folder', (t) => {
   const cwd = folder(t, {
     'package.json': '{"imports":{"#app":"./src/app.ts"}}',
     'src/app.ts': '',
@@ -110,7 +110,7 @@ for (const module of [
   'lib',
   'https://example.com/app.js',
 ]) {
-  test(`locate() refuses "${module}", which is neither file nor package`, (t) => {
+  test(`locate() refuses "${module}", which is neither a file nor a package`, (t) => {
     const cwd = folder(t, { 'lib/index.ts': '', 'package.json': '{}' });
     assert.throws(
       () => locate({ module, exportName: 'app' }, cwd),
@@ -119,35 +119,35 @@ for (const module of [
   });
 }
 
-test('packageSeenBy() is this package for a module that imports it, and undefined for one that cannot', (t) => {
+test('packageSeenBy() returns this package for a module that can import it, and undefined otherwise', (t) => {
   assert.equal(packageSeenBy(pathToFileURL(join(project(t), 'app.ts'))), ownPackage());
   assert.equal(packageSeenBy(pathToFileURL(join(folder(t), 'app.ts'))), undefined);
 });
 
-test('packageSeenBy() is this package for its own modules', () => {
+test('packageSeenBy() returns this package for its own modules', () => {
   assert.equal(
     packageSeenBy(pathToFileURL(join(ROOT, 'test/support/hello.ts'))) ?? ownPackage(),
     ownPackage(),
   );
 });
 
-test('packageSeenBy() is the other copy where there is one', (t) => {
+test('packageSeenBy() returns the other copy of the package that a module imports', (t) => {
   const cwd = folder(t, { 'node_modules/svc/package.json': '{"name":"svc"}' });
   assert.equal(packageSeenBy(pathToFileURL(join(cwd, 'app.ts'))), join(cwd, 'node_modules/svc/package.json'));
 });
 
-test('ownPackage() is the package.json of this repository', () => {
+test('ownPackage() returns the package.json of this repository', () => {
   assert.equal(ownPackage(), realpathSync(join(ROOT, 'package.json')));
 });
 
-test('isApplication() knows applications of every copy by their brand', () => {
+test('isApplication() recognises applications of every copy of the package by their brand', () => {
   assert.equal(isApplication(new Svc()), true);
   assert.equal(isApplication({ [Symbol.for('svc.app')]: true }), true);
   for (const value of [undefined, null, 1, 'app', {}, () => 1, Svc])
     assert.equal(isApplication(value), false);
 });
 
-test('isFault() knows faults of every copy by code and remedy', () => {
+test('isFault() recognises faults of every copy of the package by code and remedy', () => {
   assert.equal(isFault(new SvcError('E_CLI_USAGE', ['x'])), true);
   assert.equal(isFault(Object.assign(new Error('x'), { code: 'E_CLI_USAGE', remedy: 'y' })), true);
   for (const value of [
@@ -166,7 +166,7 @@ function load(t: TestContext, files: Readonly<Record<string, string>>, exportNam
   return loadApplication(target, locate(target, project(t, files)));
 }
 
-test('loadApplication() gives the application that a module exports', async (t) => {
+test('loadApplication() returns the application that a module exports', async (t) => {
   assert.ok((await load(t, { 'app.ts': APP })) instanceof Svc);
   assert.ok(
     (await load(
@@ -177,7 +177,7 @@ test('loadApplication() gives the application that a module exports', async (t) 
   );
 });
 
-test('loadApplication() finds x.ts behind ./x.js, ./x, and ./x/index.ts behind a folder, in modules that are imported', async (t) => {
+test('loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its index.ts, also in imported modules', async (t) => {
   await load(t, {
     'app.ts': `${APP}import './lib/one.js';`,
     'lib/one.ts': "import '../two.mjs';",
@@ -188,7 +188,7 @@ test('loadApplication() finds x.ts behind ./x.js, ./x, and ./x/index.ts behind a
   });
 });
 
-test('loadApplication() prefers the file that is there', async (t) => {
+test('loadApplication() prefers an existing ./x.js to ./x.ts', async (t) => {
   await load(t, {
     'app.ts': `${APP}import './one.js';`,
     'one.js': '',
@@ -265,12 +265,12 @@ for (const [what, files, message] of [
   ],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
 ] as const) {
-  test(`loadApplication() refuses ${what}`, async (t) => {
+  test(`loadApplication() refuses a target: ${what}`, async (t) => {
     await assert.rejects(load(t, files), fault('E_LOAD', message));
   });
 }
 
-test('loadApplication() keeps what a module threw as the cause, and passes E_COMPILE on', async (t) => {
+test('loadApplication() keeps the error that a module threw as cause, and rethrows E_COMPILE unchanged', async (t) => {
   await assert.rejects(load(t, { 'app.ts': `${APP}app.get('nope', () => 1);` }), (error: unknown) => {
     assert.ok(error instanceof SvcError && error.cause instanceof SvcError);
     assert.equal(error.cause.code, 'E_PATH_TEMPLATE');

@@ -46,7 +46,7 @@ test('svc --version prints the version of the package', async () => {
   assert.equal((await svc(['-V'])).stdout, `${version}\n`);
 });
 
-test('svc --help lists the commands, and svc alone does so with status 2', async () => {
+test('svc --help lists the commands; svc without arguments prints the same list and ends with status 2', async () => {
   const { status, stdout } = await svc(['--help']);
   assert.equal(status, 0);
   assert.match(stdout, /^Usage: svc <command> \[options\]$/m);
@@ -56,7 +56,7 @@ test('svc --help lists the commands, and svc alone does so with status 2', async
   assert.equal(alone.stdout, stdout);
 });
 
-test('svc help run and svc run --help tell of the options', async () => {
+test('svc help run and svc run --help describe the options of svc run', async () => {
   const { status, stdout } = await svc(['help', 'run']);
   assert.equal(status, 0);
   for (const option of ['--host', '--port', '--env-file'])
@@ -92,11 +92,11 @@ for (const [what, args, message] of [
   [
     'a port that is no number',
     ['run', 'app.ts', '--port', 'http'],
-    /--port needs a number 0 … 65535, found "http"/,
+    /--port needs a number from 0 to 65535, found "http"/,
   ],
   ['a port beyond 65535', ['run', 'app.ts', '--port=65536'], /found "65536"/],
 ] as const) {
-  test(`svc refuses ${what} in two lines with status 2`, async () => {
+  test(`svc refuses ${what} with status 2 and a message of two lines`, async () => {
     const { status, stdout, stderr } = await svc(args);
     assert.equal(status, 2, stderr);
     assert.equal(stdout, '');
@@ -239,7 +239,7 @@ for (const [what, files, target, message] of [
     /a startup hook never settles/,
   ],
 ] as const) {
-  test(`svc run refuses ${what} with status 3 and says why`, async (t) => {
+  test(`svc run refuses ${what} with status 3 and the reason`, async (t) => {
     const { status, stdout, stderr } = await runOver(t, files, [target, '--port', '0']);
     assert.equal(status, 3, stderr);
     assert.equal(stdout, '');
@@ -255,7 +255,7 @@ for (const [said, source] of [
   ],
   ["Unexpected token 'export'", 'export const app = 1;\n'],
 ] as const) {
-  test(`svc run says what to change where a package is one of CommonJS, as npm init makes it: ${said}`, async (t) => {
+  test(`svc run suggests "type": "module" when package.json makes the application CommonJS: ${said}`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"commonjs"}', 'app.ts': source });
     assert.equal(status, 3, stderr);
     assert.match(
@@ -270,14 +270,14 @@ for (const [name, better] of [
   ['app.cts', '.mts'],
   ['app.cjs', '.mjs'],
 ] as const) {
-  test(`svc run says what to call ${name} where it is an ES module: its name makes it one of CommonJS`, async (t) => {
+  test(`svc run suggests another file name for ${name}, whose extension makes an ES module CommonJS`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
     assert.equal(status, 3, stderr);
     assert.ok(stderr.includes(`: its name makes it CommonJS; call it ${better}\n`), stderr);
   });
 }
 
-test('svc run prints every mistake between declarations with file and line, status 3', async (t) => {
+test('svc run prints all mistakes of compilation with file and line, and ends with status 3', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n`,
   });
@@ -288,7 +288,7 @@ test('svc run prints every mistake between declarations with file and line, stat
   );
 });
 
-test('svc run shows the stack of what a module throws with SVC_DEBUG=1', async (t) => {
+test('svc run prints the stack of an error that a module throws at import, with SVC_DEBUG=1', async (t) => {
   const { status, stderr } = await runOver(
     t,
     { 'app.ts': 'function deep() { throw new Error("x"); }\ndeep();' },
@@ -299,7 +299,7 @@ test('svc run shows the stack of what a module throws with SVC_DEBUG=1', async (
   assert.match(stderr, /at deep \(.*app\.ts:1:\d+\)\n +at .*app\.ts:2:1/);
 });
 
-test('svc run fails with status 1 and the stack of what a startup hook throws', async (t) => {
+test('svc run ends with status 1 and prints the stack of an error that a startup hook throws', async (t) => {
   const { status, stderr } = await runOver(
     t,
     { 'app.ts': `${APP}app.onStartup(() => { throw new Error('no database'); });` },
@@ -309,7 +309,7 @@ test('svc run fails with status 1 and the stack of what a startup hook throws', 
   assert.match(stderr, /^svc: Error: no database\n +at .*app\.ts:4/);
 });
 
-test('svc run finds ./x.ts behind ./x.js, ./x and ./x/index.ts behind the folder ./x', async (t) => {
+test('svc run resolves ./x.js and ./x to ./x.ts, and a folder to its index.ts', async (t) => {
   const { url } = await serve(t, {
     'app.ts':
       "import { Svc } from 'svc';\nimport { a } from './a.js';\nimport { b } from './b';\nimport { c } from './c';\nexport const app = new Svc();\napp.get('/', () => a + b + c);\n",
@@ -320,7 +320,7 @@ test('svc run finds ./x.ts behind ./x.js, ./x and ./x/index.ts behind the folder
   assert.equal(await (await fetch(url)).text(), 'abc');
 });
 
-test('svc run takes a module without its extension, and another export', async (t) => {
+test('svc run accepts a module without its extension, and a named export', async (t) => {
   const { url } = await serve(t, { 'src/main.ts': APP.replaceAll('app', 'shop') }, [
     'src/main:shop',
     '--port',
@@ -329,7 +329,7 @@ test('svc run takes a module without its extension, and another export', async (
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
-test('svc run takes a package that has only an import condition', async (t) => {
+test('svc run loads a package whose exports have only an import condition', async (t) => {
   const { url } = await serve(
     t,
     {
@@ -341,7 +341,7 @@ test('svc run takes a package that has only an import condition', async (t) => {
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
-test('svc run takes an entry of "imports" in package.json', async (t) => {
+test('svc run loads an entry of "imports" in package.json', async (t) => {
   const { url } = await serve(
     t,
     { 'package.json': '{"type":"module","imports":{"#app":"./src/app.ts"}}', 'src/app.ts': APP },
@@ -363,7 +363,7 @@ test('svc run loads enums and decorators through NODE_OPTIONS="--import tsx"', a
   assert.equal(await (await fetch(new URL('/colour', url))).text(), 'red');
 });
 
-test('svc run fails with status 1 when the port is in use', async (t) => {
+test('svc run ends with status 1 when the port is in use', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
   t.after(() => {
     holder.close();
@@ -378,7 +378,7 @@ test('svc run fails with status 1 when the port is in use', async (t) => {
   );
 });
 
-test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) => {
+test('svc names the missing --allow flag when Node runs with --permission (E_PERMISSION)', async (t) => {
   const cwd = project(t, { 'app.ts': APP });
   const permitted = (flags: readonly string[], args: readonly string[]): Promise<Ended> =>
     run(process.execPath, ['--permission', '--allow-fs-read=*', ...flags, BIN, ...args], {
@@ -386,7 +386,7 @@ test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) 
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that permission as well;`;
+    `svc: Cannot continue under --permission of Node: the permission ${flag} is missing\n     Start Node with that permission;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],
@@ -401,7 +401,7 @@ test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) 
   );
 });
 
-test('svc run listens where SVC_HOST and SVC_PORT say, and options win', async (t) => {
+test('svc run listens at SVC_HOST and SVC_PORT unless options say otherwise', async (t) => {
   const byVariables = await serve(t, { 'app.ts': APP }, ['app.ts'], {
     env: { SVC_HOST: '0.0.0.0', SVC_PORT: '0' },
   });
@@ -412,7 +412,7 @@ test('svc run listens where SVC_HOST and SVC_PORT say, and options win', async (
   assert.equal(byOptions.url.hostname, '127.0.0.1');
 });
 
-test('svc run in production refuses a SVC_PORT that is no number with status 3, naming the variable', async (t) => {
+test('svc run in production refuses an SVC_PORT that is not a number with status 3, and names the variable', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_PORT: 'http' } });
   assert.equal(status, 3);
   assert.match(
@@ -421,7 +421,7 @@ test('svc run in production refuses a SVC_PORT that is no number with status 3, 
   );
 });
 
-test('svc run says what to do about a mistake between declarations that is the only one', async (t) => {
+test('svc run prints the remedy when compilation has only one mistake', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP.replace('{ Svc', '{ SessionMiddleware, Svc')}app.use(new SessionMiddleware());\n`,
   });
@@ -432,7 +432,7 @@ test('svc run says what to do about a mistake between declarations that is the o
   );
 });
 
-test('svc run --env-file reads variables before the application is loaded; those that are set win', async (t) => {
+test('svc run --env-file reads variables before it loads the application; existing variables keep their values', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}console.log(process.env.FROM_FILE, process.env.SET_BEFORE);`,
     'my.env': 'FROM_FILE=file\nSET_BEFORE=file\nSVC_PORT=0\n',
@@ -446,7 +446,7 @@ test('svc run --env-file reads variables before the application is loaded; those
   assert.notEqual(port, '8000');
 });
 
-test('svc run does not read .env unless it is named', async (t) => {
+test('svc run does not read .env without --env-file', async (t) => {
   const { server } = await serve(t, {
     'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`,
     '.env': 'FROM_FILE=file\n',
@@ -454,7 +454,7 @@ test('svc run does not read .env unless it is named', async (t) => {
   await server.printed(/^env: undefined$/m);
 });
 
-test('svc run --env-file refuses a file that is not there', async (t) => {
+test('svc run --env-file refuses a missing file', async (t) => {
   // Node itself reads an option of this name anywhere on its command line, before our code runs: its words, and its status 9
   const byNode = await runOver(t, { 'app.ts': APP }, ['app.ts', '--env-file', 'nope.env']);
   assert.ok(byNode.status === 9 || byNode.status === 2, `status ${byNode.status}`);
@@ -488,7 +488,7 @@ async function halfRequest(t: TestContext, server: Running, url: URL): Promise<S
 }
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`svc run lets a request in flight finish after ${signal}, refuses new ones, shuts down and ends with status 0`, async (t) => {
+  test(`svc run finishes a request in flight after ${signal}, refuses new requests, shuts down and ends with status 0`, async (t) => {
     const { server, url } = await serve(t, { 'app.ts': ECHO });
     const socket = await halfRequest(t, server, url);
     server.child.kill(signal);
@@ -513,7 +513,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   });
 }
 
-test('svc run ends at once on a second signal, with 128 and its number', async (t) => {
+test('svc run ends at once on a second signal, with status 128 plus the signal number', async (t) => {
   const { server, url } = await serve(t, { 'app.ts': ECHO });
   await halfRequest(t, server, url);
   server.child.kill('SIGTERM');
@@ -535,7 +535,7 @@ function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): str
   return cwd;
 }
 
-test("svc run hands over to the application's own copy of the package", async (t) => {
+test('svc run uses the copy of the package that the application imports', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     writeFileSync(
       join(copy, 'dist/cli/main.js'),
@@ -550,7 +550,7 @@ test("svc run hands over to the application's own copy of the package", async (t
   assert.equal((await server.ended).status, 0);
 });
 
-test('svc run hands over to an own copy whose command line is dist/cli.js, as joined packages have it', async (t) => {
+test("svc run uses an application's copy of the package whose command line is dist/cli.js, as in bundled packages", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     rmSync(join(copy, 'dist/cli/main.js'));
     writeFileSync(
@@ -562,17 +562,17 @@ test('svc run hands over to an own copy whose command line is dist/cli.js, as jo
   assert.deepEqual([status, stdout], [0, 'joined: run app.ts\n']);
 });
 
-test('svc run refuses with status 3 when the package "svc" of the application has no command line', async (t) => {
+test('svc run ends with status 3 when the package "svc" that the application imports has no command line', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli/main.js')));
   const { status, stderr } = await svc(['run', 'app.ts'], { cwd });
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or another one: there is no .*cli\/main\.js\n/,
+    /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or a different package: there is no .*cli\/main\.js\n/,
   );
 });
 
-test('bin/svc.js ends with status 4 and one line when its own code is missing', async (t) => {
+test('bin/svc.js ends with status 4 and one line when the code of the command line is missing', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist'), { recursive: true }));
   const { status, stderr } = await run(process.execPath, [
     join(cwd, 'node_modules/svc/bin/svc.js'),
@@ -604,12 +604,12 @@ for (const [version, expected] of [
   ['28.0.0', true],
   ['100.0.0', true],
 ] as const) {
-  test(`need-node.cjs ${expected ? 'takes' : 'refuses'} Node ${version}`, () => {
+  test(`need-node.cjs ${expected ? 'accepts' : 'refuses'} Node ${version}`, () => {
     assert.equal(need.isSupported(version), expected);
   });
 }
 
-test('need-node.cjs complains in one line that names what is needed, what was found and where', () => {
+test('the message of need-node.cjs is one line with the needed version, the found version and its path', () => {
   const line = need.complaint('20.1.0', '/opt/node');
   assert.match(line, /24\.18\.1.*26\.5\.1.*20\.1\.0.*\/opt\/node/);
   assert.doesNotMatch(line, /\n/);
@@ -626,7 +626,7 @@ async function oldNode(): Promise<{ path: string; version: string } | undefined>
   return undefined;
 }
 
-test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a line that names both versions', async (t) => {
+test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a message that names both versions', async (t) => {
   const old = await oldNode();
   if (old === undefined) return t.skip('there is no Node below 24 on PATH');
   const command = await run(old.path, [BIN, '--version']);
@@ -642,7 +642,7 @@ test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a line t
   );
 });
 
-test('svc run in production refuses what svc check finds an error in, and with --no-check logs it and starts', async (t) => {
+test('svc run in production refuses an application with errors of svc check; with --no-check it logs them and starts', async (t) => {
   const files = {
     'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/', () => 'done');\n",
   };

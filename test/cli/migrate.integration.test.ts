@@ -49,7 +49,7 @@ const FILES = {
   'second/0001_a.up.sql': 'create table a (id);',
 };
 
-test('svc migrate up, status and down bring the database there and back, and start nothing', async (t) => {
+test('svc migrate up, status and down apply and undo migrations without starting the application', async (t) => {
   const cwd = project(t, FILES);
   const status = await svc(['migrate', 'status', 'app.ts'], { cwd });
   assert.deepEqual(
@@ -72,7 +72,7 @@ test('svc migrate up, status and down bring the database there and back, and sta
   for (const { stdout, stderr } of [status, first, done]) assert.doesNotMatch(stdout + stderr, /HOOK/);
 });
 
-test('svc migrate runs in production, where an application must pass its checks to be served', async (t) => {
+test('svc migrate runs in production even for an application that svc run would refuse', async (t) => {
   const files = {
     ...FILES,
     'app.ts': `${FILES['app.ts']}\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n`,
@@ -84,7 +84,7 @@ test('svc migrate runs in production, where an application must pass its checks 
   assert.equal(status, 0, stderr);
 });
 
-test('svc migrate takes the database that --database names, the one called "database", or the only one', async (t) => {
+test('svc migrate uses the database of --database, else the one named "database", else the only one', async (t) => {
   const cwd = project(t, FILES);
   assert.match(
     (await svc(['migrate', 'up', 'app.ts', '--database', 'other'], { cwd, env: { SECOND: 'other' } })).stdout,
@@ -111,7 +111,7 @@ test('svc migrate takes the database that --database names, the one called "data
   }
 });
 
-test('svc migrate tells with status 1 what fails, with its remedy, and which file it is', async (t) => {
+test('svc migrate ends with status 1 for a failed migration, and prints the remedy and the file', async (t) => {
   const cwd = project(t, { ...FILES, 'migrations/0003_bad.up.sql': 'create table notes (id);' });
   const { status, stdout, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd });
   assert.deepEqual([status, stdout], [1, '']);
@@ -124,7 +124,7 @@ test('svc migrate tells with status 1 what fails, with its remedy, and which fil
   assert.match(absent.stderr, /Cannot read the migrations in "absent": the folder does not exist/);
 });
 
-test('svc migrate does not start an application that starts itself when it is imported', async (t) => {
+test('svc migrate does not start an application that calls run() at import', async (t) => {
   const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], {
     cwd: project(t, FILES),
     env: { STARTS: '1' },
@@ -133,7 +133,7 @@ test('svc migrate does not start an application that starts itself when it is im
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate does not start one that brings a copy of the package of its own either, as a program in one file does', async (t) => {
+test('svc migrate does not start an application that calls run() at import and bundles its own copy of the package', async (t) => {
   const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
   const program = FILES['app.ts']
     .replace("from 'svc'", `from ${copy('index.ts')}`)
@@ -146,7 +146,7 @@ test('svc migrate does not start one that brings a copy of the package of its ow
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate seed runs the files of seeds outside production, behind the migrations, as often as it is called', async (t) => {
+test('svc migrate seed runs the seed files after the migrations, repeatedly, but not in production', async (t) => {
   const app = `// @ts-nocheck
 import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -187,7 +187,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.match(other.stderr, /has no folder of seeds/);
 });
 
-test('svc migrate new writes the next two files, and reads no application', async (t) => {
+test('svc migrate new creates the next two migration files without loading an application', async (t) => {
   const cwd = project(t, {});
   const first = await svc(['migrate', 'new', 'Create users'], { cwd });
   assert.deepEqual(
@@ -208,7 +208,7 @@ test('svc migrate new writes the next two files, and reads no application', asyn
   assert.equal(again.status, 2);
   assert.match(
     again.stderr,
-    /migrate new needs a name of its own: migrations\/0001_create_users\.up\.sql is there already/,
+    /migrate new needs an unused name: migrations\/0001_create_users\.up\.sql already exists/,
   );
   assert.equal(existsSync(join(cwd, 'migrations/0003_create_users.up.sql')), false);
   write(cwd, { file: '' });
@@ -223,23 +223,23 @@ test('svc migrate new writes the next two files, and reads no application', asyn
 for (const [args, message] of [
   [['migrate'], /migrate needs one of up, down, status, repair, seed, new/],
   [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/],
-  [['migrate', 'sideways'], /unknown word "sideways" after migrate: there are up/],
+  [['migrate', 'sideways'], /unknown word "sideways" after migrate: use one of up/],
   [['migrate', 'up'], /migrate needs a module/],
   [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, found also "b\.ts"/],
   [['migrate', 'new'], /migrate new needs a name/],
   [['migrate', 'new', 'a', 'b'], /migrate new takes one name, found also "b"/],
   [['migrate', 'new', '-_-'], /option|letters/],
   [['migrate', 'new', '___'], /migrate new needs letters or digits, found "___"/],
-  [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number 1 … 9999, found "0"/],
+  [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
 ] as const) {
-  test(`svc ${args.join(' ')} is not understood`, async () => {
+  test(`svc refuses the command line: ${args.join(' ')}`, async () => {
     const { status, stderr } = await svc(args);
     assert.equal(status, 2);
     assert.match(stderr, message);
   });
 }
 
-test('svc migrate repair shows an unfinished migration, and notes what became of it', async (t) => {
+test('svc migrate repair lists an unfinished migration, and records its outcome with --as', async (t) => {
   const cwd = project(t, {
     ...FILES,
     'migrations/0002_owner.up.sql':
@@ -263,7 +263,7 @@ test('svc migrate repair shows an unfinished migration, and notes what became of
   assert.equal((await svc(['migrate', 'status', 'app.ts'], { cwd })).status, 0);
 });
 
-test('svc check --live finds pending, changed and unfinished migrations, and a database that cannot be opened, by SVC402', async (t) => {
+test('svc check --live reports pending, changed and unfinished migrations, and a database that cannot be opened (SVC402)', async (t) => {
   const cwd = project(t, FILES);
   const live = async (env: RunOptions['env'] = {}): Promise<string[]> => {
     const { status, stdout, stderr } = await svc(
@@ -313,7 +313,7 @@ const NOTES = {
   'migrations/0001_notes.down.sql': 'drop table notes;',
 };
 
-test('an application with a DatabasePlugin refuses to start in production while migrations are pending, until svc migrate up', async (t) => {
+test('an application with a DatabasePlugin does not start in production before svc migrate up has applied all migrations', async (t) => {
   const cwd = project(t, NOTES);
   const options = { cwd, env: { SVC_ENV: 'production', SVC_PORT: '0' } };
   const refused = await svc(['run', 'app.ts'], options);
@@ -335,7 +335,7 @@ test('an application with a DatabasePlugin refuses to start in production while 
   assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
 });
 
-test('an application with a DatabasePlugin applies migrations by itself outside production, and says so', async (t) => {
+test('an application with a DatabasePlugin applies its migrations at start outside production, and logs each', async (t) => {
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], {
     cwd: project(t, NOTES),
     env: { SVC_ENV: 'development', SVC_PORT: '0' },

@@ -166,7 +166,7 @@ function databaseFiles(path: string): string[] {
     .sort();
 }
 
-test('svc new --link writes a project whose tests pass and that serves, with nothing to install', async (t) => {
+test('svc new --link creates a project that serves and passes its tests without an installation', async (t) => {
   const path = await made(t, ['--link']);
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
   assert.equal(realpathSync(join(path, 'node_modules/.bin/svc')), realpathSync(BIN));
@@ -176,7 +176,7 @@ test('svc new --link writes a project whose tests pass and that serves, with not
   await serves(t, path);
 });
 
-test('svc check finds nothing in a new project, not even a warning', async (t) => {
+test('svc check reports nothing for a new project, not even a warning', async (t) => {
   const path = await madeLinked(t);
   for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
     const { status, stdout, stderr } = await run(
@@ -188,7 +188,7 @@ test('svc check finds nothing in a new project, not even a warning', async (t) =
   }
 });
 
-test('a new project does not start without its secret, and says which variable it is', async (t) => {
+test('a new project does not start without its secret, and the error names the variable', async (t) => {
   const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], {
     cwd: await madeLinked(t),
   });
@@ -196,7 +196,7 @@ test('a new project does not start without its secret, and says which variable i
   assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), which is not set/);
 });
 
-test('a new project does not start in production before its database is migrated, and then keeps what is written', async (t) => {
+test('a new project starts in production only after its database is migrated, and then stores notes permanently', async (t) => {
   const path = await madeLinked(t);
   const secret = randomBytes(32).toString('hex');
   const inProduction: RunOptions = {
@@ -259,7 +259,7 @@ test('a new project in production without a provider refuses logins, and logs th
   await stops(server);
 });
 
-test('the settings of logins are looked at before a new project serves', async (t) => {
+test('svc check reports invalid login settings of a new project before it serves', async (t) => {
   const path = await madeLinked(t);
   const check = (env: Record<string, string>): Promise<Ended> =>
     run(
@@ -298,7 +298,7 @@ test('the settings of logins are looked at before a new project serves', async (
 });
 
 test(
-  'the command of the image migrates the database, serves it, and passes SIGTERM on',
+  'the command of the container image migrates the database, serves the project, and forwards SIGTERM',
   { skip: process.platform === 'win32' && 'no sh' },
   async (t) => {
     const path = await madeLinked(t);
@@ -321,7 +321,7 @@ test(
   },
 );
 
-test('a new project keeps its notes in PostgreSQL where an address says so, by the same migrations and the same code', async (t) => {
+test('a new project stores its notes in PostgreSQL when its database address says so, with the same migrations and code', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];
@@ -351,7 +351,7 @@ test('a new project keeps its notes in PostgreSQL where an address says so, by t
   assert.deepEqual(databaseFiles(path), []);
 });
 
-test('the tests of a new project pass on PostgreSQL, too', async (t) => {
+test('the tests of a new project pass on PostgreSQL', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const tests = await run(process.execPath, ['--test', 'test/app.test.ts'], {
@@ -362,7 +362,7 @@ test('the tests of a new project pass on PostgreSQL, too', async (t) => {
   assert.match(tests.stdout, /a program writes, lists, reads and deletes a note/);
 });
 
-test('the backup that README.md of a new project shows is made while it runs, and can be served', async (t) => {
+test('the backup command in README.md of a new project works while the project serves, and the copy can be served', async (t) => {
   const path = await madeLinked(t);
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
@@ -379,7 +379,7 @@ test('the backup that README.md of a new project shows is made while it runs, an
   await stops(restored.server);
 });
 
-test('the migrate commands that README.md of a new project shows work as printed, and list what npm run dev applies', async (t) => {
+test('the migrate commands in README.md of a new project print the documented output, and status lists what npm run dev applied', async (t) => {
   const path = await madeLinked(t);
   const readme = readFileSync(join(path, 'README.md'), 'utf8');
   const typed = [...readme.matchAll(/`npx --no svc (migrate [^`]+)`/g)].map(([, command]) =>
@@ -399,7 +399,7 @@ test('the migrate commands that README.md of a new project shows work as printed
   );
 });
 
-test('npm test of a new project on an old Node says which Node it needs', () => {
+test('npm test of a new project on an old Node names the Node versions that it needs', () => {
   const [template] = starterFiles({
     root: ROOT,
     name: 'x',
@@ -412,7 +412,7 @@ test('npm test of a new project on an old Node says which Node it needs', () => 
   assert.match(template!.text, /"test": "node node_modules\/svc\/bin\/need-node\.cjs && node --test /);
 });
 
-test('the scripts of a new project use options that there are', async (t) => {
+test('the scripts of a new project use only options that svc help lists', async (t) => {
   const { scripts } = JSON.parse(readFileSync(join(await made(t, []), 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
   };
@@ -426,7 +426,7 @@ test('the scripts of a new project use options that there are', async (t) => {
   }
 });
 
-test('svc new --link writes a dependency that npm install keeps as it is, without a network', async (t) => {
+test('npm install --offline accepts the dependency that svc new --link has written', async (t) => {
   const path = await madeLinked(t);
   assert.match(manifestOf(path).dependencies['svc']!, /^file:(?:\.\.\/)+/);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
@@ -438,7 +438,7 @@ test('svc new --link writes a dependency that npm install keeps as it is, withou
   );
 });
 
-test('the types of a new project hold', async (t) => {
+test('a new project passes the TypeScript compiler', async (t) => {
   const path = await madeLinked(t);
   symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
   const { status, stdout } = await run(
@@ -449,7 +449,7 @@ test('the types of a new project hold', async (t) => {
   assert.equal(status, 0, stdout);
 });
 
-test('svc new --vendor writes a project that npm installs without a network, and that makes others of its kind', async (t) => {
+test('svc new --vendor creates a project that npm installs offline, and whose own svc new works', async (t) => {
   const path = await made(t, ['--vendor']);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
@@ -472,7 +472,7 @@ test('svc new --vendor writes a project that npm installs without a network, and
   assert.deepEqual(manifestOf(join(second, 'vendor/svc')), manifestOf(join(path, 'vendor/svc')));
 });
 
-test('svc new --vendor copies what is published, and names no development packages and no scripts', async (t) => {
+test('svc new --vendor copies exactly the published files, without development packages and scripts', async (t) => {
   const path = join(await made(t, ['--vendor']), 'vendor/svc');
   assert.deepEqual(readdirSync(path).sort(), [
     '.github',
@@ -489,7 +489,7 @@ test('svc new --vendor copies what is published, and names no development packag
     assert.equal(key in manifest, true, key);
 });
 
-test('svc new --vendor copies a package that lies in an archive, too, as Yarn has them', async (t) => {
+test('svc new --vendor also copies a package that is stored inside an archive, as by Yarn', async (t) => {
   const cwd = folder(t, {
     'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
   });
@@ -509,13 +509,13 @@ test('svc new --vendor copies a package that lies in an archive, too, as Yarn ha
   );
 });
 
-test('svc new depends on a copy in the project: the public registry has another package of the name', async (t) => {
+test('svc new makes the project depend on a copy in vendor/svc, because the public package svc is another one', async (t) => {
   const path = await made(t, []);
   assert.deepEqual(manifestOf(path).dependencies, { svc: 'file:vendor/svc' });
   assert.ok(statSync(join(path, 'vendor/svc/dist/index.js')).isFile());
 });
 
-test('svc new --registry depends on the version that runs', async (t) => {
+test('svc new --registry makes the project depend on the running version', async (t) => {
   const path = await made(t, ['--registry']);
   const { name, engines, dependencies } = manifestOf(path);
   assert.deepEqual([name, engines, dependencies], ['shop', MANIFEST.engines, { svc: MANIFEST.version }]);
@@ -527,7 +527,7 @@ test('svc new --registry depends on the version that runs', async (t) => {
   );
 });
 
-test('.env is for its owner alone, and has a secret of its own in every project', async (t) => {
+test('svc new makes .env readable by its owner only, with a different secret in every project', async (t) => {
   const secrets = new Set<string>();
   for (const path of [await made(t, []), await made(t, [])]) {
     if (process.platform !== 'win32') assert.equal(statSync(join(path, '.env')).mode & 0o777, 0o600);
@@ -537,7 +537,7 @@ test('.env is for its owner alone, and has a secret of its own in every project'
   assert.equal(secrets.size, 2);
 });
 
-test('git takes neither .env nor node_modules nor data of a new project', async (t) => {
+test('git ignores .env, node_modules and data of a new project', async (t) => {
   const path = await madeLinked(t);
   for (const ending of ['', '-wal', '-shm']) writeFileSync(join(path, `data.db${ending}`), '');
   const git = (...args: string[]): string => spawnSync('git', args, { cwd: path, encoding: 'utf8' }).stdout;
@@ -555,7 +555,7 @@ for (const [mode, install] of [
   ['', 'npm install --offline'],
   ['--registry', 'npm install'],
 ] as const) {
-  test(`svc new ${mode} says in three lines what to do next`, async (t) => {
+  test(`svc new ${mode} prints the next steps in three lines`, async (t) => {
     const { stdout } = await svcNew(folder(t), ['my shop', ...(mode === '' ? [] : [mode])]);
     assert.match(stdout, /^Created "my-shop" in my shop: \d+ files\. Next:\n\n/);
     assert.deepEqual(
@@ -565,7 +565,7 @@ for (const [mode, install] of [
   });
 }
 
-test('svc new fills a folder that is there and empty, the current one too, and leaves nothing else', async (t) => {
+test('svc new fills an existing empty folder, also the current one, and creates no other files', async (t) => {
   const parent = folder(t);
   const path = join(parent, 'shop');
   mkdirSync(path);
@@ -604,7 +604,7 @@ for (const [called, name] of [
   });
 }
 
-test('svc new refuses a folder that is not empty with status 1, and names what is in the way (E_NEW_FOLDER)', async (t) => {
+test('svc new refuses a folder that is not empty with status 1, and lists its entries (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t, {
     'few/b.txt': '',
     'few/.a': '',
@@ -631,12 +631,12 @@ test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', 
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);
     assert.equal(status, 1);
-    assert.match(stderr, /it, or what it is in, is a file$/m);
+    assert.match(stderr, /the path, or a folder in it, is a file$/m);
   }
 });
 
 test(
-  'svc new that fails half-way says why and leaves nothing behind (E_NEW_FOLDER)',
+  'svc new reports a failure halfway with its reason, and removes what it had created (E_NEW_FOLDER)',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const cwd = folder(t);
@@ -660,7 +660,7 @@ test(
   },
 );
 
-test('one of several svc new in one empty folder succeeds, and the others change nothing (E_NEW_FOLDER)', async (t) => {
+test('one of several concurrent svc new in one empty folder succeeds, and the others change nothing (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
   const all = await Promise.all(
     Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])),
@@ -689,7 +689,7 @@ for (const [what, theirs, expected] of [
   ['a folder', 'src/theirs.ts', ['a', 'b']],
   ['the manifest', 'package.json', ['a', 'b', 'src']],
 ] as const) {
-  test(`svc new replaces nothing: ${what} in the way`, (t) => {
+  test(`svc new moves nothing over ${what} that exists`, (t) => {
     const cwd = folder(t, {
       'staging/package.json': 'ours',
       'staging/a': 'ours',
@@ -716,8 +716,16 @@ for (const [what, args, message] of [
   ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],
   ['a name that leaves the string it is put in', ['a', '--name', "x', y: '"], /--name needs small letters/],
   ['the name of the package itself', ['a', '--name', 'svc'], /and not "svc"; found "svc"$/m],
-  ['a folder without a usable name', ['./…'], /the folder's name makes no package name: add --name with/],
-  ['a folder with the name of the package', ['svc'], /the folder's name makes no package name: add --name/],
+  [
+    'a folder without a usable name',
+    ['./…'],
+    /the folder's name is not a valid package name: add --name with/,
+  ],
+  [
+    'a folder with the name of the package',
+    ['svc'],
+    /the folder's name is not a valid package name: add --name/,
+  ],
   ['an option that is nearly right', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
 ] as const) {
   test(`svc new refuses ${what} with status 2, and writes nothing`, async (t) => {
@@ -729,7 +737,7 @@ for (const [what, args, message] of [
   });
 }
 
-test('svc new --if-absent changes nothing where a project is', async (t) => {
+test('svc new --if-absent changes nothing in a folder that already has a project', async (t) => {
   const cwd = folder(t);
   const first = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
   assert.equal(first.status, 0, first.stderr);
@@ -744,17 +752,17 @@ test('svc new --if-absent changes nothing where a project is', async (t) => {
   const second = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
   assert.deepEqual(
     [second.status, second.stdout, second.stderr],
-    [0, '.starter is there already: nothing changed\n', ''],
+    [0, '.starter already exists: nothing changed\n', ''],
   );
   assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
 });
 
-test('svc new --if-absent still refuses a folder that holds something else', async (t) => {
+test('svc new --if-absent refuses a folder with other content', async (t) => {
   const cwd = folder(t, { '.starter/notes.txt': '' });
   assert.equal((await svcNew(cwd, ['.starter', '--if-absent'])).status, 1);
 });
 
-test('npm start makes a project once, in a folder that git ignores, and serves it; a second one changes nothing', async (t) => {
+test('npm start of this repository creates a starter project once, in a git-ignored folder, and serves it; a second start changes nothing', async (t) => {
   const [says, ...all] = MANIFEST.scripts['start']!.split(' && ');
   assert.match(says!, /^echo Building [\w ,.]+$/, 'what takes seconds is announced first');
   const steps = all.filter((step) => !/^echo [\w ,.+]+$/.test(step));

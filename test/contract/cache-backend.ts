@@ -15,7 +15,7 @@ export interface CacheBackendUnderTest {
 /** Registers the contract's tests for one implementation. */
 export function cacheBackendContract(name: string, make: () => Awaitable<CacheBackendUnderTest>): void {
   function contract(does: string, run: (under: CacheBackendUnderTest) => Promise<void>): void {
-    test(`${name} ${does}`, async () => {
+    test(`${name}: ${does}`, async () => {
       const under = await make();
       try {
         await run(under);
@@ -25,12 +25,12 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     });
   }
 
-  contract('answers undefined for a key it has not', async ({ cache }) => {
+  contract('CacheBackend.get() returns undefined for an absent key', async ({ cache }) => {
     assert.equal(await cache.get('none'), undefined);
     assert.equal(await cache.delete('none'), false);
   });
 
-  contract('gives back what JSON can carry', async ({ cache }) => {
+  contract('CacheBackend returns stored JSON values unchanged', async ({ cache }) => {
     const values = ['', 'text', 0, -1.5, true, false, null, [1, [2]], { a: { b: ['c'] } }];
     for (const [index, value] of values.entries()) {
       await cache.set(`value ${index}`, value, 1_000);
@@ -44,7 +44,7 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     assert.equal(await cache.get('over'), 'b');
   });
 
-  contract('forgets when the time is over', async ({ cache, pass }) => {
+  contract('CacheBackend drops an entry when its time to live is over', async ({ cache, pass }) => {
     await cache.set('ttl', 'a', 1_000);
     await pass(900);
     assert.equal(await cache.get('ttl'), 'a');
@@ -53,14 +53,17 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     assert.equal(await cache.delete('ttl'), false);
   });
 
-  contract('keeps nothing that is undefined or has no time', async ({ cache }) => {
-    await cache.set('nothing', 1, 1_000);
-    await cache.set('nothing', undefined, 1_000);
-    assert.equal(await cache.get('nothing'), undefined);
-    await cache.set('nothing', 1, 1_000);
-    await cache.set('nothing', 2, 0);
-    assert.equal(await cache.get('nothing'), undefined);
-  });
+  contract(
+    'CacheBackend.set() deletes an entry when the value is undefined or the time to live is 0',
+    async ({ cache }) => {
+      await cache.set('nothing', 1, 1_000);
+      await cache.set('nothing', undefined, 1_000);
+      assert.equal(await cache.get('nothing'), undefined);
+      await cache.set('nothing', 1, 1_000);
+      await cache.set('nothing', 2, 0);
+      assert.equal(await cache.get('nothing'), undefined);
+    },
+  );
 
   contract('deletes', async ({ cache }) => {
     await cache.set('delete', 1, 1_000);
@@ -68,7 +71,7 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     assert.equal(await cache.get('delete'), undefined);
   });
 
-  contract('clears what begins with a prefix, or all', async ({ cache }) => {
+  contract('CacheBackend.clear() deletes the keys with a prefix, or all keys', async ({ cache }) => {
     for (const key of ['user:1', 'user:2', 'user*', 'page:1']) await cache.set(key, 1, 1_000);
     await cache.clear('user:');
     assert.deepEqual(
@@ -86,7 +89,7 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     assert.equal(await cache.get('page:1'), undefined);
   });
 
-  contract('shares no value between callers', async ({ cache }) => {
+  contract('CacheBackend shares no object between callers', async ({ cache }) => {
     const value = { list: [1] };
     await cache.set('own', value, 1_000);
     value.list.push(2);

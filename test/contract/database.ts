@@ -115,7 +115,7 @@ export function databaseContract(
   { knowsTypes = true }: { readonly knowsTypes?: boolean } = {},
 ): void {
   function contract(does: string, run: (db: Database, t: TestContext) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const db = await open(t);
       if (db === undefined) return;
       await db.script(schema(wordsOf(db)));
@@ -130,7 +130,7 @@ export function databaseContract(
   // ── verbs ──
 
   contract(
-    'executeMany() and insertMany() take async iterables, all of whose rows are written, or none',
+    'executeMany() and insertMany() accept async iterables, and write all of their rows or none',
     async (db) => {
       async function* rows(
         count: number,
@@ -156,7 +156,7 @@ export function databaseContract(
     },
   );
 
-  contract('insertMany() takes a table of a schema, as text with a dot or as an identifier', async (db) => {
+  contract('insertMany() accepts a table in a schema, as text with a dot or as an identifier', async (db) => {
     const schemaName = String(
       db.dialect === 'sqlite'
         ? 'main'
@@ -175,7 +175,7 @@ export function databaseContract(
   });
 
   contract(
-    'takes buffers and every view of them as bytes, of which the part is meant that it shows',
+    'Database accepts buffers and views of every kind as bytes, and stores only the part that a view covers',
     async (db) => {
       const { buffer } = new Uint8Array([9, 1, 2, 3, 9, 9, 9, 9]);
       const part = new Uint8Array([1, 2, 3]);
@@ -208,7 +208,7 @@ export function databaseContract(
     },
   );
 
-  contract('fetchSets() gives the rows of one result as a list of one', async (db) => {
+  contract('fetchSets() returns the rows of a single result as a list of one list', async (db) => {
     await add(db, 'a');
     assert.deepEqual(await db.fetchSets('select label from item where id > ?', [0]), [[{ label: 'a' }]]);
     assert.deepEqual(await db.fetchSets(sql`select label from item where label = ${'b'}`), [[]]);
@@ -217,7 +217,7 @@ export function databaseContract(
     ]);
   });
 
-  contract('tells affected rows and the last key of an insert', async (db) => {
+  contract('execute() returns the number of affected rows, and the last key of an insert', async (db) => {
     const { tellsKeys } = wordsOf(db);
     assert.deepEqual(await db.execute('insert into item (id, label) values (?, ?)', [7, 'a']), {
       affectedRows: 1,
@@ -242,24 +242,31 @@ export function databaseContract(
     assert.equal((await db.execute('select * from item')).affectedRows, 0);
   });
 
-  contract('keeps what a statement wrote whose rows were read, all of them or only the first', async (db) => {
-    const { returning } = wordsOf(db);
-    if (returning === 'none') return;
-    assert.deepEqual(
-      await db.fetchOne('insert into item (id, label) values (1, ?), (2, ?) returning id', ['a', 'b']),
-      { id: 1 },
-    );
-    assert.deepEqual(
-      await db.fetchAll('insert into item (id, label) values (3, ?) returning id, label', ['c']),
-      [{ id: 3, label: 'c' }],
-    );
-    if (returning === 'all') assert.equal(await db.scalar('update item set amount = id returning amount'), 1);
-    assert.equal(Number(await db.scalar('select sum(id) from item')), 6);
-    await assert.rejects(db.fetchOne('insert into item (id) values (9), (1) returning id'), UniqueViolation);
-    assert.equal(await db.scalar('select count(*) from item'), 3);
-  });
+  contract(
+    'fetchAll() and fetchOne() of an INSERT with RETURNING keep all written rows, even when only the first is read',
+    async (db) => {
+      const { returning } = wordsOf(db);
+      if (returning === 'none') return;
+      assert.deepEqual(
+        await db.fetchOne('insert into item (id, label) values (1, ?), (2, ?) returning id', ['a', 'b']),
+        { id: 1 },
+      );
+      assert.deepEqual(
+        await db.fetchAll('insert into item (id, label) values (3, ?) returning id, label', ['c']),
+        [{ id: 3, label: 'c' }],
+      );
+      if (returning === 'all')
+        assert.equal(await db.scalar('update item set amount = id returning amount'), 1);
+      assert.equal(Number(await db.scalar('select sum(id) from item')), 6);
+      await assert.rejects(
+        db.fetchOne('insert into item (id) values (9), (1) returning id'),
+        UniqueViolation,
+      );
+      assert.equal(await db.scalar('select count(*) from item'), 3);
+    },
+  );
 
-  contract('gives rows as plain objects, and undefined where there is none', async (db) => {
+  contract('fetch verbs return rows as plain objects, and undefined for no row', async (db) => {
     await db.insertMany(
       'item',
       ['id', 'label', 'amount'],
@@ -288,7 +295,7 @@ export function databaseContract(
   });
 
   contract(
-    'gives lists with their columns where two columns share a name; in an object the last one counts',
+    'fetchArrays() returns both columns of equal name; in row objects the last one wins',
     async (db) => {
       await db.insertMany(
         'item',
@@ -318,26 +325,29 @@ export function databaseContract(
     },
   );
 
-  contract('gives columns by their present names when the table behind a * changes', async (db) => {
-    await db.execute('insert into item (id, label) values (?, ?)', [1, 'a']);
-    assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), ['id', 'label', 'amount']);
-    await db.fetchAll('select * from item');
-    await db.script(`${wordsOf(db).rename}; alter table item add column extra integer`);
-    assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), [
-      'id',
-      'title',
-      'amount',
-      'extra',
-    ]);
-    assert.deepEqual(Object.keys((await db.fetchAll('select * from item'))[0]!), [
-      'id',
-      'title',
-      'amount',
-      'extra',
-    ]);
-  });
+  contract(
+    'fetch verbs return the current column names after the table behind a * has changed',
+    async (db) => {
+      await db.execute('insert into item (id, label) values (?, ?)', [1, 'a']);
+      assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), ['id', 'label', 'amount']);
+      await db.fetchAll('select * from item');
+      await db.script(`${wordsOf(db).rename}; alter table item add column extra integer`);
+      assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), [
+        'id',
+        'title',
+        'amount',
+        'extra',
+      ]);
+      assert.deepEqual(Object.keys((await db.fetchAll('select * from item'))[0]!), [
+        'id',
+        'title',
+        'amount',
+        'extra',
+      ]);
+    },
+  );
 
-  contract('runs executeMany() and insertMany() for all rows or for none', async (db) => {
+  contract('executeMany() and insertMany() write all rows or none', async (db) => {
     assert.equal(
       await db.insertMany(
         'item',
@@ -394,46 +404,43 @@ export function databaseContract(
     );
   });
 
-  contract(
-    'stores every row of executeMany() where the values of a column are of other types from row to row',
-    async (db) => {
-      const real = db.dialect === 'postgres' ? 'double precision' : 'double';
-      await db.script(`create table mixed (id integer primary key, value ${real}, label varchar(20))`);
-      const kinds = [5, 0.5, null, 7n, -3, 2.25, null] as const; // one type never comes twice in a row
-      const labels = ['a', null, 'b', 'c', null, 'd', 'e'] as const;
-      for (const count of [2, 7, 15, 16, 40, 1_100]) {
-        const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 7]!, labels[id % 7]!] as const);
-        assert.equal(
-          await db.executeMany('insert into mixed (id, value, label) values (?, ?, ?)', rows),
-          count,
-        );
-        assert.deepEqual(
-          (await db.fetchArrays('select id, value, label from mixed order by id')).rows,
-          rows.map(([id, value, label]) => [id, value === null ? null : Number(value), label]),
-        );
-        assert.equal(
-          await db.executeMany(
-            'update mixed set value = ? where id = ?',
-            rows.map(([id]) => [kinds[(id + 1) % 7]!, id]),
-          ),
-          count,
-        );
-        assert.deepEqual(
-          (await db.fetchArrays('select value from mixed order by id')).rows,
-          rows.map(([id]) => [kinds[(id + 1) % 7]!].map((value) => (value === null ? null : Number(value)))),
-        );
-        assert.equal(
-          await db.executeMany(
-            'delete from mixed where id = ? and (value = ? or value is null)',
-            rows.map(([id]) => [id, kinds[(id + 1) % 7]!]),
-          ),
-          count,
-        );
-      }
-    },
-  );
+  contract('executeMany() stores every row when the type of a value changes from row to row', async (db) => {
+    const real = db.dialect === 'postgres' ? 'double precision' : 'double';
+    await db.script(`create table mixed (id integer primary key, value ${real}, label varchar(20))`);
+    const kinds = [5, 0.5, null, 7n, -3, 2.25, null] as const; // one type never comes twice in a row
+    const labels = ['a', null, 'b', 'c', null, 'd', 'e'] as const;
+    for (const count of [2, 7, 15, 16, 40, 1_100]) {
+      const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 7]!, labels[id % 7]!] as const);
+      assert.equal(
+        await db.executeMany('insert into mixed (id, value, label) values (?, ?, ?)', rows),
+        count,
+      );
+      assert.deepEqual(
+        (await db.fetchArrays('select id, value, label from mixed order by id')).rows,
+        rows.map(([id, value, label]) => [id, value === null ? null : Number(value), label]),
+      );
+      assert.equal(
+        await db.executeMany(
+          'update mixed set value = ? where id = ?',
+          rows.map(([id]) => [kinds[(id + 1) % 7]!, id]),
+        ),
+        count,
+      );
+      assert.deepEqual(
+        (await db.fetchArrays('select value from mixed order by id')).rows,
+        rows.map(([id]) => [kinds[(id + 1) % 7]!].map((value) => (value === null ? null : Number(value)))),
+      );
+      assert.equal(
+        await db.executeMany(
+          'delete from mixed where id = ? and (value = ? or value is null)',
+          rows.map(([id]) => [id, kinds[(id + 1) % 7]!]),
+        ),
+        count,
+      );
+    }
+  });
 
-  contract('streams rows in order, in batches, and stops when the loop is left', async (db) => {
+  contract('stream() returns rows in order and in batches, and stops when its loop is left', async (db) => {
     await db.insertMany(
       'item',
       ['id', 'label'],
@@ -459,7 +466,7 @@ export function databaseContract(
     });
   });
 
-  contract('keeps a slow stream from holding up those who write', async (db) => {
+  contract('stream() with a slow reader does not block statements of other callers', async (db) => {
     await db.insertMany(
       'item',
       ['id'],
@@ -473,7 +480,7 @@ export function databaseContract(
     assert.equal(await db.scalar('select count(*) from item'), 1_001);
   });
 
-  contract('ends a stream of a transaction with it, and refuses its next batch', async (db) => {
+  contract('stream() of a transaction ends with the transaction, and refuses its next batch', async (db) => {
     await db.insertMany(
       'item',
       ['id'],
@@ -493,7 +500,7 @@ export function databaseContract(
     await db.execute('delete from item');
   });
 
-  contract('runs scripts of several statements, up to the first that fails', async (db) => {
+  contract('script() runs several statements in order, up to the first that fails', async (db) => {
     await db.script(`-- a comment; with a semicolon
       insert into item (id, label) values (1, 'a;b');
       /* another; one */ insert into item (id, label) values (2, 'c''d');;`);
@@ -510,7 +517,7 @@ export function databaseContract(
 
   // ── templates ──
 
-  contract('binds the values of a template, and composes pieces', async (db) => {
+  contract('Database binds the values of a sql template, and composes templates', async (db) => {
     await db.insertMany(
       'item',
       ['id', 'label', 'amount'],
@@ -544,7 +551,7 @@ export function databaseContract(
 
   // ── values ──
 
-  contract('brings values back as they were', async (db) => {
+  contract('Database returns written values of every type unchanged', async (db) => {
     const through = (value: string | number | bigint | Uint8Array | null): Promise<unknown> =>
       db.scalar(`select ${wordsOf(db).placeholder(value)} as value`, [value]);
     for (const value of [
@@ -567,7 +574,7 @@ export function databaseContract(
     for (const value of [0n, 5n, 2n ** 53n - 1n]) assert.equal(await through(value), Number(value));
   });
 
-  contract('refuses values that would arrive as something else, by their place', async (db) => {
+  contract('Database refuses values that no column could store exactly, by their position', async (db) => {
     const circle: unknown[] = [];
     circle.push(circle);
     const values: unknown[] = [
@@ -600,7 +607,7 @@ export function databaseContract(
     await assert.rejects(db.fetchOne({ text: 'select 1' } as never), fault('E_DB_STATEMENT'));
   });
 
-  contract('refuses a number of values other than that of the placeholders', async (db) => {
+  contract('Database refuses a number of values that differs from the number of placeholders', async (db) => {
     for (const params of [[], [1], [1, 2, 3]])
       await assert.rejects(db.fetchOne('select ?, ?', params), fault('E_DB_PARAMETER_COUNT'));
     await assert.rejects(
@@ -609,14 +616,14 @@ export function databaseContract(
     );
   });
 
-  contract('stores what json() wraps as JSON text', async (db) => {
+  contract('Database stores a value wrapped in json() as JSON text', async (db) => {
     await db.execute('insert into item (id, label) values (?, ?)', [1, json({ a: [1, null, 'x'] })]);
     assert.deepEqual(JSON.parse(String(await db.scalar('select label from item'))), { a: [1, null, 'x'] });
   });
 
   // ── errors ──
 
-  contract('says which constraint was violated, with the statement and without its values', async (db) => {
+  contract('a constraint violation names the constraint and the statement, but no values', async (db) => {
     await db.execute('insert into parent (id, name) values (?, ?)', [1, 'taken']);
     const cases = [
       [UniqueViolation, 'unique', '23505', 'insert into parent (id, name) values (?, ?)', [2, 'taken']],
@@ -666,24 +673,27 @@ export function databaseContract(
     });
   });
 
-  contract('says that a statement is wrong, and refuses what is none', async (db) => {
-    for (const text of ['selec 1', 'select * from nowhere', 'select nothing from item'])
-      await assert.rejects(db.fetchAll(text), StatementError);
-    for (const text of [
-      '',
-      ' -- only a comment',
-      'select 1; drop table item',
-      'begin',
-      'COMMIT',
-      '/* x */ rollback',
-      'savepoint a',
-      'release a',
-    ])
-      await assert.rejects(db.execute(text), fault('E_DB_STATEMENT'));
-    assert.equal(await db.scalar('select 1 ; -- and no more'), 1);
-  });
+  contract(
+    'Database reports a statement with an SQL error, and refuses a text without a statement',
+    async (db) => {
+      for (const text of ['selec 1', 'select * from nowhere', 'select nothing from item'])
+        await assert.rejects(db.fetchAll(text), StatementError);
+      for (const text of [
+        '',
+        ' -- only a comment',
+        'select 1; drop table item',
+        'begin',
+        'COMMIT',
+        '/* x */ rollback',
+        'savepoint a',
+        'release a',
+      ])
+        await assert.rejects(db.execute(text), fault('E_DB_STATEMENT'));
+      assert.equal(await db.scalar('select 1 ; -- and no more'), 1);
+    },
+  );
 
-  contract('lets the stack of an error begin at the caller', async (db) => {
+  contract('the stack of a database error begins at the caller of the verb', async (db) => {
     async function callerOfTheVerb(): Promise<void> {
       await db.execute('nonsense');
     }
@@ -707,7 +717,7 @@ export function databaseContract(
 
   // ── limits ──
 
-  contract('runs nothing for a signal that is aborted, or a time that is over', async (db) => {
+  contract('Database runs no statement for an aborted signal or a limit that has passed', async (db) => {
     const reason = new Error('the client left');
     await assert.rejects(
       db.execute('insert into item (id) values (1)', [], { signal: AbortSignal.abort(reason) }),
@@ -736,7 +746,7 @@ export function databaseContract(
     await assert.rejects(db.execute('select 1', [], { timeoutMs: -1 }), fault('E_OPTION_RANGE'));
   });
 
-  contract('ends a stream between two batches when its signal is aborted', async (db) => {
+  contract('stream() ends between two batches when its signal aborts', async (db) => {
     await db.insertMany(
       'item',
       ['id'],
@@ -752,19 +762,22 @@ export function databaseContract(
 
   // ── transactions ──
 
-  contract('commits what a callback did, and gives what it returned', async (db) => {
-    assert.equal(
-      await db.transaction(async (tx) => {
-        await add(tx, 'a');
-        return 5;
-      }),
-      5,
-    );
-    assert.deepEqual(await items(db), ['a']);
-    assert.equal(await db.transaction(() => 'nothing'), 'nothing');
-  });
+  contract(
+    "transaction() commits the work of its callback, and returns the callback's result",
+    async (db) => {
+      assert.equal(
+        await db.transaction(async (tx) => {
+          await add(tx, 'a');
+          return 5;
+        }),
+        5,
+      );
+      assert.deepEqual(await items(db), ['a']);
+      assert.equal(await db.transaction(() => 'nothing'), 'nothing');
+    },
+  );
 
-  contract('rolls back when a callback throws, and passes its error on', async (db) => {
+  contract('transaction() rolls back when its callback throws, and rethrows the error', async (db) => {
     const error = new Error('mine');
     await assert.rejects(
       db.transaction(async (tx) => {
@@ -784,7 +797,7 @@ export function databaseContract(
     assert.deepEqual(await items(db), ['b']);
   });
 
-  contract('undoes a nested transaction alone, or with all', async (db) => {
+  contract('a nested transaction rolls back alone, or together with the outer one', async (db) => {
     await db.transaction(async (tx) => {
       await add(tx, 'outer');
       await assert.rejects(
@@ -814,7 +827,7 @@ export function databaseContract(
     assert.deepEqual(await items(db), ['outer', 'inner']);
   });
 
-  contract('goes on after a statement that failed inside a savepoint', async (db) => {
+  contract('a transaction continues after a statement failed inside a savepoint', async (db) => {
     await db.transaction(async (tx) => {
       await tx.execute('insert into parent (id, name) values (1, ?)', ['a']);
       await assert.rejects(
@@ -826,7 +839,7 @@ export function databaseContract(
     assert.equal(await db.scalar('select count(*) from parent'), 2);
   });
 
-  contract('runs nested transactions that were started together one after the other', async (db) => {
+  contract('nested transactions that start at the same time run one after the other', async (db) => {
     await db.transaction(async (tx) => {
       const results = await Promise.allSettled(
         [0, 1, 2, 3].map((index) =>
@@ -846,7 +859,7 @@ export function databaseContract(
     assert.deepEqual(await items(db), ['0a', '0b', '2a', '2b']);
   });
 
-  contract('lets statements of an outer transaction wait for a nested one', async (db) => {
+  contract('statements of an outer transaction wait for a running nested transaction', async (db) => {
     await db.transaction(async (tx) => {
       const nested = tx.transaction(async (inner) => {
         await add(inner, 'undone');
@@ -861,7 +874,7 @@ export function databaseContract(
   });
 
   contract(
-    'refuses the database itself inside its own transaction, and an outer handle inside an inner one',
+    'Database refuses its own verbs inside its transaction, and the outer handle inside a nested one (E_DB_NESTED)',
     async (db) => {
       await db.transaction(async (tx) => {
         await assert.rejects(db.execute('select 1'), fault('E_DB_NESTED'));
@@ -894,7 +907,7 @@ export function databaseContract(
   );
 
   contract(
-    'refuses a handle whose callback has settled, and frees the database for what outlives it',
+    'a transaction handle fails after its callback has settled, and later work of the callback may use the database',
     async (db) => {
       let kept: Transaction | undefined;
       let later: Promise<unknown> | undefined;
@@ -914,31 +927,34 @@ export function databaseContract(
     },
   );
 
-  contract('waits for unawaited statements before it commits or rolls back', async (db) => {
-    await db.transaction((tx) => {
-      void add(tx, 'a');
-      void tx.transaction(async (inner) => {
-        await new Promise(setImmediate);
-        await add(inner, 'b');
-      });
-    });
-    assert.deepEqual(await items(db), ['a', 'b']);
-    const all = db.transaction((tx) =>
-      Promise.all([
-        tx.transaction(async (inner) => {
+  contract(
+    'transaction() waits for statements that were not awaited before it commits or rolls back',
+    async (db) => {
+      await db.transaction((tx) => {
+        void add(tx, 'a');
+        void tx.transaction(async (inner) => {
           await new Promise(setImmediate);
-          await add(inner, 'c');
-        }),
-        tx.execute('nonsense').catch(() => {
-          throw new Error('first');
-        }),
-      ]),
-    );
-    await assert.rejects(all, /first/);
-    assert.deepEqual(await items(db), ['a', 'b']);
-  });
+          await add(inner, 'b');
+        });
+      });
+      assert.deepEqual(await items(db), ['a', 'b']);
+      const all = db.transaction((tx) =>
+        Promise.all([
+          tx.transaction(async (inner) => {
+            await new Promise(setImmediate);
+            await add(inner, 'c');
+          }),
+          tx.execute('nonsense').catch(() => {
+            throw new Error('first');
+          }),
+        ]),
+      );
+      await assert.rejects(all, /first/);
+      assert.deepEqual(await items(db), ['a', 'b']);
+    },
+  );
 
-  contract('refuses writes in a read-only transaction, and only there', async (db) => {
+  contract('a read-only transaction refuses writes, and later transactions accept them', async (db) => {
     await add(db, 'a');
     await assert.rejects(
       db.transaction((tx) => add(tx, 'b'), { readOnly: true }),
@@ -953,26 +969,29 @@ export function databaseContract(
     );
   });
 
-  contract('keeps uncommitted changes invisible, and other callers out of a transaction', async (db) => {
-    const begun = Promise.withResolvers<void>();
-    const go = Promise.withResolvers<void>();
-    const transaction = db.transaction(async (tx) => {
-      await add(tx, 'inside');
-      begun.resolve();
-      await go.promise;
-      throw new Error('undone');
-    });
-    await begun.promise;
-    const outside = add(db, 'outside');
-    const read = db.transaction((tx) => items(tx), { readOnly: true });
-    go.resolve();
-    await assert.rejects(transaction, /undone/);
-    await outside;
-    assert.ok(!(await read).includes('inside'));
-    assert.deepEqual(await items(db), ['outside']);
-  });
+  contract(
+    'other callers see no uncommitted changes, and their statements do not enter the transaction',
+    async (db) => {
+      const begun = Promise.withResolvers<void>();
+      const go = Promise.withResolvers<void>();
+      const transaction = db.transaction(async (tx) => {
+        await add(tx, 'inside');
+        begun.resolve();
+        await go.promise;
+        throw new Error('undone');
+      });
+      await begun.promise;
+      const outside = add(db, 'outside');
+      const read = db.transaction((tx) => items(tx), { readOnly: true });
+      go.resolve();
+      await assert.rejects(transaction, /undone/);
+      await outside;
+      assert.ok(!(await read).includes('inside'));
+      assert.deepEqual(await items(db), ['outside']);
+    },
+  );
 
-  contract('puts no row in the wrong place when transactions interleave', async (db) => {
+  contract('interleaved transactions write every row in its own transaction', async (db) => {
     const { key, tellsKeys } = wordsOf(db);
     await db.script(
       `create table nonce (id ${key}, tx integer not null, step integer not null, value text not null)`,
@@ -1006,44 +1025,50 @@ export function databaseContract(
 
   // ── life ──
 
-  contract('answers a ping, finishes what is under way when closed, and refuses what comes', async (db) => {
-    await db.ping();
-    const under = [
-      db.transaction(async (tx) => {
-        await new Promise(setImmediate);
-        await add(tx, 'a');
-      }),
-      db.scalar('select 1'),
-    ];
-    const closing = db.close();
-    await Promise.all(under);
-    await assert.rejects(db.execute('select 1'), fault('E_DB_CLOSED'));
-    await closing;
-    await db.close();
-    await assert.rejects(db.execute('select 1'), fault('E_DB_CLOSED'));
-    await assert.rejects(db.ping(), fault('E_DB_CLOSED'));
-    await assert.rejects(
-      (async () => {
-        for await (const _ of db.stream('select 1'));
-      })(),
-      fault('E_DB_CLOSED'),
-    );
-  });
+  contract(
+    'ping() resolves; close() lets running statements finish, and later statements are refused',
+    async (db) => {
+      await db.ping();
+      const under = [
+        db.transaction(async (tx) => {
+          await new Promise(setImmediate);
+          await add(tx, 'a');
+        }),
+        db.scalar('select 1'),
+      ];
+      const closing = db.close();
+      await Promise.all(under);
+      await assert.rejects(db.execute('select 1'), fault('E_DB_CLOSED'));
+      await closing;
+      await db.close();
+      await assert.rejects(db.execute('select 1'), fault('E_DB_CLOSED'));
+      await assert.rejects(db.ping(), fault('E_DB_CLOSED'));
+      await assert.rejects(
+        (async () => {
+          for await (const _ of db.stream('select 1'));
+        })(),
+        fault('E_DB_CLOSED'),
+      );
+    },
+  );
 
-  contract('is idle after all of that', async (db) => {
-    await Promise.allSettled([
-      db.execute('nonsense'),
-      db.transaction(() => {
-        throw new Error('x');
-      }),
-      db.scalar('select 1', [], { longRead: true }),
-    ]);
-    assert.deepEqual([db.load.inUse, db.load.waiting], [0, 0]);
-    await assert.rejects(
-      db.scalar('select 1', [], { timeoutMs: 1, signal: AbortSignal.abort() }),
-      (error) => error instanceof QueryCanceled && !(error instanceof QueryTimeout),
-    );
-  });
+  contract(
+    'Database has no busy connection and no waiting caller after failed statements and transactions',
+    async (db) => {
+      await Promise.allSettled([
+        db.execute('nonsense'),
+        db.transaction(() => {
+          throw new Error('x');
+        }),
+        db.scalar('select 1', [], { longRead: true }),
+      ]);
+      assert.deepEqual([db.load.inUse, db.load.waiting], [0, 0]);
+      await assert.rejects(
+        db.scalar('select 1', [], { timeoutMs: 1, signal: AbortSignal.abort() }),
+        (error) => error instanceof QueryCanceled && !(error instanceof QueryTimeout),
+      );
+    },
+  );
 
   rowContract(name, open);
 }

@@ -25,7 +25,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
       isNear: (actual: number, expected: number) => void,
     ) => Promise<void>,
   ): void {
-    test(`${name} ${does}`, async () => {
+    test(`${name}: ${does}`, async () => {
       const under = await make();
       const { toleranceMs = 0 } = under;
       try {
@@ -41,23 +41,26 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
     });
   }
 
-  contract('allows as many at once as the limit, then refuses', async ({ store }, isNear) => {
-    for (let left = 4; left >= 0; left--) {
-      const result = await store.take('burst', RULE);
-      assert.equal(result.isAllowed, true);
-      assert.equal(result.remaining, left);
-      assert.equal(result.retryAfterMs, 0);
-      isNear(result.resetMs, (5 - left) * 2_000);
-    }
-    const refused = await store.take('burst', RULE);
-    assert.equal(refused.isAllowed, false);
-    assert.equal(refused.remaining, 0);
-    isNear(refused.retryAfterMs, 2_000);
-    isNear(refused.resetMs, 10_000);
-  });
+  contract(
+    'RateLimitStore.take() allows as many attempts at once as the limit, then refuses',
+    async ({ store }, isNear) => {
+      for (let left = 4; left >= 0; left--) {
+        const result = await store.take('burst', RULE);
+        assert.equal(result.isAllowed, true);
+        assert.equal(result.remaining, left);
+        assert.equal(result.retryAfterMs, 0);
+        isNear(result.resetMs, (5 - left) * 2_000);
+      }
+      const refused = await store.take('burst', RULE);
+      assert.equal(refused.isAllowed, false);
+      assert.equal(refused.remaining, 0);
+      isNear(refused.retryAfterMs, 2_000);
+      isNear(refused.resetMs, 10_000);
+    },
+  );
 
   contract(
-    'allows again after retryAfterMs, one at a time and no second burst',
+    'RateLimitStore.take() allows one attempt after retryAfterMs, but no second burst',
     async ({ store, pass, toleranceMs = 0 }) => {
       for (let count = 0; count < 5; count++) await store.take('again', RULE);
       const { retryAfterMs } = await store.take('again', RULE);
@@ -67,28 +70,34 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
     },
   );
 
-  contract('charges nothing for what it refuses', async ({ store }, isNear) => {
+  contract('RateLimitStore.take() charges nothing for refused attempts', async ({ store }, isNear) => {
     for (let count = 0; count < 20; count++) await store.take('refused', RULE);
     isNear((await store.take('refused', RULE)).retryAfterMs, 2_000);
   });
 
-  contract('is as good as new after resetMs', async ({ store, pass, toleranceMs = 0 }) => {
-    let resetMs = 0;
-    for (let count = 0; count < 3; count++) ({ resetMs } = await store.take('reset', RULE));
-    await pass(resetMs + toleranceMs);
-    assert.equal((await store.take('reset', RULE)).remaining, 4);
-  });
+  contract(
+    'RateLimitStore has restored the full limit after resetMs',
+    async ({ store, pass, toleranceMs = 0 }) => {
+      let resetMs = 0;
+      for (let count = 0; count < 3; count++) ({ resetMs } = await store.take('reset', RULE));
+      await pass(resetMs + toleranceMs);
+      assert.equal((await store.take('reset', RULE)).remaining, 4);
+    },
+  );
 
-  contract('takes a cost all at once, or not at all', async ({ store }, isNear) => {
-    assert.equal((await store.take('cost', RULE, 3)).remaining, 2);
-    const refused = await store.take('cost', RULE, 3);
-    assert.equal(refused.isAllowed, false);
-    assert.equal(refused.remaining, 2);
-    isNear(refused.retryAfterMs, 2_000);
-    assert.equal((await store.take('cost', RULE, 2)).remaining, 0);
-  });
+  contract(
+    'RateLimitStore.take() charges a cost completely, or refuses it and charges nothing',
+    async ({ store }, isNear) => {
+      assert.equal((await store.take('cost', RULE, 3)).remaining, 2);
+      const refused = await store.take('cost', RULE, 3);
+      assert.equal(refused.isAllowed, false);
+      assert.equal(refused.remaining, 2);
+      isNear(refused.retryAfterMs, 2_000);
+      assert.equal((await store.take('cost', RULE, 2)).remaining, 0);
+    },
+  );
 
-  contract('looks without taking when the cost is 0', async ({ store }) => {
+  contract('RateLimitStore.take() with cost 0 reads the bucket without charging it', async ({ store }) => {
     for (let count = 0; count < 3; count++)
       assert.deepEqual(await store.take('look', RULE, 0), {
         isAllowed: true,
@@ -100,27 +109,30 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
     assert.equal((await store.take('look', RULE, 0)).remaining, 4);
   });
 
-  contract('never allows a cost above the limit', async ({ store, pass }) => {
+  contract('RateLimitStore.take() never allows a cost above the limit', async ({ store, pass }) => {
     const refused = await store.take('too much', RULE, 6);
     assert.deepEqual([refused.isAllowed, refused.remaining, refused.retryAfterMs], [false, 5, 10_000]);
     await pass(10_000);
     assert.equal((await store.take('too much', RULE, 6)).isAllowed, false);
   });
 
-  contract('keeps keys apart', async ({ store }) => {
+  contract('RateLimitStore counts each key separately', async ({ store }) => {
     await store.take('one', RULE, 5);
     assert.equal((await store.take('two', RULE)).remaining, 4);
   });
 
-  contract('gives whole milliseconds, and every one of a limit that divides no period', async ({ store }) => {
-    const rule = { limit: 7, periodMs: 1_000_000 };
-    for (let count = 0; count < 7; count++) {
-      const result = await store.take('sevenths', rule);
-      assert.equal(result.isAllowed, true, `attempt ${count + 1} of 7`);
-      assert.ok(Number.isInteger(result.resetMs));
-    }
-    const refused = await store.take('sevenths', rule);
-    assert.equal(refused.isAllowed, false);
-    assert.ok(Number.isInteger(refused.retryAfterMs));
-  });
+  contract(
+    'RateLimitStore returns whole milliseconds, and allows the full limit when it does not divide the period',
+    async ({ store }) => {
+      const rule = { limit: 7, periodMs: 1_000_000 };
+      for (let count = 0; count < 7; count++) {
+        const result = await store.take('sevenths', rule);
+        assert.equal(result.isAllowed, true, `attempt ${count + 1} of 7`);
+        assert.ok(Number.isInteger(result.resetMs));
+      }
+      const refused = await store.take('sevenths', rule);
+      assert.equal(refused.isAllowed, false);
+      assert.ok(Number.isInteger(refused.retryAfterMs));
+    },
+  );
 }

@@ -18,7 +18,7 @@ export function recordStoreContract(
   make: (t: TestContext) => Awaitable<RecordStoreUnderTest | undefined>,
 ): void {
   function contract(does: string, run: (under: RecordStoreUnderTest) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const under = await make(t);
       if (under === undefined) return; // skipped
       try {
@@ -29,27 +29,30 @@ export function recordStoreContract(
     });
   }
 
-  contract('answers undefined for a key it has not', async ({ store }) => {
+  contract('RecordStore.get() returns undefined for an absent key', async ({ store }) => {
     assert.equal(await store.get('none'), undefined);
     assert.equal(await store.delete('none'), false);
     assert.equal(await store.replace('none', '', 'b', 1_000), false);
   });
 
-  contract('keeps what set() writes, and overwrites it', async ({ store }) => {
+  contract('RecordStore.get() returns what set() wrote, and set() overwrites', async ({ store }) => {
     await store.set('set', 'a', 1_000);
     assert.equal(await store.get('set'), 'a');
     await store.set('set', 'b', 1_000);
     assert.equal(await store.get('set'), 'b');
   });
 
-  contract('keeps empty text, NUL, line feeds and characters beyond the basic plane', async ({ store }) => {
-    for (const text of ['', 'a\0b\r\nc', 'grüße 漢字 😀']) {
-      await store.set(`text ${text}`, text, 1_000);
-      assert.equal(await store.get(`text ${text}`), text);
-    }
-  });
+  contract(
+    'RecordStore preserves empty text, NUL, line feeds and characters outside the basic plane',
+    async ({ store }) => {
+      for (const text of ['', 'a\0b\r\nc', 'grüße 漢字 😀']) {
+        await store.set(`text ${text}`, text, 1_000);
+        assert.equal(await store.get(`text ${text}`), text);
+      }
+    },
+  );
 
-  contract('forgets a record when its time is over, not before', async ({ store, pass }) => {
+  contract('RecordStore drops a record exactly when its time to live is over', async ({ store, pass }) => {
     await store.set('ttl', 'a', 1_000);
     await pass(900);
     assert.equal(await store.get('ttl'), 'a');
@@ -58,7 +61,7 @@ export function recordStoreContract(
     assert.equal(await store.delete('ttl'), false);
   });
 
-  contract('starts the time anew with each write', async ({ store, pass }) => {
+  contract('RecordStore restarts the time to live with each write', async ({ store, pass }) => {
     await store.set('anew', 'a', 1_000);
     await pass(900);
     await store.set('anew', 'b', 1_000);
@@ -71,13 +74,13 @@ export function recordStoreContract(
     assert.equal(await store.get('anew'), undefined);
   });
 
-  contract('leaves no record when set() is given no time', async ({ store }) => {
+  contract('RecordStore.set() without time to live deletes the record', async ({ store }) => {
     await store.set('zero', 'a', 1_000);
     await store.set('zero', 'b', 0);
     assert.equal(await store.get('zero'), undefined);
   });
 
-  contract('lets exactly one add() win', async ({ store }) => {
+  contract('exactly one of several concurrent RecordStore.add() calls succeeds', async ({ store }) => {
     const wins = await Promise.all(
       Array.from({ length: 10 }, (_, index) => store.add('add', `${index}`, 1_000)),
     );
@@ -85,7 +88,7 @@ export function recordStoreContract(
     assert.equal(await store.get('add'), `${wins.indexOf(true)}`);
   });
 
-  contract('lets add() write again after the record has expired', async ({ store, pass }) => {
+  contract('RecordStore.add() succeeds again after the record has expired', async ({ store, pass }) => {
     assert.equal(await store.add('again', 'a', 1_000), true);
     await pass(1_100);
     assert.equal(await store.replace('again', 'a', 'b', 1_000), false);
@@ -93,25 +96,28 @@ export function recordStoreContract(
     assert.equal(await store.get('again'), 'b');
   });
 
-  contract('replaces only what is expected, and lets exactly one replace() win', async ({ store }) => {
-    await store.set('swap', 'a', 1_000);
-    assert.equal(await store.replace('swap', 'x', 'b', 1_000), false);
-    assert.equal(await store.get('swap'), 'a');
-    const wins = await Promise.all(
-      Array.from({ length: 10 }, (_, index) => store.replace('swap', 'a', `${index}`, 1_000)),
-    );
-    assert.equal(wins.filter(Boolean).length, 1);
-    assert.equal(await store.get('swap'), `${wins.indexOf(true)}`);
-  });
+  contract(
+    'RecordStore.replace() replaces only the expected value, and exactly one concurrent call succeeds',
+    async ({ store }) => {
+      await store.set('swap', 'a', 1_000);
+      assert.equal(await store.replace('swap', 'x', 'b', 1_000), false);
+      assert.equal(await store.get('swap'), 'a');
+      const wins = await Promise.all(
+        Array.from({ length: 10 }, (_, index) => store.replace('swap', 'a', `${index}`, 1_000)),
+      );
+      assert.equal(wins.filter(Boolean).length, 1);
+      assert.equal(await store.get('swap'), `${wins.indexOf(true)}`);
+    },
+  );
 
-  contract('lets exactly one delete() win', async ({ store }) => {
+  contract('exactly one of several concurrent RecordStore.delete() calls succeeds', async ({ store }) => {
     await store.set('delete', 'a', 1_000);
     const wins = await Promise.all([store.delete('delete'), store.delete('delete'), store.delete('delete')]);
     assert.equal(wins.filter(Boolean).length, 1);
     assert.equal(await store.get('delete'), undefined);
   });
 
-  contract('keeps keys apart, those of Object.prototype too', async ({ store }) => {
+  contract('RecordStore stores each key separately, also names of Object.prototype', async ({ store }) => {
     for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])
       assert.equal(await store.add(key, key, 1_000), true);
     for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])

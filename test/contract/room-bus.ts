@@ -16,7 +16,7 @@ export interface RoomBusUnderTest {
 /** Registers the contract's tests for one implementation. */
 export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnderTest>): void {
   function contract(does: string, run: (under: RoomBusUnderTest) => Promise<void>): void {
-    test(`${name} ${does}`, async () => {
+    test(`${name}: ${does}`, async () => {
       const under = await make();
       try {
         await run(under);
@@ -27,41 +27,47 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   }
   const frame = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-  contract('hands each frame once to every subscriber, on both ends', async ({ here, there, settle }) => {
-    const got: string[] = [];
-    using _a = here.subscribe((room, bytes, isText) =>
-      got.push(`here ${room} ${new TextDecoder().decode(bytes)} ${isText}`),
-    );
-    using _b = there.subscribe((room, bytes, isText) =>
-      got.push(`there ${room} ${new TextDecoder().decode(bytes)} ${isText}`),
-    );
-    await settle();
-    here.publish('lobby', frame('hello'), true);
-    there.publish('hall', frame('bytes'), false);
-    await settle();
-    assert.deepEqual(got.sort(), [
-      'here hall bytes false',
-      'here lobby hello true',
-      'there hall bytes false',
-      'there lobby hello true',
-    ]);
-  });
+  contract(
+    'RoomBus delivers each frame once to every subscriber, in both processes',
+    async ({ here, there, settle }) => {
+      const got: string[] = [];
+      using _a = here.subscribe((room, bytes, isText) =>
+        got.push(`here ${room} ${new TextDecoder().decode(bytes)} ${isText}`),
+      );
+      using _b = there.subscribe((room, bytes, isText) =>
+        got.push(`there ${room} ${new TextDecoder().decode(bytes)} ${isText}`),
+      );
+      await settle();
+      here.publish('lobby', frame('hello'), true);
+      there.publish('hall', frame('bytes'), false);
+      await settle();
+      assert.deepEqual(got.sort(), [
+        'here hall bytes false',
+        'here lobby hello true',
+        'there hall bytes false',
+        'there lobby hello true',
+      ]);
+    },
+  );
 
-  contract('keeps the order of one publisher, and bytes as they are', async ({ here, there, settle }) => {
-    const got: Uint8Array[] = [];
-    using _ = there.subscribe((_room, bytes) => got.push(bytes));
-    await settle();
-    const sent = Array.from({ length: 50 }, (_unused, index) => Uint8Array.of(index, 0, 13, 10, 255));
-    for (const bytes of sent) here.publish('r', bytes, false);
-    here.publish('r', new Uint8Array(0), false);
-    await settle();
-    assert.deepEqual(
-      got.map((bytes) => [...bytes]),
-      [...sent.map((bytes) => [...bytes]), []],
-    );
-  });
+  contract(
+    'RoomBus preserves the order of each publisher, and all bytes',
+    async ({ here, there, settle }) => {
+      const got: Uint8Array[] = [];
+      using _ = there.subscribe((_room, bytes) => got.push(bytes));
+      await settle();
+      const sent = Array.from({ length: 50 }, (_unused, index) => Uint8Array.of(index, 0, 13, 10, 255));
+      for (const bytes of sent) here.publish('r', bytes, false);
+      here.publish('r', new Uint8Array(0), false);
+      await settle();
+      assert.deepEqual(
+        got.map((bytes) => [...bytes]),
+        [...sent.map((bytes) => [...bytes]), []],
+      );
+    },
+  );
 
-  contract('stops when a subscription is disposed', async ({ here, settle }) => {
+  contract('RoomBus stops calling a subscriber whose subscription is disposed', async ({ here, settle }) => {
     let count = 0;
     const subscription = here.subscribe(() => count++);
     await settle();
@@ -75,7 +81,7 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   });
 
   contract(
-    'takes the same function twice, and lets each subscription go by itself',
+    'RoomBus calls a function that is subscribed twice twice, and each subscription ends separately',
     async ({ here, settle }) => {
       let count = 0;
       const fn = (): void => {

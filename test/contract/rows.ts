@@ -177,14 +177,14 @@ async function rowsOf<T>(rows: AsyncIterable<T>): Promise<T[]> {
 /** Registers the tests for one kind of database. */
 export function rowContract(name: string, open: OpenDatabase): void {
   function contract(does: string, run: (db: Database) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const db = await open(t);
       if (db !== undefined) await run(db);
     });
   }
 
   contract(
-    'reads rows as a schema, by every verb that gives rows, with the same values on each engine',
+    'rows read with a schema have equal values on each engine, with every verb that returns rows',
     async (db) => {
       await everyTable(db);
       await addEvery(db);
@@ -241,93 +241,113 @@ export function rowContract(name: string, open: OpenDatabase): void {
     },
   );
 
-  contract("reads RealWorld's articles without a mapping by hand", async (db) => {
-    class Author extends Schema {
-      username = Field(str);
-      bio = Field(nullable(str));
-      image = Field(nullable(str));
-      following = Field(bool);
-    }
-    class Article extends Schema {
-      slug = Field(str);
-      title = Field(str);
-      tagList = Field(list(str));
-      createdAt = Field(datetime);
-      favorited = Field(bool);
-      favoritesCount = Field(int);
-      author = Field(Author);
-      editor = Field(nullable(Author));
-    }
-    const is = TYPES[db.dialect];
-    await db.script(`create table person (id integer primary key, username varchar(50) not null, bio varchar(200), image varchar(200));
+  contract('fetchSets() reads the rows of each result as its schema', async (db) => {
+    await everyTable(db);
+    await addEvery(db);
+    const text = 'select * from every_type where id > ?';
+    const [rows] = await db.fetchSets(text, [0], { as: [Every], snakeCase: true });
+    assert.deepEqual(rows, await db.fetchAll(text, [0], { as: Every, snakeCase: true }));
+    assert.ok(rows[0] instanceof Every);
+    await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
+      code: 'E_DB_ROW',
+      message: 'Cannot read the results as a list of schemas: found 1, and "as" has 2',
+    });
+    await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
+    await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });
+  });
+
+  contract(
+    'rows of articles from the RealWorld specification become schema instances without manual mapping',
+    async (db) => {
+      class Author extends Schema {
+        username = Field(str);
+        bio = Field(nullable(str));
+        image = Field(nullable(str));
+        following = Field(bool);
+      }
+      class Article extends Schema {
+        slug = Field(str);
+        title = Field(str);
+        tagList = Field(list(str));
+        createdAt = Field(datetime);
+        favorited = Field(bool);
+        favoritesCount = Field(int);
+        author = Field(Author);
+        editor = Field(nullable(Author));
+      }
+      const is = TYPES[db.dialect];
+      // the default must have as many digits as the column
+      const now = db.dialect === 'mysql' ? 'current_timestamp(3)' : 'current_timestamp';
+      await db.script(`create table person (id integer primary key, username varchar(50) not null, bio varchar(200), image varchar(200));
       create table follow (person integer not null, followed integer not null);
       create table article (id integer primary key, author integer not null, editor integer, slug varchar(100) not null, title varchar(100) not null,
-        tag_list ${is.json} not null, created_at ${is.instant} default current_timestamp);
+        tag_list ${is.json} not null, created_at ${is.instant} default ${now});
       create table favorite (article integer not null, person integer not null)`);
-    await db.insertMany('person', ['id', 'username', 'bio'], [[1, 'ada', 'counts'], [2, 'bob', null]]); // prettier-ignore
-    await db.insertMany('follow', ['person', 'followed'], [[1, 2]]);
-    await db.insertMany('article', ['id', 'author', 'editor', 'slug', 'title', 'tag_list', 'created_at'], [
+      await db.insertMany('person', ['id', 'username', 'bio'], [[1, 'ada', 'counts'], [2, 'bob', null]]); // prettier-ignore
+      await db.insertMany('follow', ['person', 'followed'], [[1, 2]]);
+      await db.insertMany('article', ['id', 'author', 'editor', 'slug', 'title', 'tag_list', 'created_at'], [
       [1, 1, null, 'one', 'One', json(['x', 'y']), AT],
       [2, 2, 1, 'two', 'Two', json([]), AT],
     ]); // prettier-ignore
-    await db.insertMany('favorite', ['article', 'person'], [[2, 1], [2, 2]]); // prettier-ignore
-    const author = (
-      table: string,
-      name: string,
-    ) => sql`${sql.identifier(table, 'username')} as ${sql.identifier(`${name}_username`)}, ${sql.identifier(table, 'bio')} as ${sql.identifier(`${name}_bio`)},
+      await db.insertMany('favorite', ['article', 'person'], [[2, 1], [2, 2]]); // prettier-ignore
+      const author = (
+        table: string,
+        name: string,
+      ) => sql`${sql.identifier(table, 'username')} as ${sql.identifier(`${name}_username`)}, ${sql.identifier(table, 'bio')} as ${sql.identifier(`${name}_bio`)},
       ${sql.identifier(table, 'image')} as ${sql.identifier(`${name}_image`)}`;
-    const following = (column: string) =>
-      sql`exists (select 1 from follow f where f.person = ${1} and f.followed = ${sql.identifier(...column.split('.'))})`;
-    const articles = await db.fetchAll(
-      sql`select a.slug, a.title, a.tag_list, a.created_at,
+      const following = (column: string) =>
+        sql`exists (select 1 from follow f where f.person = ${1} and f.followed = ${sql.identifier(...column.split('.'))})`;
+      const articles = await db.fetchAll(
+        sql`select a.slug, a.title, a.tag_list, a.created_at,
           exists (select 1 from favorite f where f.article = a.id and f.person = ${1}) as favorited,
           (select count(*) from favorite f where f.article = a.id) as favorites_count,
           ${author('p', 'author')}, ${following('p.id')} as author_following,
           ${author('e', 'editor')}, case when e.id is not null then ${following('e.id')} end as editor_following
         from article a join person p on p.id = a.author left join person e on e.id = a.editor order by a.id`,
-      { as: Article, snakeCase: true },
-    );
-    assert.ok(articles.every((article) => article instanceof Article && article.author instanceof Author));
-    assert.deepEqual(JSON.parse(JSON.stringify(articles)), [
-      {
-        slug: 'one',
-        title: 'One',
-        tagList: ['x', 'y'],
-        createdAt: AT.toISOString(),
-        favorited: false,
-        favoritesCount: 0,
-        author: { username: 'ada', bio: 'counts', image: null, following: false },
-        editor: null,
-      },
-      {
-        slug: 'two',
-        title: 'Two',
-        tagList: [],
-        createdAt: AT.toISOString(),
-        favorited: true,
-        favoritesCount: 2,
-        author: { username: 'bob', bio: null, image: null, following: true },
-        editor: { username: 'ada', bio: 'counts', image: null, following: false },
-      },
-    ]);
-    await db.execute(
-      "insert into article (id, author, slug, title, tag_list) values (3, 1, 'three', 'Three', ?)",
-      [json([])],
-    );
-    class Made extends Schema {
-      createdAt = Field(datetime);
-    }
-    const made = await db.fetchOne('select created_at from article where id = 3', [], {
-      as: Made,
-      snakeCase: true,
-    });
-    assert.ok(
-      Math.abs(made!.createdAt.getTime() - Date.now()) < 86_400_000,
-      'of the default of the column, in UTC',
-    );
-  });
+        { as: Article, snakeCase: true },
+      );
+      assert.ok(articles.every((article) => article instanceof Article && article.author instanceof Author));
+      assert.deepEqual(JSON.parse(JSON.stringify(articles)), [
+        {
+          slug: 'one',
+          title: 'One',
+          tagList: ['x', 'y'],
+          createdAt: AT.toISOString(),
+          favorited: false,
+          favoritesCount: 0,
+          author: { username: 'ada', bio: 'counts', image: null, following: false },
+          editor: null,
+        },
+        {
+          slug: 'two',
+          title: 'Two',
+          tagList: [],
+          createdAt: AT.toISOString(),
+          favorited: true,
+          favoritesCount: 2,
+          author: { username: 'bob', bio: null, image: null, following: true },
+          editor: { username: 'ada', bio: 'counts', image: null, following: false },
+        },
+      ]);
+      await db.execute(
+        "insert into article (id, author, slug, title, tag_list) values (3, 1, 'three', 'Three', ?)",
+        [json([])],
+      );
+      class Made extends Schema {
+        createdAt = Field(datetime);
+      }
+      const made = await db.fetchOne('select created_at from article where id = 3', [], {
+        as: Made,
+        snakeCase: true,
+      });
+      assert.ok(
+        Math.abs(made!.createdAt.getTime() - Date.now()) < 86_400_000,
+        'of the default of the column, in UTC',
+      );
+    },
+  );
 
-  contract('reads the value of scalar() as a type', async (db) => {
+  contract('scalar() converts its value to a given type', async (db) => {
     await everyTable(db);
     await addEvery(db);
     assert.equal(await db.scalar('select count(*) from every_type', [], { as: int }), 1);
@@ -352,77 +372,80 @@ export function rowContract(name: string, open: OpenDatabase): void {
     );
   });
 
-  contract('names the row, the column, what was found and what is needed, and never a value', async (db) => {
-    await everyTable(db);
-    await addEvery(db);
-    await addEvery(db, { state: 'draft', count: null, nick: 'secret' });
-    class Counted extends Schema {
-      count = Field(int);
-    }
-    const text = 'select count, nick from every_type order by id';
-    const found = refused('row 2', 'Counted', '"count"', 'must be an integer', 'found NULL');
-    await assert.rejects(db.fetchAll(text, [], { as: Counted }), found);
-    await assert.rejects(rowsOf(db.stream(text, [], { as: Counted })), found);
-    await assert.rejects(
-      db.transaction((tx) => tx.fetchAll(text, [], { as: Counted })),
-      found,
-    );
-    class Nicked extends Schema {
-      nick = Field(int);
-      count = Field(nullable(str), { maxLength: 1 });
-    }
-    await assert.rejects(
-      db.fetchOne(`${text} desc`, [], { as: Nicked }),
-      refused('row 1', '"nick"', 'an integer', 'a string of 6 characters'),
-    );
-    await assert.rejects(
-      db.fetchAll('select nick, count from every_type where nick is null', [], { as: Nicked }),
-      refused('found NULL, and 1 more problem'),
-    );
-    class Deep extends Schema {
-      extra = Field(record(list(int)));
-    }
-    await assert.rejects(
-      db.fetchAll('select extra from every_type', [], { as: Deep }),
-      refused('column "extra"["deep"][1]', 'must be an integer', 'found NULL'),
-    );
-    class Missing extends Schema {
-      madeAt = Field(datetime);
-    }
-    await assert.rejects(
-      db.fetchAll('select made_at from every_type', [], { as: Missing }),
-      refused('no column "madeAt"', '"made_at" would do with snakeCase: true'),
-    );
-    class Strict extends Schema {
-      static extra = 'forbid';
-      count = Field(nullable(int));
-    }
-    await assert.rejects(db.fetchAll(text, [], { as: Strict }), refused('no member has the column "nick"'));
-    class Kept extends Schema {
-      static extra = 'allow';
-      count = Field(nullable(int));
-    }
-    assert.deepEqual(
-      (await db.fetchAll(text, [], { as: Kept })).map((row) => ({ ...row })),
-      [
-        { count: 42, nick: null },
-        { count: null, nick: 'secret' },
-      ],
-    );
-    await assert.rejects(
-      db.fetchAll(text, [], { as: {} as never }),
-      (error) => (error as SvcError).code === 'E_OPTION_RANGE',
-    );
-    await assert.rejects(
-      db.execute(text, [], { as: Kept } as never),
-      (error) => (error as SvcError).code === 'E_OPTION_UNKNOWN',
-    );
-    await assert.rejects(
-      (async () => {
-        await db.fetchAll(text, [], { as: Counted });
-      })(),
-      (error) =>
-        /rows\.ts/.test((error as Error).stack!.split('\n')[1]!) || assert.fail((error as Error).stack),
-    );
-  });
+  contract(
+    'an error about a row names row, column, found kind and needed type, but never a value',
+    async (db) => {
+      await everyTable(db);
+      await addEvery(db);
+      await addEvery(db, { state: 'draft', count: null, nick: 'secret' });
+      class Counted extends Schema {
+        count = Field(int);
+      }
+      const text = 'select count, nick from every_type order by id';
+      const found = refused('row 2', 'Counted', '"count"', 'must be an integer', 'found NULL');
+      await assert.rejects(db.fetchAll(text, [], { as: Counted }), found);
+      await assert.rejects(rowsOf(db.stream(text, [], { as: Counted })), found);
+      await assert.rejects(
+        db.transaction((tx) => tx.fetchAll(text, [], { as: Counted })),
+        found,
+      );
+      class Nicked extends Schema {
+        nick = Field(int);
+        count = Field(nullable(str), { maxLength: 1 });
+      }
+      await assert.rejects(
+        db.fetchOne(`${text} desc`, [], { as: Nicked }),
+        refused('row 1', '"nick"', 'an integer', 'a string of 6 characters'),
+      );
+      await assert.rejects(
+        db.fetchAll('select nick, count from every_type where nick is null', [], { as: Nicked }),
+        refused('found NULL, and 1 more problem'),
+      );
+      class Deep extends Schema {
+        extra = Field(record(list(int)));
+      }
+      await assert.rejects(
+        db.fetchAll('select extra from every_type', [], { as: Deep }),
+        refused('column "extra"["deep"][1]', 'must be an integer', 'found NULL'),
+      );
+      class Missing extends Schema {
+        madeAt = Field(datetime);
+      }
+      await assert.rejects(
+        db.fetchAll('select made_at from every_type', [], { as: Missing }),
+        refused('no column "madeAt"', 'with snakeCase: true the column "made_at" fits'),
+      );
+      class Strict extends Schema {
+        static extra = 'forbid';
+        count = Field(nullable(int));
+      }
+      await assert.rejects(db.fetchAll(text, [], { as: Strict }), refused('no member has the column "nick"'));
+      class Kept extends Schema {
+        static extra = 'allow';
+        count = Field(nullable(int));
+      }
+      assert.deepEqual(
+        (await db.fetchAll(text, [], { as: Kept })).map((row) => ({ ...row })),
+        [
+          { count: 42, nick: null },
+          { count: null, nick: 'secret' },
+        ],
+      );
+      await assert.rejects(
+        db.fetchAll(text, [], { as: {} as never }),
+        (error) => (error as SvcError).code === 'E_OPTION_RANGE',
+      );
+      await assert.rejects(
+        db.execute(text, [], { as: Kept } as never),
+        (error) => (error as SvcError).code === 'E_OPTION_UNKNOWN',
+      );
+      await assert.rejects(
+        (async () => {
+          await db.fetchAll(text, [], { as: Counted });
+        })(),
+        (error) =>
+          /rows\.ts/.test((error as Error).stack!.split('\n')[1]!) || assert.fail((error as Error).stack),
+      );
+    },
+  );
 }

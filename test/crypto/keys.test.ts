@@ -17,7 +17,7 @@ const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
 const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config =>
   new Config({ environment, values });
 
-test('a secret of fewer than 32 bytes is refused by every function; the message has the minimum and not the secret', () => {
+test('every function that takes a secret refuses fewer than 32 bytes, and the message has the minimum and not the secret', () => {
   const secret = SECRET.slice(0, 31);
   for (const use of [
     () => Keyring.of(secret),
@@ -106,7 +106,7 @@ test('weaknessOf() finds nothing in random secrets, and Keyring.of() accepts a w
   assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check reports this secret
 });
 
-test('a secret is its UTF-8 bytes, neither cut nor decoded', () => {
+test('Keyring.of() uses the UTF-8 bytes of a secret, neither truncated nor decoded', () => {
   const mac = (secret: string): string =>
     createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
   for (const secret of [
@@ -185,7 +185,7 @@ test('Keyring.of() signs with the first key, and finds each key by its id', () =
   }, TypeError);
 });
 
-test('a secret that is removed from the ring invalidates its signatures', () => {
+test('Keyring does not accept signatures of a secret that was removed from it', () => {
   const token = createToken('ada', [OTHER, SECRET]);
   assert.equal(verifyToken(token, [SECRET, OTHER]).sub, 'ada');
   assert.throws(() => verifyToken(token, [SECRET]), { name: 'InvalidToken' });
@@ -288,7 +288,7 @@ test('authSecrets() reads one secret or several, and then the previous one', () 
     assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
-test('secrets and random values come from randomBytes()', () => {
+test('randomBytes() is the only source of secrets and random values in src', () => {
   const found = sources().flatMap(([file, text]) =>
     [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
   );
@@ -369,7 +369,7 @@ function structuredCloneable(value: object): object {
   return { ...value };
 }
 
-test('ids of keys differ for different secrets', () => {
+test('Keyring gives different secrets different key ids', () => {
   const random = seeded(7);
   const ids = Array.from(
     { length: 2_000 },

@@ -105,7 +105,7 @@ for (const [what, source, text, placeholders] of [
     2,
   ],
 ] as const) {
-  test(`scanned() translates ${what}`, () => {
+  test(`scanned() translates placeholders: ${what}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text, placeholders, problem: undefined });
     assert.equal(scanned(source, 'postgres'), scanned(source, 'postgres'));
@@ -148,7 +148,7 @@ for (const [what, source] of [
   ['a number that is too large', 'select $65536'],
   ['too many placeholders', `select ${'?,'.repeat(65_535)}?`],
 ] as const) {
-  test(`checkedStatement() refuses ${what}`, () =>
+  test(`checkedStatement() refuses the statement ${what}`, () =>
     assert.throws(
       () => checkedStatement(source, 'postgres'),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT',

@@ -4,14 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Depends, Forbidden, Svc, provide } from '../../src/index.ts';
+import { BackgroundTasks, Depends, Forbidden, Router, Svc, provide } from '../../src/index.ts';
 import {
   ConstraintViolation,
   DatabasePlugin,
-  PoolTimeout,
   ReadOnly,
   conflictOn,
-  db as dbKey,
   transaction,
   type Database,
   type Transaction,
@@ -184,20 +182,66 @@ test('a transaction that cannot begin answers 500 without calling the handler', 
   assert.equal(calls, 1);
 });
 
-test('on SQLite, a statement on the database during a request transaction fails with a PoolTimeout that names the handle', async () => {
-  const app = new Svc();
-  app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
-  app.get('/', { db: Depends(dbKey), tx: Depends(transaction) }, async ({ db, tx }) => {
-    await tx.scalar('select 1');
-    await assert.rejects(
-      db.scalar('select 1'),
-      (error) => error instanceof PoolTimeout && /on its handle/.test(error.message),
+onEveryDatabase(
+  'a statement on the database is refused inside the transaction of a request, and runs after it',
+  async (_db, url) => {
+    const app = appAt(url);
+    const refused = { code: 'E_DB_NESTED' };
+    const direct = (): Promise<unknown> => app.state.db.scalar('select 1');
+    const needing = provide({ tx: Depends(transaction) }, async () => {
+      await assert.rejects(direct(), refused);
+      return 'needing';
+    });
+    const indirect = provide({ needing: Depends(needing) }, async () => {
+      await assert.rejects(direct(), refused);
+      return 'indirect';
+    });
+    const after = Promise.withResolvers<unknown>();
+    app.get(
+      '/',
+      { indirect: Depends(indirect), tx: Depends(transaction), tasks: Depends(BackgroundTasks) },
+      async ({ indirect, tx, tasks }) => {
+        await assert.rejects(direct(), refused);
+        await assert.rejects(
+          app.state.db.transaction(() => undefined),
+          refused,
+        );
+        await tx.transaction((inner) => inner.scalar('select 1'));
+        tasks.add(() => {
+          after.resolve(direct());
+        });
+        return { indirect, one: await tx.scalar('select 1') };
+      },
     );
-    return {};
-  });
-  await using client = new TestClient(app, { listen: true });
-  assert.equal((await client.get('/')).status, 200);
-});
+    await using client = new TestClient(app);
+    assert.deepEqual(await (await client.get('/')).json(), { indirect: 'indirect', one: 1 });
+    assert.equal(await after.promise, 1);
+    assert.equal(await direct(), 1);
+  },
+);
+
+onEveryDatabase(
+  'the transaction of a request begins after the dependencies that do without it',
+  async (_db, url) => {
+    const app = appAt(url);
+    const user = async (): Promise<unknown> => {
+      await app.state.db.scalar('select 1'); // the next statement is a turn later
+      return app.state.db.scalar('select 2');
+    };
+    const router = new Router({ deps: { outer: Depends(transaction) } });
+    const handler = ({ tx, user }: { tx: Transaction; user: unknown }): object => ({
+      user,
+      isOver: tx.isOver,
+    });
+    app.get('/before', { user: Depends(user), tx: Depends(transaction) }, handler);
+    app.get('/after', { tx: Depends(transaction), user: Depends(user) }, handler);
+    router.get('/router', { user: Depends(user) }, ({ outer, user }) => handler({ tx: outer, user }));
+    app.includeRouter(router);
+    await using client = new TestClient(app);
+    for (const path of ['/before', '/after', '/router'])
+      assert.deepEqual(await (await client.get(path)).json(), { user: 2, isOver: false }, path);
+  },
+);
 
 test('a provided function that needs a transaction ends before the response is sent', async () => {
   const app = new Svc();

@@ -207,7 +207,8 @@ for (const [what, dialect, script, expected] of [
     ],
   ],
 ] as const satisfies readonly (readonly [string, Dialect, string, readonly string[]])[]) {
-  test(`splitScript() for ${dialect}: ${what}`, () => assert.deepEqual(texts(script, dialect), expected));
+  test(`splitScript() for ${dialect} splits a script: ${what}`, () =>
+    assert.deepEqual(texts(script, dialect), expected));
 }
 
 for (const body of [

@@ -90,7 +90,7 @@ test('SQLite: logs a later batch of a slow stream', async () => {
   assert.equal(events.filter(({ event, sql }) => event === 'slow_statement' && sql === text).length, 1);
 });
 
-test('StatementTiming reports the seconds of each statement, and logs none when slowStatementMs is 0', () => {
+test('StatementTiming reports the seconds of each statement, and logs nothing when slowStatementMs is 0', () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const seconds: number[] = [];

@@ -41,18 +41,18 @@ for (const [header, expected, why] of [
   ['gzip;q=0, gzip;q=1', undefined, 'of two the first counts'],
   ['"br"', undefined, 'a quoted name is none'],
 ] as const) {
-  test(`negotiateEncoding() answers ${String(expected)} to ${JSON.stringify(header)}: ${why}`, () => {
+  test(`negotiateEncoding() returns ${String(expected)} for the header ${JSON.stringify(header)}: ${why}`, () => {
     assert.equal(negotiateEncoding(header, ALL), expected);
   });
 }
 
-test('negotiateEncoding() chooses among what is offered alone', () => {
+test('negotiateEncoding() chooses only among the offered codings', () => {
   assert.equal(negotiateEncoding('zstd, br, gzip;q=0.1', ['gzip']), 'gzip');
   assert.equal(negotiateEncoding('gzip', []), undefined);
   assert.equal(negotiateEncoding('*;q=0.5, zstd;q=0', ['zstd', 'br']), 'br');
 });
 
-test('negotiateEncoding() reads 32 members of a field, however long it is', () => {
+test('negotiateEncoding() reads only the first 32 members of a header field', () => {
   assert.equal(negotiateEncoding(`${'a,'.repeat(31)}gzip`, ALL), 'gzip');
   assert.equal(negotiateEncoding(`${'a,'.repeat(32)}gzip`, ALL), undefined);
   assert.equal(negotiateEncoding(`gzip${';'.repeat(50_000)}${' \t'.repeat(50_000)}`, ALL), undefined);
@@ -82,7 +82,7 @@ function reference(header: string, offered: readonly string[]): string | undefin
   return best?.coding;
 }
 
-test('negotiateEncoding() agrees with a plain reading of generated fields', () => {
+test('negotiateEncoding() agrees with a plain reference on generated header fields', () => {
   const random = seeded(9110);
   const parts = [
     'gzip',

@@ -69,7 +69,7 @@ for (const [name, make] of [
     assert.doesNotMatch(text, /none/);
   });
 
-test('a stream that its client leaves is ended in the async context of its request', async (t) => {
+test('a stream that its client leaves runs its clean-up in the async context of its request', async (t) => {
   const ended = Promise.withResolvers<string>();
   const app = new Svc();
   app.use((_req, next) => store.run('ctx', next));

@@ -24,7 +24,7 @@ for (const [field, cookies] of [
   ['x; a=1', { a: '1' }],
   ['constructor=1', { constructor: '1' }],
 ] as const) {
-  test(`parseCookies() reads ${JSON.stringify(field)}`, () =>
+  test(`parseCookies() reads the Cookie field ${JSON.stringify(field)}`, () =>
     assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
@@ -53,13 +53,13 @@ test('parseCookies() agrees with splitting on generated input', () => {
   }
 });
 
-test('parseCookies() reads many parts before one long part in a time that grows with the field', () => {
+test('parseCookies() reads many short parts before one long part in linear time', () => {
   const startedMs = cpuMs();
   assert.deepEqual({ ...parseCookies(`${'a;'.repeat(999)}${'a'.repeat(9_900_000)}`) }, {});
   assert.ok(cpuMs() - startedMs < 1_000);
 });
 
-test('parseCookies() gives no prototype, and "__proto__" is a name like any other', () => {
+test('parseCookies() returns an object without prototype, and treats "__proto__" as an ordinary name', () => {
   const cookies = parseCookies('__proto__=1; a=2');
   assert.deepEqual(Object.keys(cookies), ['__proto__', 'a']);
   assert.equal(parseCookies('a=1')['toString'], undefined);
@@ -116,7 +116,7 @@ for (const [what, name, value, options] of [
   ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }],
   ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
 ] as const) {
-  test(`serializeCookie() refuses ${what}`, () => {
+  test(`serializeCookie() refuses a cookie: ${what}`, () => {
     assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), {
       code: 'E_COOKIE',
     });
@@ -135,7 +135,7 @@ for (const [what, options, code, message] of [
   ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" needs true or false/],
   ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {
-  test(`setCookie() refuses ${what}, which would leave out a protection without a word`, () => {
+  test(`setCookie() and deleteCookie() refuse ${what}, which would silently disable a protection`, () => {
     assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), {
       code,
       message,
@@ -167,13 +167,13 @@ for (const [env, scheme, expected] of [
   ['test', 'http', 'a false'],
   ['test', 'https', '__Host-a true'],
 ] as const) {
-  test(`hostCookie() in ${env} over ${scheme} is ${expected.split(' ')[0]}`, () => {
+  test(`hostCookie() in ${env} over ${scheme} returns the name ${expected.split(' ')[0]}`, () => {
     const { name, secure } = hostCookie('a', { scheme }, env);
     assert.equal(`${name} ${secure}`, expected);
   });
 }
 
-test('serializeCookie() refuses a name and value of more than 4,096 bytes, encoded, and counts neither "=" nor attributes', () => {
+test('serializeCookie() refuses a name and encoded value of more than 4,096 bytes, not counting "=" and attributes', () => {
   assert.equal(
     serializeCookie('a', 'x'.repeat(4_095), { path: `/${'y'.repeat(500)}` }).length,
     4_097 + 508 + 24,
@@ -182,7 +182,7 @@ test('serializeCookie() refuses a name and value of more than 4,096 bytes, encod
   assert.throws(() => serializeCookie('a', 'é'.repeat(700)), { code: 'E_COOKIE' });
 });
 
-test('parseCookies() reads back what serializeCookie() wrote, on generated values', () => {
+test('parseCookies() returns the values that serializeCookie() wrote, for generated values', () => {
   const below = seeded(3);
   const letters = [
     'a',
@@ -212,7 +212,7 @@ test('parseCookies() reads back what serializeCookie() wrote, on generated value
   }
 });
 
-test('serializeCookie() reads own options only, and ignores properties of Object.prototype', (t) => {
+test('serializeCookie() reads only own properties of its options, not those of Object.prototype', (t) => {
   Object.defineProperty(Object.prototype, 'polluted', { value: true, enumerable: true, configurable: true });
   t.after(() => {
     delete (Object.prototype as { polluted?: unknown }).polluted;

@@ -25,7 +25,7 @@ async function ask(
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 
-test('req.earlyHints() sends 103 with the links before the answer (RFC 8297)', async () => {
+test('req.earlyHints() sends status 103 with Link fields before the response (RFC 8297)', async () => {
   await using it = await ask(GET, (req) =>
     req.earlyHints([
       '</app.css>; rel=preload; as=style',
@@ -41,7 +41,7 @@ test('req.earlyHints() sends 103 with the links before the answer (RFC 8297)', a
   assert.equal((await it.client.answer()).text(), 'true');
 });
 
-test('req.earlyHints() sends each hint of a pipelined request before its own answer', async () => {
+test('req.earlyHints() sends the hints of each pipelined request before its own response', async () => {
   let count = 0;
   await using it = await ask(GET.repeat(2), async (req) => {
     req.earlyHints(`</${++count}>; rel=preload`);
@@ -53,7 +53,7 @@ test('req.earlyHints() sends each hint of a pipelined request before its own ans
   }
 });
 
-test('req.earlyHints() sends nothing to HTTP/1.0, for an empty list, and without a socket', async () => {
+test('req.earlyHints() sends nothing to HTTP/1.0 clients, for an empty list, or without a socket', async () => {
   await using it = await ask('GET / HTTP/1.0\r\n\r\n', (req) => req.earlyHints('</a>; rel=preload'));
   assert.equal((await it.client.answer()).text(), 'false');
   await using empty = await ask(GET, (req) => req.earlyHints([]));
@@ -61,7 +61,7 @@ test('req.earlyHints() sends nothing to HTTP/1.0, for an empty list, and without
   assert.equal(fakeRequest().req.earlyHints('</a>; rel=preload'), false);
 });
 
-test('req.earlyHints() refuses what is no link, or could end the field, with E_HEADER', () => {
+test('req.earlyHints() refuses invalid links and header injection with E_HEADER', () => {
   const { req } = fakeRequest();
   for (const bad of [
     '',

@@ -12,7 +12,7 @@ function found(handlers: ExceptionHandlers, error: unknown): unknown {
   return handlers.find(error)?.handler(error, {} as HttpRequest);
 }
 
-test('ExceptionHandlers.find() takes the nearest class, in whatever order they were added', () => {
+test('ExceptionHandlers.find() returns the handler of the nearest class, in any order of registration', () => {
   for (const order of [
     [Error, Base, Middle],
     [Middle, Base, Error],
@@ -27,21 +27,21 @@ test('ExceptionHandlers.find() takes the nearest class, in whatever order they w
   }
 });
 
-test('ExceptionHandlers.add() refuses what is no class, such as a status, and what is no function', () => {
+test('ExceptionHandlers.add() refuses values that are not classes, such as a status, and values that are not functions', () => {
   const handlers = new ExceptionHandlers();
   for (const given of [404, '404', undefined, {}, () => undefined])
     assert.throws(() => handlers.add(given as never, () => 1), {
       code: 'E_EXCEPTION_HANDLER',
-      message: /is no class$/,
+      message: /is not a class$/,
     });
   assert.throws(() => handlers.add(NotFound, undefined as never), {
     code: 'E_EXCEPTION_HANDLER',
-    message: /there is no function$/,
+    message: /the handler is not a function$/,
   });
   assert.equal(handlers.size, 0);
 });
 
-test('ExceptionHandlers.find() gives HTTP exceptions to the handler of their base', () => {
+test('ExceptionHandlers.find() returns the handler of HTTPException for its subclasses', () => {
   const handlers = new ExceptionHandlers();
   handlers.add(HTTPException, (error) => error.status);
   handlers.add(NotFound, () => 'none');
@@ -50,7 +50,7 @@ test('ExceptionHandlers.find() gives HTTP exceptions to the handler of their bas
   assert.equal(handlers.find(new Error()), undefined);
 });
 
-test('ExceptionHandlers.find() has no handler for what is no object, or has no class', () => {
+test('ExceptionHandlers.find() returns no handler for primitives and for objects without a class', () => {
   const handlers = new ExceptionHandlers();
   assert.equal(handlers.find(new Error()), undefined);
   handlers.add(Error, () => 'x');
@@ -58,7 +58,7 @@ test('ExceptionHandlers.find() has no handler for what is no object, or has no c
     assert.equal(handlers.find(thrown), undefined);
 });
 
-test('ExceptionHandlers.find() goes by the prototype, as instanceof does, not by "constructor"', () => {
+test('ExceptionHandlers.find() uses the prototype chain, as instanceof does, not the property "constructor"', () => {
   function Old(this: { message: string }): void {
     this.message = 'old';
   }
@@ -72,7 +72,7 @@ test('ExceptionHandlers.find() goes by the prototype, as instanceof does, not by
   assert.equal(handlers.find(forged), undefined);
 });
 
-test('ExceptionHandlers.add() replaces the handler of a class, and says so', () => {
+test('ExceptionHandlers.add() replaces the handler of the same class, and reports that it did', () => {
   const handlers = new ExceptionHandlers();
   assert.equal(
     handlers.add(Base, () => 1),

@@ -113,7 +113,7 @@ const LAYERS: readonly (readonly [string, () => readonly Middleware[]])[] = [
 for (const [what, layers] of LAYERS) {
   for (const accepted of ['identity', 'gzip']) {
     const asked = `Accept-Encoding: ${accepted}\r\n`;
-    test(`HEAD has the status, fields and length of GET, with ${what}, for a client that accepts ${accepted} (RFC 9110 §9.3.2)`, async () => {
+    test(`HEAD has the status, header fields and length of GET, with ${what}, for a client that accepts ${accepted} (RFC 9110 §9.3.2)`, async () => {
       await using server = await served(application(layers()));
       for (const path of PATHS) {
         const get = await server.ask('GET', path, `${asked}\r\n`);
@@ -149,7 +149,7 @@ for (const [what, layers] of LAYERS) {
   }
 }
 
-test('ETagMiddleware and /openapi.json answer 412 to If-Match and If-Unmodified-Since that fail (RFC 9110 §13.1.1)', async () => {
+test('ETagMiddleware and /openapi.json answer 412 when If-Match or If-Unmodified-Since fails (RFC 9110 §13.1.1)', async () => {
   await using server = await served(application([]));
   for (const path of ['/own-tag', '/openapi.json']) {
     const tag = (await server.ask('GET', path)).field('etag')!;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { HeaderList, bare, findField, isFieldValue, isToken, viewOf } from '../../src/http/headers.ts';
 
-test('isToken() takes the characters of RFC 9110 §5.6.2 and no others', () => {
+test('isToken() accepts exactly the characters of RFC 9110 §5.6.2', () => {
   const tchar = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   for (let code = 0; code < 0x180; code++)
     assert.equal(
@@ -13,7 +13,7 @@ test('isToken() takes the characters of RFC 9110 §5.6.2 and no others', () => {
   for (const text of ['', 'a\n', ' a', 'a b']) assert.ok(!isToken(text));
 });
 
-test('isFieldValue() takes tab, printable ASCII and U+0080 … U+00FF, nothing else', () => {
+test('isFieldValue() accepts exactly tab, printable ASCII and U+0080 to U+00FF', () => {
   for (let code = 0; code < 0x180; code++)
     assert.equal(
       isFieldValue(`a${String.fromCharCode(code)}`),
@@ -24,22 +24,22 @@ test('isFieldValue() takes tab, printable ASCII and U+0080 … U+00FF, nothing e
   assert.ok(!isFieldValue('a\n'));
 });
 
-test('viewOf() gives lower-case names, joins lists with commas and cookies with semicolons', () => {
+test('viewOf() returns lower-case names, and joins lists with commas and cookies with semicolons', () => {
   const view = viewOf(['Accept', 'a', 'ACCEPT', 'b', 'Cookie', 'x=1', 'cookie', 'y=2', 'X-Empty', '']);
   assert.deepEqual({ ...view }, { accept: 'a, b', cookie: 'x=1; y=2', 'x-empty': '' });
 });
 
-test('viewOf() keeps the first of a field that is defined once', () => {
+test('viewOf() keeps the first of repeated fields that may occur only once', () => {
   for (const name of ['Host', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range'])
     assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
 });
 
-test('viewOf() joins credentials that came twice, so that neither of them counts', () => {
+test('viewOf() joins repeated Authorization fields, so that neither is accepted', () => {
   for (const name of ['Authorization', 'Proxy-Authorization'])
     assert.equal(viewOf([name, 'Bearer a', name, 'Bearer b'])[name.toLowerCase()], 'Bearer a, Bearer b');
 });
 
-test('viewOf() has no prototype, and a field "__proto__" or "constructor" is a property like any other', () => {
+test('viewOf() has no prototype, so that fields named "__proto__" or "constructor" are ordinary properties', () => {
   const view = viewOf(['__proto__', 'a', 'constructor', 'b']);
   assert.deepEqual(Object.keys(view), ['__proto__', 'constructor']);
   assert.equal(view['__proto__'], 'a');
@@ -48,20 +48,20 @@ test('viewOf() has no prototype, and a field "__proto__" or "constructor" is a p
   assert.equal(({} as Record<string, unknown>)['a'], undefined);
 });
 
-test('bare() makes independent objects without prototype members', () => {
+test('bare() returns a new object without prototype members', () => {
   const one = bare<Record<string, number>>();
   one['a'] = 1;
   assert.equal(bare<Record<string, number>>()['a'], undefined);
   assert.ok(!('toString' in one));
 });
 
-test('findField() finds the first field of a name, whatever its case', () => {
+test('findField() returns the first field of a name, in any case', () => {
   assert.equal(findField(['X-A', '1', 'x-a', '2'], 'x-a'), '1');
   assert.equal(findField(['X-AB', '1'], 'x-a'), undefined);
   assert.equal(findField(['a', 'x-a'], 'x-a'), undefined);
 });
 
-test('HeaderList compares names without regard to case, and keeps order and spelling', () => {
+test('HeaderList compares names without regard to case, and preserves order and spelling', () => {
   const list = new HeaderList();
   list.set('X-One', '1');
   list.append('x-one', '2');
@@ -106,7 +106,7 @@ for (const [name, value] of [
   ['X', undefined as unknown as string],
   [5 as unknown as string, 'a'],
 ] as const) {
-  test(`HeaderList refuses ${JSON.stringify(name)}: ${JSON.stringify(value)}, and stays as it was`, () => {
+  test(`HeaderList refuses ${JSON.stringify(name)}: ${JSON.stringify(value)}, and does not change`, () => {
     const list = new HeaderList();
     list.set('X', 'before');
     assert.throws(() => list.set(name, value), { code: 'E_HEADER' });
@@ -115,7 +115,7 @@ for (const [name, value] of [
   });
 }
 
-test('HeaderList.vary() adds each name once, and leaves "*" alone', () => {
+test('HeaderList.vary() adds each name once, and leaves "*" unchanged', () => {
   const list = new HeaderList();
   list.vary();
   assert.deepEqual(list.flat, []);

@@ -34,12 +34,12 @@ test('toJson() refuses a cycle, with its place', () => {
   assert.throws(() => toJson({ big: 1n, cyclic }), { code: 'E_REPLY', message: /a cycle/ });
 });
 
-test('toJson() takes a value that is there twice, with bigints too', () => {
+test('toJson() writes a value that occurs twice, also with bigints', () => {
   const twice = { n: 1n };
   assert.equal(toJson([twice, twice]), '[{"n":"1"},{"n":"1"}]');
 });
 
-test('toJson() goes by toJSON() where there is one, also beside a bigint', () => {
+test('toJson() calls toJSON() of a value, also beside a bigint', () => {
   const parent: Record<string, unknown> = { toJSON: () => 'parent' };
   parent['self'] = parent;
   assert.equal(toJson({ big: 1n, parent }), '{"big":"1","parent":"parent"}');
@@ -48,7 +48,7 @@ test('toJson() goes by toJSON() where there is one, also beside a bigint', () =>
   assert.equal(toJson(deep).length, 1_203);
 });
 
-test('toJson() refuses what is nested deeper than the engine writes, and never overflows the stack', () => {
+test('toJson() refuses values that are nested too deeply for the engine, and never overflows the stack', () => {
   let deep: unknown = [];
   for (let level = 0; level < 100_000; level++) deep = { deep };
   try {
@@ -59,7 +59,7 @@ test('toJson() refuses what is nested deeper than the engine writes, and never o
   }
 });
 
-test('toJson() refuses what has no JSON form', () => {
+test('toJson() refuses values that JSON cannot represent', () => {
   for (const value of [
     undefined,
     Symbol('s'),
@@ -72,7 +72,7 @@ test('toJson() refuses what has no JSON form', () => {
     assert.throws(() => toJson(value), { code: 'E_REPLY' });
 });
 
-test('toJson() throws what a toJSON() throws, whatever its class', () => {
+test('toJson() rethrows what a toJSON() throws, whatever its class', () => {
   for (const error of [new TypeError('mine'), new RangeError('mine'), new Error('mine')]) {
     assert.throws(
       () =>

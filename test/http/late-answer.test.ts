@@ -11,14 +11,14 @@ class Settled extends LateAnswer {
   }
 }
 
-test('LateAnswer gives what is there already at once', () => {
+test('LateAnswer.giveTo() calls back at once with a response that is already there', () => {
   const response = new HttpResponse();
   const given: HttpResponse[] = [];
   new Settled().now(response).giveTo((answer) => given.push(answer));
   assert.deepEqual(given, [response]);
 });
 
-test('LateAnswer gives what comes later in the breath in which it comes', () => {
+test('LateAnswer.giveTo() calls back synchronously when the response is set later', () => {
   const response = new HttpResponse();
   const given: HttpResponse[] = [];
   const late = new Settled();
@@ -28,7 +28,7 @@ test('LateAnswer gives what comes later in the breath in which it comes', () => 
   assert.deepEqual(given, [response]);
 });
 
-test('LateAnswer whose answer is a promise gives what that resolves with', async () => {
+test('LateAnswer.giveTo() calls back with the response that a promise resolves with', async () => {
   const response = new HttpResponse();
   const { promise, resolve } = Promise.withResolvers<HttpResponse>();
   const late = new Settled().now(promise);
@@ -37,7 +37,7 @@ test('LateAnswer whose answer is a promise gives what that resolves with', async
   assert.equal(await given, response);
 });
 
-test('LateAnswer can be awaited, before it is settled and after', async () => {
+test('LateAnswer can be awaited before and after it is settled', async () => {
   const response = new HttpResponse();
   const late = new Settled();
   const waiting = (async () => late)();

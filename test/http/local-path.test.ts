@@ -19,7 +19,7 @@ for (const path of [
   '/%20',
   '/#//evil.example',
 ]) {
-  test(`localPath() accepts ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
+  test(`localPath() accepts the path ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
 }
 
 for (const path of [
@@ -62,10 +62,11 @@ for (const path of [
   ['/x'],
   {},
 ]) {
-  test(`localPath() refuses ${JSON.stringify(path)}`, () => assert.equal(localPath(path), undefined));
+  test(`localPath() refuses the address ${JSON.stringify(path)}`, () =>
+    assert.equal(localPath(path), undefined));
 }
 
-test('Whatever localPath() accepts of 50,000 mutations stays on the site for a URL parser', () => {
+test('whatever localPath() accepts of 50,000 mutations stays on the site when a URL parser reads it', () => {
   const random = seeded(3);
   const chunks = [
     '/',
@@ -114,7 +115,7 @@ test('Whatever localPath() accepts of 50,000 mutations stays on the site for a U
   assert.ok(accepted > 3_000, String(accepted));
 });
 
-test('A redirect to what localPath() refuses goes to the place that the program names', async () => {
+test('a redirect to a path that localPath() refuses goes to the fallback path of the program', async () => {
   const app = new Svc().get(
     '/login',
     ({ req }) => new RedirectResponse(localPath(req.query.get('next')) ?? '/', { status: 303 }),

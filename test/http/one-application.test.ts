@@ -17,7 +17,7 @@ function application(layers: readonly Middleware[], options: SvcOptions): Svc {
     .get('/me', ({ req }) => ({ user: req.session.get('user') ?? null }));
 }
 
-test('a session middleware of two applications is refused by the second, and the first keeps its keys and its Secure cookie', async () => {
+test('a SessionMiddleware that one application uses is refused by a second, and the first keeps its keys and Secure cookie', async () => {
   const session = new SessionMiddleware();
   await using first = new TestClient(application([session], { authSecret: SECRET, env: 'production' }), {
     baseUrl: 'http://a.example',
@@ -38,7 +38,7 @@ test('a session middleware of two applications is refused by the second, and the
   assert.match((await first.post('/login')).headers.getSetCookie()[0]!, /^__Host-svc_session=.*; Secure$/);
 });
 
-test('a CSRF middleware of two applications is refused by the second', () => {
+test('a CSRFMiddleware that one application uses is refused by a second application', () => {
   const csrf = new CSRFMiddleware();
   const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) =>
     application([new SessionMiddleware(), csrf], { authSecret }),
@@ -70,7 +70,7 @@ test('a CSRF middleware of two applications is refused by the second', () => {
   );
 });
 
-test('one application compiles its middleware as often as it likes: checks, test clients with other dependencies, several routes', async () => {
+test('one application can compile its middleware repeatedly: for checks, test clients and several routes', async () => {
   const session = new SessionMiddleware();
   const app = new Svc({ logger: collectedLog().logger, authSecret: SECRET });
   for (const path of ['/a', '/b'])
@@ -91,7 +91,7 @@ test('one application compiles its middleware as often as it likes: checks, test
   }
 });
 
-test('a rate limit of two applications is refused by the second', () => {
+test('a RateLimitMiddleware that one application uses is refused by a second application', () => {
   const limit = new RateLimitMiddleware();
   const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) =>
     application([limit, new SessionMiddleware()], { authSecret }),

@@ -22,7 +22,7 @@ for (const [field, value, parameters] of [
   });
 }
 
-test('parseParameters() takes time in proportion to what it reads', () => {
+test('parseParameters() reads its text in linear time', () => {
   const started = cpuMs();
   for (const field of [
     `a;${' '.repeat(50_000)}`,

@@ -9,7 +9,7 @@ const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
 const fill = (template: string, params: Record<string, unknown> = {}): string =>
   fillTemplate('it', parseTemplate(template), params);
 
-test('fillTemplate() writes each kind of value as its converter reads it', () => {
+test('fillTemplate() writes each kind of value in the form that its converter reads', () => {
   assert.equal(fill('/u/{id:int}', { id: 5 }), '/u/5');
   assert.equal(fill('/u/{id:int}', { id: -0 }), '/u/0');
   assert.equal(fill('/u/{id:int}', { id: '17' }), '/u/17');
@@ -26,7 +26,7 @@ test('fillTemplate() writes each kind of value as its converter reads it', () =>
 for (const [template, params, problem] of [
   ['/{a}', {}, /missing/],
   ['/{a}', { a: undefined }, /missing/],
-  ['/{a}', { a: 'x', b: 'y' }, /not in its template/],
+  ['/{a}', { a: 'x', b: 'y' }, /not a parameter of its template/],
   ['/{a}', { a: '' }, /empty/],
   ['/{a}', { a: null }, /string or a number/],
   ['/{a}', { a: '\udc00' }, /lone surrogate/],

@@ -59,12 +59,12 @@ for (const [template, why] of [
   ['/%2f', 'has an escape'],
   ['/\ud800', 'has a lone surrogate'],
 ] as const) {
-  test(`parseTemplate() refuses ${JSON.stringify(template)}, which ${why}`, () => {
+  test(`parseTemplate() refuses the template ${JSON.stringify(template)}, which ${why}`, () => {
     assert.throws(() => parseTemplate(template), { code: 'E_PATH_TEMPLATE' });
   });
 }
 
-test('parseTemplate() reads and refuses what an expression would, on generated templates', () => {
+test('parseTemplate() agrees with a regular expression on generated templates', () => {
   const random = seeded(28);
   const PIECES = [
     '/',
@@ -109,7 +109,7 @@ test('parseTemplate() reads and refuses what an expression would, on generated t
   assert.ok(read > 1_000);
 });
 
-test('parseTemplate() refuses what is no string, and suggests a converter', () => {
+test('parseTemplate() refuses values that are not strings, and suggests a similar converter', () => {
   for (const value of [undefined, null, 5, {}])
     assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });
@@ -232,14 +232,14 @@ const READ: Readonly<
 
 for (const [name, { takes, refuses }] of Object.entries(READ)) {
   const { test: accepts, read } = CONVERTERS[name as ConverterName];
-  test(`The converter ${name} reads what it takes, wherever it stands`, () => {
+  test(`the converter ${name} reads every valid text, at any position of a path`, () => {
     for (const [text, value] of takes) {
       assert.ok(accepts(text, 0, text.length), text);
       assert.ok(accepts(`1-./${text}/1.`, 4, 4 + text.length), text);
       assert.ok(Object.is(read(text), value), `${text} reads as ${String(read(text))}`);
     }
   });
-  test(`The converter ${name} refuses what it does not take, wherever it stands`, () => {
+  test(`the converter ${name} refuses every invalid text, at any position of a path`, () => {
     for (const text of refuses) {
       assert.ok(!accepts(text, 0, text.length), text);
       assert.ok(!accepts(`-1/${text}/1`, 3, 3 + text.length), text);
@@ -271,7 +271,7 @@ test('decodePath() decodes once, keeps %2F inside its segment, and refuses malfo
     assert.equal(decodePath(path), undefined, path);
 });
 
-test('encodeLocation() leaves a URL as it is, and encodes what a field could not carry', () => {
+test('encodeLocation() returns a valid URL unchanged, and encodes characters that a header field cannot carry', () => {
   for (const url of ['https://a.example/b?c=d&e=%20#f', '/a/b;c=1,2', '//host/x', "/!$'()*+~-._:@[]", ''])
     assert.equal(encodeLocation(url), url);
   assert.equal(encodeLocation('/a b"<>\\^`{|}é😀'), '/a%20b%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9%F0%9F%98%80');
@@ -279,7 +279,7 @@ test('encodeLocation() leaves a URL as it is, and encodes what a field could not
   assert.equal(encodeLocation('/\ud800'), '/%EF%BF%BD');
 });
 
-test('parseTemplate() refuses templates of Express, and shows how they are written', () => {
+test('parseTemplate() refuses Express templates, and suggests the equivalent', () => {
   for (const [template, respelt] of [
     ['/u/:id', '/u/{id}'],
     ['/u/:id/notes/:note', '/u/{id}/notes/{note}'],
@@ -306,7 +306,7 @@ test('parseTemplate() refuses templates of Express, and shows how they are writt
     );
 });
 
-test('parseTemplate() reads ":" and "*" as text behind a backslash, and within a segment', () => {
+test('parseTemplate() reads ":" and "*" as text after a backslash or inside a segment', () => {
   for (const [template, literals] of [
     ['/\\:id', ['/:id']],
     ['/\\*', ['/*']],

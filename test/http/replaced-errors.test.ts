@@ -32,7 +32,7 @@ for (const [name, handler] of [
   ['rejects', () => Promise.reject(new Error('second'))],
   ['returns nothing', () => undefined],
 ] as const)
-  test(`an exception handler that ${name} does not hide the error that it was to handle`, async () => {
+  test(`the log shows the original error when an exception handler ${name}`, async () => {
     const line = await logged('unhandled_error', (app) => {
       app.exceptionHandler(Root, handler as () => never);
       app.get('/', () => {
@@ -43,7 +43,7 @@ for (const [name, handler] of [
     assert.match(line, /root/);
   });
 
-test('an error of a clean-up does not hide the error of the handler', async () => {
+test('the log shows the error of the handler when a clean-up fails as well', async () => {
   const line = await logged('unhandled_error', (app) => {
     const transaction = async function* (): AsyncGenerator<number> {
       try {
@@ -60,7 +60,7 @@ test('an error of a clean-up does not hide the error of the handler', async () =
   assert.match(line, /root/);
 });
 
-test('errorAfter() puts the replaced error at the end of the chain of causes, once', () => {
+test('errorAfter() appends the replaced error once, at the end of the chain of causes', () => {
   const root = new Root('root');
   const second = new Error('second', { cause: new Error('first cause') });
   assert.equal(errorAfter(second, root), second);
@@ -79,7 +79,7 @@ test('errorAfter() keeps a thrown value that is not an Error in an AggregateErro
   }
 });
 
-test('errorAfter() gives an error that is thrown again the new cause in place of the old one', () => {
+test('errorAfter() replaces the cause of an error that is thrown repeatedly', () => {
   const shared = new Error('shared');
   for (let round = 0; round < 3; round++) {
     const root = new Root(`root ${round}`);
@@ -89,7 +89,7 @@ test('errorAfter() gives an error that is thrown again the new cause in place of
   }
 });
 
-test('errorAfter() makes no circle, and leaves an error alone that cannot have a cause', () => {
+test('errorAfter() creates no cycle, and does not change an error that cannot have a cause', () => {
   const inner = new HTTPException(404);
   const wrapper = new Error('wrapper', { cause: inner });
   assert.equal(errorAfter(inner, wrapper), inner); // a handler that throws the cause of its error

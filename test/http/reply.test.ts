@@ -69,13 +69,13 @@ for (const [what, value, expected] of [
   ['reply(null, 200)', reply(null, 200), [200, undefined, null]],
   ['reply of a reply', reply(reply('x', 404), 410), [404, TEXT, 'x']],
 ] as const) {
-  test(`toResponse() reads ${what}`, () => {
+  test(`toResponse() converts a handler's return value: ${what}`, () => {
     if (what === 'reply of a reply') assert.equal(toResponse(value, DEFAULT_PLAN).body, 'x');
     else assert.deepEqual(read(value), expected);
   });
 }
 
-test('toResponse() gives the status of the plan to what names none', () => {
+test('toResponse() uses the status of the route for values without a status', () => {
   const plan = { ...DEFAULT_PLAN, status: 201 };
   assert.deepEqual(
     [{}, 'x', null, undefined, Buffer.from(''), [1], reply('x')].map(
@@ -109,7 +109,7 @@ test('toResponse() never reads a list as a tuple when the plan does not', () => 
   assert.deepEqual(read(reply('x', 404), { ...DEFAULT_PLAN, readsTuples: false }), [404, TEXT, 'x']);
 });
 
-test('toResponse() passes bodies through the serialiser of their status where the plan has one, never responses', () => {
+test('toResponse() serialises bodies with the serialiser of their status, but never response objects', () => {
   const plan: ReplyPlan = {
     status: 201,
     readsTuples: true,
@@ -138,7 +138,7 @@ test('toResponse() passes bodies through the serialiser of their status where th
   );
 });
 
-test('toResponse() leaves a response as it is, and takes status and fields from a reply around it', () => {
+test('toResponse() returns a response unchanged, and applies status and header fields of a reply around it to a copy', () => {
   const response = new HttpResponse('x', { status: 202, headers: { 'X-A': '1' } });
   assert.equal(toResponse(response, { ...DEFAULT_PLAN, status: 201 }), response);
   assert.equal(response.status, 202);
@@ -150,7 +150,7 @@ test('toResponse() leaves a response as it is, and takes status and fields from 
   assert.equal(toResponse([new Response('x', { status: 404 }), 201], DEFAULT_PLAN).status, 201);
 });
 
-test('toResponse() replaces the fields of a kind of body by those of a reply', () => {
+test('toResponse() prefers the header fields of a reply to those of the kind of body', () => {
   const response = toResponse(reply('<p>', 200, { 'content-type': 'text/html', 'X-A': '1' }), DEFAULT_PLAN);
   assert.deepEqual(
     [...response.headers],
@@ -202,19 +202,19 @@ for (const [what, make] of [
   });
 }
 
-test('toResponse() refuses fields that would break the head', () => {
+test('toResponse() refuses header fields that would split the response head', () => {
   assert.throws(() => toResponse(['x', 200, { X: 'a\r\nb' }], DEFAULT_PLAN), { code: 'E_HEADER' });
   assert.throws(() => toResponse(['x', 200, { 'Content-Length': '5' }], DEFAULT_PLAN), { code: 'E_HEADER' });
   assert.throws(() => toResponse(['x', 200, { X: 5 }], DEFAULT_PLAN), { code: 'E_HEADER' });
 });
 
-test('reply() refuses a status that no final response has', () => {
+test('reply() refuses a status outside 200 to 599', () => {
   for (const status of [0, 100, 199, 600, 200.5, NaN, '200' as unknown as number])
     assert.throws(() => reply('x', status), RangeError);
   assert.ok(reply('x') instanceof Reply);
 });
 
-test('fromWeb() keeps status, fields, cookies and length, and leaves out those of the connection', async () => {
+test('fromWeb() copies status, header fields, cookies and length of a web Response, but no connection fields', async () => {
   const headers = new Headers({
     'X-A': '1',
     'Content-Length': '4',
@@ -248,7 +248,7 @@ test('fromWeb() refuses Response.error(), which has no status', () => {
   assert.throws(() => fromWeb(Response.error()), RangeError);
 });
 
-test('toResponse() keeps a StreamingResponse, whose source is not touched', () => {
+test('toResponse() returns a StreamingResponse without reading its source', () => {
   const response = new StreamingResponse(
     (function* () {
       throw new Error('pulled');

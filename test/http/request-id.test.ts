@@ -22,7 +22,7 @@ function site(options?: RequestIDOptions): { app: Svc; events: Record<string, un
   };
 }
 
-test('without the middleware, and with its defaults, X-Request-Id is taken over or made', async () => {
+test('X-Request-Id is accepted from the request or generated, without the middleware and with its defaults', async () => {
   for (const options of [undefined, {}]) {
     await using client = new TestClient(site(options).app);
     const given = await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } });
@@ -36,7 +36,7 @@ test('without the middleware, and with its defaults, X-Request-Id is taken over 
   }
 });
 
-test('header names the field of request and answer, and the usual one means nothing then', async () => {
+test('RequestIDMiddleware({ header }) reads and sends that header field, and ignores X-Request-Id', async () => {
   await using client = new TestClient(site({ header: 'X-Correlation-Id' }).app, { raiseErrors: false });
   const answer = await client.get('/fail', {
     headers: { 'X-Correlation-Id': 'mine', 'X-Request-Id': 'other' },
@@ -48,12 +48,12 @@ test('header names the field of request and answer, and the usual one means noth
   );
 });
 
-test('a test client finds the error of a request by whatever field tells its id', async () => {
+test('TestClient raises the error of a request also when another header field carries the request id', async () => {
   await using client = new TestClient(site({ header: 'X-Correlation-Id' }).app);
   await assert.rejects(client.get('/fail'), /x/);
 });
 
-test('acceptIncoming: false makes every id', async () => {
+test('RequestIDMiddleware({ acceptIncoming: false }) generates every request id', async () => {
   await using client = new TestClient(site({ acceptIncoming: false }).app);
   assert.match(
     (await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } })).headers.get('x-request-id')!,
@@ -61,7 +61,7 @@ test('acceptIncoming: false makes every id', async () => {
   );
 });
 
-test('generate makes ids for requests without one; an invalid id or an exception is logged once and replaced', async () => {
+test('RequestIDMiddleware({ generate }) generates missing ids; an invalid id or an exception is logged once and replaced', async () => {
   let count = 0;
   await using client = new TestClient(site({ generate: () => `n${++count}` }).app);
   assert.equal((await client.get('/')).headers.get('x-request-id'), 'n1');
@@ -84,7 +84,7 @@ test('generate makes ids for requests without one; an invalid id or an exception
   }
 });
 
-test('refusals of the server itself, and responses that no layer sees, have the field, too', async () => {
+test('error responses of the server, and responses that no middleware sees, have the field of RequestIDMiddleware', async () => {
   await using client = new TestClient(
     site({ header: 'X-Trace', acceptIncoming: false, generate: () => 'made' }).app,
     { listen: true },
@@ -102,7 +102,7 @@ test('refusals of the server itself, and responses that no layer sees, have the 
   }
 });
 
-test('RequestIDMiddleware refuses fields with another meaning, a second of its kind, and a route of its own', () => {
+test('RequestIDMiddleware refuses header fields with another meaning, a second instance, and use in a route', () => {
   for (const header of [
     '',
     'a b',

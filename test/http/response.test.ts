@@ -9,7 +9,7 @@ import {
   TextResponse,
 } from '../../src/http/response.ts';
 
-test('Each response class has its status, media type and body', () => {
+test('each response class has its status, media type and body', () => {
   const read = ({ status, headers, body }: HttpResponse): unknown[] => [
     status,
     headers.get('content-type'),
@@ -45,7 +45,7 @@ test('HttpResponse lets a field replace the media type', () => {
   );
 });
 
-test('HttpResponse refuses a status that no final response has, at birth and later, and keeps the one it had', () => {
+test('HttpResponse refuses a status outside 200 to 599 in its constructor and as assignment, and then keeps the previous one', () => {
   for (const status of [
     0,
     99,
@@ -70,20 +70,20 @@ test('HttpResponse refuses a status that no final response has, at birth and lat
   assert.equal(response.status, 599);
 });
 
-test('HttpResponse refuses fields that would break the head', () => {
+test('HttpResponse refuses header fields that would split the response head', () => {
   assert.throws(() => new HttpResponse('x', { headers: { X: 'a\r\nb' } }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { mediaType: 'a/b\n' }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { headers: { 'Content-Length': '1' } }), { code: 'E_HEADER' });
 });
 
-test('HttpResponse takes options without prototype pollution', () => {
+test('HttpResponse reads options without prototype pollution', () => {
   const response = new HttpResponse('x', {
     headers: JSON.parse('{"__proto__":"1"}') as Record<string, string>,
   });
   assert.deepEqual([...response.headers], [['__proto__', '1']]);
 });
 
-test('RedirectResponse encodes its location, and takes the five statuses of a redirect only', () => {
+test('RedirectResponse encodes its location, and accepts only the five redirect statuses', () => {
   const response = new RedirectResponse('/caf\u00e9?x=1\r\nSet-Cookie: a=b');
   assert.equal(response.status, 307);
   assert.equal(response.body, null);
@@ -98,7 +98,7 @@ test('RedirectResponse encodes its location, and takes the five statuses of a re
   );
 });
 
-test('StreamingResponse takes iterables, async iterables and streams, nothing else', () => {
+test('StreamingResponse accepts iterables, async iterables and streams, and nothing else', () => {
   for (const source of [
     [],
     new Set(['a']),
@@ -117,7 +117,7 @@ test('StreamingResponse takes iterables, async iterables and streams, nothing el
     assert.throws(() => new StreamingResponse([], { contentLength }), { code: 'E_STREAM' });
 });
 
-test('HttpResponse.setCookie() adds fields, and deleteCookie() one that ends it', () => {
+test('HttpResponse.setCookie() adds a Set-Cookie field, and deleteCookie() one that expires the cookie', () => {
   const response = new HttpResponse()
     .setCookie('a', '1')
     .setCookie('b', 'x y', { sameSite: 'strict', secure: true })
@@ -130,7 +130,7 @@ test('HttpResponse.setCookie() adds fields, and deleteCookie() one that ends it'
   assert.throws(() => new HttpResponse().setCookie('a;', '1'), { code: 'E_COOKIE' });
 });
 
-test('HttpResponse.fields() secures the cookies that left it open, and only those, as often as it is asked', () => {
+test('HttpResponse.fields() adds Secure exactly to the cookies that do not specify it, also on repeated calls', () => {
   const response = new HttpResponse()
     .setCookie('open', '1')
     .setCookie('never', '1', { secure: false })
@@ -148,7 +148,7 @@ test('HttpResponse.fields() secures the cookies that left it open, and only thos
   assert.throws(() => new HttpResponse().setCookie('__Host-h', '1', { secure: false }), { code: 'E_COOKIE' });
 });
 
-test('HttpResponse says that it is no promise, and a class of a program may be one', async () => {
+test('HttpResponse is not a thenable, and a subclass may define then()', async () => {
   const response = new TextResponse('x');
   assert.equal((response as { then?: unknown }).then, undefined);
   assert.ok(Object.hasOwn(HttpResponse.prototype, 'then'));
@@ -165,7 +165,7 @@ test('HttpResponse says that it is no promise, and a class of a program may be o
   assert.equal((await new Later()) as unknown, 1);
 });
 
-test('HttpResponse.settle() is a copy of a response that a program made, and a copy is settled', async () => {
+test('HttpResponse.settle() copies a response that a program made, and returns such a copy unchanged', async () => {
   const response = new HttpResponse('x', { headers: { 'X-A': '1' } });
   const answer = await response.settle({ method: 'GET', headers: {} });
   assert.notEqual(answer, response);

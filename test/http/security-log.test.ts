@@ -32,7 +32,7 @@ function watched(): Watched {
   };
 }
 
-test('a client has one line an event and minute, and the next line says how many were left out', async () => {
+test('SecurityLog writes one line per client, event and minute, and the next line has the number of omitted ones', async () => {
   const { clock, events, refuse } = watched();
   for (let round = 0; round < 1_000; round++) refuse('192.0.2.1');
   refuse('192.0.2.1', 'other');
@@ -69,7 +69,7 @@ test('a client has one line an event and minute, and the next line says how many
   );
 });
 
-test('the addresses of one IPv6 network are one client', () => {
+test('SecurityLog treats the addresses of one IPv6 network as one client', () => {
   const { events, refuse } = watched();
   for (const ip of ['2001:db8::1', '2001:db8::2', '2001:db8:0:0:ffff::1', '2001:db8:0:1::1']) refuse(ip);
   assert.deepEqual(
@@ -78,7 +78,7 @@ test('the addresses of one IPv6 network are one client', () => {
   );
 });
 
-test('clients beyond the limit share one line a minute and event, and remembered ones keep their own', async () => {
+test('SecurityLog beyond its number of clients writes one common line per minute and event, and known clients keep their own', async () => {
   const { clock, events, refuse } = watched();
   for (let client = 0; client < 10_000; client++) refuse(`10.0.${client >> 8}.${client & 255}`);
   assert.equal(events.length, 10_000);
@@ -105,13 +105,13 @@ test('clients beyond the limit share one line a minute and event, and remembered
   );
 });
 
-test('the parts of an application share one log, and another application has its own', () => {
+test('SecurityLog.of() returns one log per application', () => {
   const services = { log: collectedLog().logger, clock: new ManualClock() } as unknown as Services;
   assert.equal(SecurityLog.of(services), SecurityLog.of(services));
   assert.notEqual(SecurityLog.of(services), SecurityLog.of({ ...services }));
 });
 
-test('forged cookies and forms without token are refused each time, and logged once a minute', async () => {
+test('forged cookies and forms without token are refused every time, and logged once a minute', async () => {
   await using site = new Site({ use: [new CSRFMiddleware()] });
   for (let round = 0; round < 50; round++) {
     const response = await site.visit(() => 'reached', {

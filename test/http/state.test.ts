@@ -3,7 +3,7 @@ import test from 'node:test';
 import { AppState, RequestState, stateKey } from '../../src/http/state.ts';
 import type { Context } from '../../src/http/contracts.ts';
 
-test('stateKey() makes a key of its own for each call, whatever its name', () => {
+test('stateKey() returns a distinct key for each call, also for equal names', () => {
   const one = stateKey<number>('n');
   const other = stateKey<number>('n');
   const state = new AppState();
@@ -14,14 +14,14 @@ test('stateKey() makes a key of its own for each call, whatever its name', () =>
   assert.throws(() => state.get(other), { code: 'E_STATE_UNSET', message: /"n"/ });
 });
 
-test('stateKey() reads itself out of a context', () => {
+test('stateKey() returns a function that reads its value from a context', () => {
   const key = stateKey<string>('k');
   const state = new AppState();
   state.set(key, 'value');
   assert.equal(key({ state } as unknown as Context), 'value');
 });
 
-test('AppState.provide() reads anew each time, and set() replaces it', () => {
+test('AppState.provide() calls its function at each read, and set() replaces it', () => {
   const key = stateKey<number>('n');
   const state = new AppState();
   let reads = 0;
@@ -31,7 +31,7 @@ test('AppState.provide() reads anew each time, and set() replaces it', () => {
   assert.equal(state.get(key), 9);
 });
 
-test('RequestState has its own values before those of the application, and writes none there', () => {
+test('RequestState prefers its own values to those of the application, and never writes to the application', () => {
   const key = stateKey<number | undefined>('n');
   const app = new AppState();
   const request = new RequestState(app);
@@ -46,7 +46,7 @@ test('RequestState has its own values before those of the application, and write
   assert.equal(new RequestState(app).get(key), 1);
 });
 
-test('RequestState keeps several values apart, the first as well as those behind it, undefined ones too', () => {
+test('RequestState stores several values separately, including undefined', () => {
   const keys = Array.from({ length: 4 }, () => stateKey<number | undefined>('same'));
   const app = new AppState();
   app.set(keys[0]!, -1);

@@ -209,18 +209,22 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
   params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
 });
 
-test('modern: a request is answered as JSON, without a session', LIMITED, async (t) => {
-  const response = await modern(site(t), 'tools/call', { name: 'get_items' });
-  assert.deepEqual(
-    [response.status, response.headers.get('mcp-session-id'), response.headers.get('cache-control')],
-    [200, null, 'no-store'],
-  );
-  const { result } = (await response.json()) as { result: Json };
-  assert.deepEqual([result['resultType'], result['structuredContent']], ['complete', { items: [1] }]);
-});
+test(
+  'MCP over HTTP, modern version: a request is answered as JSON, without a session',
+  LIMITED,
+  async (t) => {
+    const response = await modern(site(t), 'tools/call', { name: 'get_items' });
+    assert.deepEqual(
+      [response.status, response.headers.get('mcp-session-id'), response.headers.get('cache-control')],
+      [200, null, 'no-store'],
+    );
+    const { result } = (await response.json()) as { result: Json };
+    assert.deepEqual([result['resultType'], result['structuredContent']], ['complete', { items: [1] }]);
+  },
+);
 
 test(
-  'modern: a request with missing or contradicting header fields is 400 with -32020',
+  'MCP over HTTP, modern version: a request with missing or contradicting header fields is 400 with -32020',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -264,7 +268,7 @@ test(
 );
 
 test(
-  'modern: a request without required _meta is 400, an unknown version 400 with -32022, an unknown method 404',
+  'MCP over HTTP, modern version: a request without required _meta is 400, an unknown version 400 with -32022, an unknown method 404',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -318,7 +322,7 @@ test(
 );
 
 test(
-  'modern: progress before the answer makes it an event stream that ends with the answer',
+  'MCP over HTTP, modern version: progress before the answer makes it an event stream that ends with the answer',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -339,7 +343,7 @@ test(
 );
 
 test(
-  'modern: a client that disconnects cancels its request, during JSON and during an event stream',
+  'MCP over HTTP, modern version: a client that disconnects cancels its request, during JSON and during an event stream',
   LIMITED,
   async (t) => {
     const first = site(t);
@@ -375,18 +379,22 @@ test(
   },
 );
 
-test('modern: a client that disconnects its socket cancels its request', LIMITED, async (t) => {
-  const of = site(t, {}, { client: { listen: true } });
-  const abort = new AbortController();
-  const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
-  await soon(of.entered.promise, 'the call');
-  abort.abort();
-  await soon(of.aborted.promise, 'the call to be aborted');
-  of.gate.resolve();
-  await waiting;
-});
+test(
+  'MCP over HTTP, modern version: a client that disconnects its socket cancels its request',
+  LIMITED,
+  async (t) => {
+    const of = site(t, {}, { client: { listen: true } });
+    const abort = new AbortController();
+    const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
+    await soon(of.entered.promise, 'the call');
+    abort.abort();
+    await soon(of.aborted.promise, 'the call to be aborted');
+    of.gate.resolve();
+    await waiting;
+  },
+);
 
-test('check: reports two tools with one name, and write tools without a description, as SVC305', () => {
+test('MCP over HTTP, check: reports two tools with one name, and write tools without a description, as SVC305', () => {
   const app = new Svc({ env: 'test' });
   app
     .get('/a', { mcp: { name: 'same' } }, () => 1)
@@ -439,7 +447,7 @@ test('check: reports two tools with one name, and write tools without a descript
 });
 
 test(
-  'modern: an answer that takes long becomes an event stream, which keeps the connection alive',
+  'MCP over HTTP, modern version: an answer that takes long becomes an event stream, which keeps the connection alive',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -453,25 +461,30 @@ test(
   },
 );
 
-test('modern: subscriptions/listen is acknowledged on its stream', LIMITED, async (t) => {
-  const of = site(t);
-  const response = await modern(of, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
-  const reported = messages(response);
-  assert.deepEqual((await reported.next()).value, {
-    jsonrpc: '2.0',
-    method: 'notifications/subscriptions/acknowledged',
-    params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 }, notifications: {} },
-  });
-  await reported.return(undefined);
-  assert.equal(
-    (await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status,
-    406,
-    'it would wait for ever',
-  );
-});
+test(
+  'MCP over HTTP, modern version: subscriptions/listen is acknowledged on its stream',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const response = await modern(of, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
+    const reported = messages(response);
+    assert.deepEqual((await reported.next()).value, {
+      jsonrpc: '2.0',
+      method: 'notifications/subscriptions/acknowledged',
+      params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 }, notifications: {} },
+    });
+    await reported.return(undefined);
+    assert.equal(
+      (await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' }))
+        .status,
+      406,
+      'it would wait for ever',
+    );
+  },
+);
 
 test(
-  'shutdown: the server waits for a call that has begun its event stream, and ends subscriptions',
+  'MCP over HTTP, shutdown: the server waits for a call that has begun its event stream, and ends subscriptions',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -538,22 +551,32 @@ test(
   },
 );
 
-test('legacy: initialize gives a session, whose requests name it', LIMITED, async (t) => {
-  const of = site(t);
-  for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
-    const { id, send } = await legacy(of, {}, version);
-    assert.match(id, /^[\x21-\x7e]+$/);
-    assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/initialized' })).status, 202);
-    assert.equal((await send({ jsonrpc: '2.0', id: 5, result: {} })).status, 202);
-    const response = await send({ jsonrpc: '2.0', id: 1, method: 'ping' });
-    assert.deepEqual([response.status, await response.json()], [200, { jsonrpc: '2.0', id: 1, result: {} }]);
-    assert.deepEqual(await codeOf(await send({ jsonrpc: '2.0', id: 1, method: 'nope' })), [200, -32_601, 1]);
-    assert.deepEqual(await codeOf(await send(initialize())), [200, -32_600, 0]);
-  }
-});
+test(
+  'MCP over HTTP, legacy version: initialize gives a session, whose requests name it',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
+      const { id, send } = await legacy(of, {}, version);
+      assert.match(id, /^[\x21-\x7e]+$/);
+      assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/initialized' })).status, 202);
+      assert.equal((await send({ jsonrpc: '2.0', id: 5, result: {} })).status, 202);
+      const response = await send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+      assert.deepEqual(
+        [response.status, await response.json()],
+        [200, { jsonrpc: '2.0', id: 1, result: {} }],
+      );
+      assert.deepEqual(
+        await codeOf(await send({ jsonrpc: '2.0', id: 1, method: 'nope' })),
+        [200, -32_601, 1],
+      );
+      assert.deepEqual(await codeOf(await send(initialize())), [200, -32_600, 0]);
+    }
+  },
+);
 
 test(
-  'legacy: a request without a session is 400; a changed, expired, ended or foreign session is 404',
+  'MCP over HTTP, legacy version: a request without a session is 400; a changed, expired, ended or foreign session is 404',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -589,26 +612,30 @@ test(
   },
 );
 
-test('legacy: a session is valid in another process with the same secret', LIMITED, async (t) => {
-  const { id } = await legacy(site(t));
-  assert.equal(
-    (await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status,
-    200,
-  );
-  assert.equal(
-    (
-      await post(
-        site(t, {}, { app: { authSecret: `${SECRET}x` } }),
-        { jsonrpc: '2.0', id: 1, method: 'ping' },
-        { 'mcp-session-id': id },
-      )
-    ).status,
-    404,
-  );
-});
+test(
+  'MCP over HTTP, legacy version: a session is valid in another process with the same secret',
+  LIMITED,
+  async (t) => {
+    const { id } = await legacy(site(t));
+    assert.equal(
+      (await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status,
+      200,
+    );
+    assert.equal(
+      (
+        await post(
+          site(t, {}, { app: { authSecret: `${SECRET}x` } }),
+          { jsonrpc: '2.0', id: 1, method: 'ping' },
+          { 'mcp-session-id': id },
+        )
+      ).status,
+      404,
+    );
+  },
+);
 
 test(
-  'legacy: with guards a session belongs to the subject, and any token of the subject may use it',
+  'MCP over HTTP, legacy version: with guards a session belongs to the subject, and any token of the subject may use it',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -623,7 +650,7 @@ test(
 );
 
 test(
-  'legacy: a session without an owner can be used after a login, but the session of a subject requires its token',
+  'MCP over HTTP, legacy version: a session without an owner can be used after a login, but the session of a subject requires its token',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -642,7 +669,7 @@ test(
 );
 
 test(
-  'legacy: a session of a client with a cookie belongs to the identity in the cookie',
+  'MCP over HTTP, legacy version: a session of a client with a cookie belongs to the identity in the cookie',
   LIMITED,
   async (t) => {
     const user = sessionKey<string>('user');
@@ -713,7 +740,7 @@ test(
 );
 
 test(
-  'legacy: an unknown version in the header field is 400; without sessions each request stands alone',
+  'MCP over HTTP, legacy version: an unknown version in the header field is 400; without sessions each request stands alone',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -740,7 +767,7 @@ test(
 );
 
 test(
-  'an unsupported version in the header field is 400 with -32022, and the request is not executed (2025-06-18, transports)',
+  'an unsupported MCP version in the header field is 400 with -32022, and the request is not executed (2025-06-18, transports)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -790,7 +817,7 @@ test(
 );
 
 test(
-  'Accept: weight 0 excludes a type, and the most specific range decides (RFC 9110 §12.5.1)',
+  'MCP over HTTP, Accept: weight 0 excludes a type, and the most specific range decides (RFC 9110 §12.5.1)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -818,7 +845,7 @@ test(
   },
 );
 
-test('legacy: versions up to 2025-03-26 allow batches', LIMITED, async (t) => {
+test('MCP over HTTP, legacy version: versions up to 2025-03-26 allow batches', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of, {}, '2025-03-26');
   const response = await send([
@@ -860,7 +887,7 @@ test('legacy: versions up to 2025-03-26 allow batches', LIMITED, async (t) => {
 });
 
 test(
-  'legacy: notifications/cancelled of the session ends a request; a disconnect does not',
+  'MCP over HTTP, legacy version: notifications/cancelled of the session ends a request; a disconnect does not',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -893,27 +920,34 @@ test(
   },
 );
 
-test('legacy: GET opens the event stream of a session, DELETE ends the session', LIMITED, async (t) => {
-  const of = site(t);
-  const { id } = await legacy(of);
-  const headers = { 'mcp-session-id': id, accept: 'text/event-stream' };
-  const response = await of.client.get('/mcp', { headers });
-  assert.deepEqual(
-    [response.status, response.headers.get('content-type')!.split(';')[0]],
-    [200, 'text/event-stream'],
-  );
-  await response.body!.cancel();
-  assert.equal(
-    (await of.client.get('/mcp', { headers: { ...headers, accept: 'application/json' } })).status,
-    406,
-  );
-  assert.equal((await of.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
-  assert.equal((await of.client.delete('/mcp')).status, 405);
-  assert.equal((await of.client.get('/mcp', { headers: { ...headers, 'mcp-session-id': 'x' } })).status, 404);
-});
+test(
+  'MCP over HTTP, legacy version: GET opens the event stream of a session, DELETE ends the session',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { id } = await legacy(of);
+    const headers = { 'mcp-session-id': id, accept: 'text/event-stream' };
+    const response = await of.client.get('/mcp', { headers });
+    assert.deepEqual(
+      [response.status, response.headers.get('content-type')!.split(';')[0]],
+      [200, 'text/event-stream'],
+    );
+    await response.body!.cancel();
+    assert.equal(
+      (await of.client.get('/mcp', { headers: { ...headers, accept: 'application/json' } })).status,
+      406,
+    );
+    assert.equal((await of.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
+    assert.equal((await of.client.delete('/mcp')).status, 405);
+    assert.equal(
+      (await of.client.get('/mcp', { headers: { ...headers, 'mcp-session-id': 'x' } })).status,
+      404,
+    );
+  },
+);
 
 test(
-  'bodies: invalid JSON, an invalid message, a too large body and another media type are refused',
+  'MCP over HTTP, bodies: invalid JSON, an invalid message, a too large body and another media type are refused',
   LIMITED,
   async (t) => {
     const of = site(t, { maxBodyBytes: 1_000 });
@@ -941,7 +975,7 @@ test(
 );
 
 test(
-  "Origin and Host: foreign origins and hosts are 403; the endpoint's own and configured ones are accepted",
+  "MCP over HTTP, Origin and Host: foreign origins and hosts are 403; the endpoint's own and configured ones are accepted",
   LIMITED,
   async (t) => {
     const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
@@ -1019,7 +1053,7 @@ test(
 );
 
 test(
-  "calls carry the client's credentials, the fields that the route reads and the configured fields, but no other field",
+  "MCP calls carry the client's credentials, the header fields that the route reads and configured ones, and no others",
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1045,7 +1079,7 @@ test(
 );
 
 test(
-  'a guarded tool refuses a call without a token as its route does; a call counts for its route in log, metrics and rate limit',
+  'a guarded MCP tool refuses a call without a token as its route does; a call counts for its route in log, metrics and rate limit',
   LIMITED,
   async (t) => {
     const of = site(
@@ -1073,7 +1107,7 @@ test(
 );
 
 test(
-  'an application that sheds load answers calls: the endpoint itself does not count as a request in flight',
+  'ConcurrencyLimitMiddleware does not count the MCP endpoint as a request in flight, so calls of tools are answered',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
@@ -1084,7 +1118,7 @@ test(
   },
 );
 
-test('a call with a session cookie must pass the CSRF protection of its route', LIMITED, async (t) => {
+test('an MCP call with a session cookie must pass the CSRF protection of its route', LIMITED, async (t) => {
   const of = site(
     t,
     {},
@@ -1105,31 +1139,35 @@ test('a call with a session cookie must pass the CSRF protection of its route', 
   assert.equal(result._meta['svc/status'], 403);
 });
 
-test('authorization: the RFC 9728 document is served, and a 401 links to it', LIMITED, async (t) => {
-  const of = site(t, {
-    deps: { me: Depends(BearerAuth()) },
-    authorization: { servers: ['https://login.example'], scopes: ['notes'] },
-  });
-  const refused = await post(of, initialize());
-  assert.deepEqual(
-    [refused.status, refused.headers.get('www-authenticate')],
-    [401, 'Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"'],
-  );
-  const wrong = await post(of, initialize(), { authorization: 'Bearer x' });
-  assert.equal(
-    wrong.headers.get('www-authenticate'),
-    'Bearer error="invalid_token", resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"',
-  );
-  assert.deepEqual(await (await of.client.get('/.well-known/oauth-protected-resource/mcp')).json(), {
-    resource: 'http://localhost/mcp',
-    authorization_servers: ['https://login.example'],
-    bearer_methods_supported: ['header'],
-    scopes_supported: ['notes'],
-  });
-});
+test(
+  'MCP over HTTP, authorization: the RFC 9728 document is served, and a 401 links to it',
+  LIMITED,
+  async (t) => {
+    const of = site(t, {
+      deps: { me: Depends(BearerAuth()) },
+      authorization: { servers: ['https://login.example'], scopes: ['notes'] },
+    });
+    const refused = await post(of, initialize());
+    assert.deepEqual(
+      [refused.status, refused.headers.get('www-authenticate')],
+      [401, 'Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"'],
+    );
+    const wrong = await post(of, initialize(), { authorization: 'Bearer x' });
+    assert.equal(
+      wrong.headers.get('www-authenticate'),
+      'Bearer error="invalid_token", resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"',
+    );
+    assert.deepEqual(await (await of.client.get('/.well-known/oauth-protected-resource/mcp')).json(), {
+      resource: 'http://localhost/mcp',
+      authorization_servers: ['https://login.example'],
+      bearer_methods_supported: ['header'],
+      scopes_supported: ['notes'],
+    });
+  },
+);
 
 test(
-  'authorization: the RFC 9728 document omits scopes_supported without scopes, and for an empty list',
+  'MCP over HTTP, authorization: the RFC 9728 document omits scopes_supported without scopes, and for an empty list',
   LIMITED,
   async (t) => {
     for (const authorization of [
@@ -1155,7 +1193,7 @@ test(
 );
 
 test(
-  'authorization: the RFC 9728 document of an endpoint at / has no path suffix, is not a tool, and allows GET only',
+  'MCP over HTTP, authorization: the RFC 9728 document of an endpoint at / has no path suffix, is not a tool, and allows GET only',
   LIMITED,
   async (t) => {
     const app = new Svc({
@@ -1191,7 +1229,7 @@ test(
 );
 
 test(
-  'authorization: the bearer challenge links to the metadata, also beside DPoP and for a missing scope',
+  'MCP over HTTP, authorization: the bearer challenge links to the metadata, also beside DPoP and for a missing scope',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1232,7 +1270,7 @@ test(
 );
 
 test(
-  'authorization: a tool whose route requires another token or more scopes is answered with 401 or 403 and its challenge',
+  'MCP over HTTP, authorization: a tool whose route requires another token or more scopes is answered with 401 or 403 and its challenge',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1293,7 +1331,7 @@ test(
 );
 
 test(
-  'authorization: the 401 of a custom guard links to the metadata, whatever its challenge',
+  'MCP over HTTP, authorization: the 401 of a custom guard links to the metadata, whatever its challenge',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1346,7 +1384,7 @@ for (const [what, origins, refusedOrigin] of [
   ],
   ['none', undefined, 'https://inspector.example'],
 ] as const) {
-  test(`origins: the endpoint accepts its own origin, and also ${what}`, LIMITED, async (t) => {
+  test(`the MCP endpoint accepts its own origin, and also ${what}`, LIMITED, async (t) => {
     const of = site(t, { origins });
     const statusOf = async (origin: string): Promise<number> =>
       (await modern(of, 'tools/list', {}, { origin })).status;
@@ -1361,7 +1399,7 @@ for (const [what, rateLimit, statuses] of [
   ['no limit for false', false, [200, 200, 200]],
   ['that of the middleware where nothing is said', undefined, [200, 200, 429]],
 ] as const) {
-  test(`rateLimit: the endpoint's limit is ${what}`, LIMITED, async (t) => {
+  test(`rateLimit of the MCP endpoint limits to ${what}`, LIMITED, async (t) => {
     const of = site(
       t,
       { rateLimit },
@@ -1374,7 +1412,7 @@ for (const [what, rateLimit, statuses] of [
 }
 
 test(
-  'a message needs no idempotency key in an application that requires one for every write',
+  'an MCP message needs no idempotency key in an application that requires one for every write',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
@@ -1384,7 +1422,7 @@ test(
 );
 
 test(
-  'a page of another origin can use the endpoint with the CORSMiddleware of src/mcp/README.md',
+  'a page of another origin can use the MCP endpoint with the CORSMiddleware of src/mcp/README.md',
   LIMITED,
   async (t) => {
     const origins = ['https://inspector.example'];
@@ -1452,7 +1490,7 @@ test(
 );
 
 test(
-  'lists are cacheable for all clients where they need no token, else for one client; the OpenAPI resource follows /openapi.json',
+  'MCP lists are cacheable for all clients when they need no token, else for one client; the OpenAPI resource follows /openapi.json',
   LIMITED,
   async (t) => {
     const scope = async (of: Site, headers = {}): Promise<unknown> =>
@@ -1518,7 +1556,7 @@ test('mountMcp(): the endpoint and its document are not tools, check reports no 
 });
 
 test(
-  'legacy: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests',
+  'MCP over HTTP, legacy version: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests',
   LIMITED,
   async (t) => {
     const running = new Set<number>();

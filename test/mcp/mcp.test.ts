@@ -150,7 +150,7 @@ test('mcpTools(): titles, descriptions and hints come from spec and method, and 
   );
 });
 
-test('route spec: mcp validates the characters of a name and refuses unknown keys', () => {
+test('the option mcp of a route refuses invalid characters in a name, and unknown keys', () => {
   assert.throws(() => new Svc().get('/a', { mcp: { name: 'a b' } }, () => 1), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), {
     code: 'E_OPTION_UNKNOWN',
@@ -326,7 +326,7 @@ test('mcpCall(): reports all invalid arguments at once, each by its name', async
   );
   assert.equal(
     textOf(await app.mcpCall('put_u_by_id', { id: 'x', nn: 1, n: 1 })),
-    '400 Bad Request: The arguments have 3 problems\n- nn: is no argument of this tool: did you mean "n"?\n- body: is missing\n- id: needs a safe integer',
+    '400 Bad Request: The arguments have 3 problems\n- nn: is not an argument of this tool: did you mean "n"?\n- body: is missing\n- id: needs a safe integer',
   );
 });
 
@@ -342,11 +342,11 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: leads to another route',
+    '400 Bad Request: The arguments have 1 problem\n- name: would lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: leads to another route',
+    '400 Bad Request: The arguments have 1 problem\n- p: would lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);
@@ -364,7 +364,7 @@ test('mcpCall(): too deeply nested arguments are a client error; names of Object
   const deep: unknown = JSON.parse('['.repeat(200_000) + ']'.repeat(200_000));
   assert.match(
     textOf(await app.mcpCall('get_x_by_constructor', { constructor: 'c', a: deep })),
-    /^400 .*\n- arguments: are nested too deeply/,
+    /^400 .*\n- arguments: are too large or nested too deeply/,
   );
   assert.equal(
     textOf(await app.mcpCall('get_x_by_constructor', {})),

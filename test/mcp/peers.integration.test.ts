@@ -28,6 +28,9 @@ before(build);
  * results as one array. Each generation defines `connect`.
  */
 const CONVERSATION = `
+const capabilities = { elicitation: {}, sampling: {} };
+const filled = ({ params }) => ({ action: 'accept', content: Object.fromEntries(Object.keys(params.requestedSchema.properties).map((name) => [name, name + ' of the user'])) });
+const sampled = ({ params }) => ({ role: 'assistant', model: 'm', content: { type: 'text', text: params.messages[0].content.text + ' back' } });
 const outcomes = [];
 for (const target of JSON.parse(process.argv[2])) outcomes.push(await converse(target));
 console.log(JSON.stringify(outcomes));
@@ -68,6 +71,8 @@ out.prompt = (await client.getPrompt({ name: 'test_prompt_with_arguments', argum
 out.noPrompt = await code(client.getPrompt({ name: 'test_prompt_with_arguments', arguments: {} }));
 out.completion = (await client.complete({ ref: { type: 'ref/prompt', name: 'choose' }, argument: { name: 'colour', value: 'g' } })).completion.values;
 out.told = told.progress;
+out.rounds = JSON.parse((await client.callTool({ name: 'test_input_required_result_multi_round' })).content[0].text);
+out.sampled = (await client.callTool({ name: 'test_sampling', arguments: { prompt: 'Hello' } })).content[0].text;
 await client.callTool({ name: 'test_tool_with_logging', arguments: {} });
 out.logs = told.logs;
 await client.close();
@@ -79,11 +84,13 @@ const FIRST = `
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import { CreateMessageRequestSchema, ElicitRequestSchema, LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 const signalOf = (signal) => [undefined, { signal }];
 const callWithProgress = (client, params, onprogress) => client.callTool(params, undefined, { onprogress });
 async function connect({ url, headers, stdio }, onLog) {
-  const client = new Client({ name: 'peer', version: '1' });
+  const client = new Client({ name: 'peer', version: '1' }, { capabilities });
+  client.setRequestHandler(ElicitRequestSchema, filled);
+  client.setRequestHandler(CreateMessageRequestSchema, sampled);
   client.setNotificationHandler(LoggingMessageNotificationSchema, onLog);
   const transport = stdio === undefined ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }) : new StdioClientTransport({ ...stdio, stderr: 'ignore' });
   await client.connect(transport);
@@ -97,7 +104,9 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 const signalOf = (signal) => [{ signal }];
 const callWithProgress = (client, params, onprogress) => client.callTool(params, { onprogress });
 async function connect({ url, headers, stdio, mode }, onLog) {
-  const client = new Client({ name: 'peer', version: '2' }, { versionNegotiation: { mode } });
+  const client = new Client({ name: 'peer', version: '2' }, { capabilities, versionNegotiation: { mode } });
+  client.setRequestHandler('elicitation/create', filled);
+  client.setRequestHandler('sampling/createMessage', sampled);
   client.setNotificationHandler('notifications/message', onLog);
   await client.connect(stdio === undefined ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }) : new StdioClientTransport({ ...stdio, stderr: 'ignore' }));
   return { client, version: () => client.getNegotiatedProtocolVersion(), era: () => client.getProtocolEra() };
@@ -173,10 +182,13 @@ function judge(
       'test_prompt_with_embedded_resource',
       'test_prompt_with_image',
       'choose',
+      'test_input_required_result_prompt',
     ],
     prompt: "Prompt with arguments: arg1='a', arg2='b'",
     noPrompt: -32_602,
     completion: ['green'],
+    rounds: { name: 'name of the user', color: 'color of the user' },
+    sampled: 'LLM response: {"type":"text","text":"Hello back"}',
     logs: isModern ? [] : ['Tool execution started', 'Tool processing data', 'Tool execution completed'],
   });
   const { isError, content } = wrong as { isError: boolean; content: { text: string }[] };
@@ -186,7 +198,7 @@ function judge(
 
 const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expiresInSeconds: 86_400 })}` };
 
-test('the official client 1.x works over stdio and HTTP', async (t) => {
+test('the official MCP client 1.x works over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
   const [stdio, http] = await converse(folder, FIRST, [
@@ -197,7 +209,7 @@ test('the official client 1.x works over stdio and HTTP', async (t) => {
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
-test('the official client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the official MCP client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
   const modes = [
@@ -218,7 +230,7 @@ test('the official client 2.x works over stdio and HTTP, in both generations of 
   }
 });
 
-test('the inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
   const folder = scratch(t, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' });
   if (folder === undefined) return;
   const url = await served(t);
@@ -254,39 +266,11 @@ test('the inspector reports no problem in strict mode, over stdio and HTTP, in b
   }
 });
 
-/**
- * Required scenarios that do not apply: the server never asks its client for a model sample (deprecated in
- * 2026-07-28), user input or roots. The last three checks of server-stateless need tools that ask.
- */
-const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
-  '2025-11-25': [
-    'tools-call-sampling',
-    'tools-call-elicitation',
-    'elicitation-sep1034-defaults',
-    'elicitation-sep1330-enums',
-  ],
-  '2026-07-28': [
-    'server-stateless',
-    'input-required-result-basic-elicitation',
-    'input-required-result-basic-sampling',
-    'input-required-result-basic-list-roots',
-    'input-required-result-request-state',
-    'input-required-result-multiple-input-requests',
-    'input-required-result-multi-round',
-    'input-required-result-non-tool-request',
-    'input-required-result-result-type',
-    'input-required-result-tampered-state',
-    'input-required-result-capability-check',
-  ],
-};
-/**
- * Checks of server-stateless that fail as "not testable": they need a tool that depends on the client's
- * capabilities.
- */
-const UNTESTABLE = 3;
+/** Scenarios that each revision requires of a server. */
+const REQUIRED: Readonly<Record<string, number>> = { '2025-11-25': 30, '2026-07-28': 37 };
 
-for (const [revision, leftOut] of Object.entries(LEFT_OUT)) {
-  test(`every scenario of the conformance suite that ${revision} requires passes, except for the listed exceptions`, async (t) => {
+for (const [revision, required] of Object.entries(REQUIRED)) {
+  test(`every scenario of the MCP conformance suite that ${revision} requires passes`, async (t) => {
     const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
     if (folder === undefined) return;
     const { stdout, stderr } = await run(
@@ -302,15 +286,14 @@ for (const [revision, leftOut] of Object.entries(LEFT_OUT)) {
       { cwd: folder },
     );
     const unscored = new Set([...stdout.matchAll(/^ {2}[✓✗] ([\w-]+) \(/gm)].map(([, name]) => name!));
-    const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, (\d+) failed/gm)]
-      .map(([, sign, name, failed]) => ({ name: name!, isGood: sign === '✓', failed: Number(failed) }))
+    const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm)]
+      .map(([, sign, name]) => ({ name: name!, isGood: sign === '✓' }))
       .filter(({ name }) => !unscored.has(name));
-    assert.ok(results.length >= 30, stdout + stderr);
+    assert.equal(results.length, required, stdout + stderr);
     assert.deepEqual(
-      results.filter(({ isGood }) => !isGood).map(({ name }) => name),
-      leftOut,
+      results.filter(({ isGood }) => !isGood),
+      [],
+      stdout,
     );
-    for (const { name, failed } of results)
-      if (name === 'server-stateless') assert.equal(failed, UNTESTABLE, stdout);
   });
 }

@@ -186,7 +186,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
   params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
 });
 
-test('initialize: agrees on a known version, and answers an unknown one with the newest legacy version', async (t) => {
+test('MCP over stdio, initialize: agrees on a known version, and answers an unknown one with the newest legacy version', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const { result } = await bare(t).ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
     assert.equal((result as Json)['protocolVersion'], version);
@@ -197,7 +197,7 @@ test('initialize: agrees on a known version, and answers an unknown one with the
   }
 });
 
-test("initialize: returns the server's name and capabilities", async (t) => {
+test("MCP over stdio, initialize: returns the server's name and capabilities", async (t) => {
   const { result } = await bare(t).ask(INIT);
   assert.deepEqual(result, {
     protocolVersion: '2025-11-25',
@@ -206,7 +206,7 @@ test("initialize: returns the server's name and capabilities", async (t) => {
   });
 });
 
-test('initialize: is refused without parameters, and when it is repeated', async (t) => {
+test('MCP over stdio, initialize: is refused without parameters, and when it is repeated', async (t) => {
   const line = bare(t);
   for (const params of [
     undefined,
@@ -221,7 +221,7 @@ test('initialize: is refused without parameters, and when it is repeated', async
   assert.deepEqual(errorOf(await line.ask({ ...INIT, id: 2 })), [2, -32_600]);
 });
 
-test('before initialize: the server answers ping and modern requests only', async (t) => {
+test('MCP over stdio, before initialize: the server answers ping and modern requests only', async (t) => {
   const line = bare(t);
   assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), {
     jsonrpc: '2.0',
@@ -234,7 +234,7 @@ test('before initialize: the server answers ping and modern requests only', asyn
   );
 });
 
-test('lines: invalid JSON is -32700 and an invalid message -32600, with its id if there is one', async (t) => {
+test('MCP over stdio, lines: invalid JSON is -32700 and an invalid message -32600, with its id if there is one', async (t) => {
   const line = bare(t);
   for (const text of ['garbage', '{"jsonrpc":"2.0",', '{"a":1}}', '\u0000'])
     assert.deepEqual(errorOf(await line.raw(`${text}\n`).next()), [null, -32_700]);
@@ -261,12 +261,12 @@ test('lines: invalid JSON is -32700 and an invalid message -32600, with its id i
   );
 });
 
-test('lines: since 2025-11-25 an error for a message without an id has no id', async (t) => {
+test('MCP over stdio, lines: since 2025-11-25 an error for a message without an id has no id', async (t) => {
   const line = await open(t);
   assert.deepEqual(Object.keys(await line.raw('garbage\n').next()), ['jsonrpc', 'error']);
 });
 
-test('lines: CRLF, empty lines and chunk sizes make no difference; notifications and responses get no answer', async (t) => {
+test('MCP over stdio, lines: CRLF, empty lines and chunk sizes make no difference; notifications and responses get no answer', async (t) => {
   const line = bare(t);
   line.raw(
     '\r\n\n{"jsonrpc":"2.0","method":"nobody/knows"}\n{"jsonrpc":"2.0","id":9,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}\n{"jsonrpc":"2.0","method":"ping"}\n',
@@ -277,7 +277,7 @@ test('lines: CRLF, empty lines and chunk sizes make no difference; notifications
   assert.equal(line.lines.length, 1);
 });
 
-test('lines: a line that is too long is refused once and skipped; the next line is read', async (t) => {
+test('MCP over stdio, lines: a line that is too long is refused once and skipped; the next line is read', async (t) => {
   const line = new Line(t, shop().mcpServer({ maxLineBytes: 1_000 }));
   for (let n = 0; n < 5; n++) line.raw('x'.repeat(900));
   line.raw('\n');
@@ -290,7 +290,7 @@ test('lines: a line that is too long is refused once and skipped; the next line 
   assert.equal(line.lines.length, 2);
 });
 
-test('LineReader: every split of the bytes gives the same lines', () => {
+test('LineReader returns the same lines wherever the bytes are split', () => {
   const bytes = Buffer.from('a\r\n\n{"ü":1}\nrest');
   const read = (chunks: readonly Buffer[]): string[] => {
     const lines: string[] = [];
@@ -312,7 +312,7 @@ test('LineReader: every split of the bytes gives the same lines', () => {
   }
 });
 
-test('methods: an unknown method is -32601 in both generations, and so is a method of the other generation', async (t) => {
+test('MCP over stdio, methods: an unknown method is -32601 in both generations, and so is a method of the other generation', async (t) => {
   const line = await open(t);
   for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__'])
     assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);
@@ -324,7 +324,7 @@ test('methods: an unknown method is -32601 in both generations, and so is a meth
     );
 });
 
-test('modern: a request without version or capabilities is -32602; an unsupported version is -32022 with the supported ones', async (t) => {
+test('MCP over stdio, modern version: a request without version or capabilities is -32602; an unsupported version is -32022 with the supported ones', async (t) => {
   const line = bare(t);
   const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
@@ -350,7 +350,7 @@ test('modern: a request without version or capabilities is -32602; an unsupporte
   });
 });
 
-test("modern: results have their type, the server's name and a cache lifetime", async (t) => {
+test("MCP over stdio, modern version: results have their type, the server's name and a cache lifetime", async (t) => {
   const line = bare(t);
   const ask = async (method: string, params: Json = {}): Promise<Json> =>
     (await line.ask({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }))['result'] as Json;
@@ -380,7 +380,7 @@ test("modern: results have their type, the server's name and a cache lifetime", 
   );
 });
 
-test('legacy: results omit modern metadata; structured content is an object, and only in versions that have it', async (t) => {
+test('MCP over stdio, legacy version: results omit modern metadata; structured content is an object, and only in versions that have it', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -406,7 +406,7 @@ test('legacy: results omit modern metadata; structured content is an object, and
   }
 });
 
-test('tools/call: an unknown tool and arguments that are not an object are errors; a refusal of the tool is a result', async (t) => {
+test('MCP over stdio, tools/call: an unknown tool and arguments that are not an object are errors; a refusal of the tool is a result', async (t) => {
   const line = await open(t);
   assert.deepEqual(errorOf(await line.ask(call(1, 'nope'))), [1, -32_602]);
   assert.deepEqual(
@@ -441,7 +441,7 @@ test('tools/call: an unknown tool and arguments that are not an object are error
   );
 });
 
-test('tools/call: calls carry the token of the process, and no token without one', async (t) => {
+test('MCP over stdio, tools/call: calls carry the token of the process, and no token without one', async (t) => {
   const refused = (await (await open(t)).ask(call(1, 'get_me')))['result'] as {
     isError: boolean;
     _meta: Json;
@@ -453,7 +453,7 @@ test('tools/call: calls carry the token of the process, and no token without one
   ]);
 });
 
-test('lists: cursors lead from page to page; a changed cursor, or one of another list, is -32602', async (t) => {
+test('MCP over stdio, lists: cursors lead from page to page; a changed cursor, or one of another list, is -32602', async (t) => {
   const app = shop();
   for (let n = 0; n < 5; n++) app.get(`/more/${n}`, () => n);
   const line = await open(t, { app, options: { pageSize: 4 } });
@@ -485,7 +485,7 @@ test('lists: cursors lead from page to page; a changed cursor, or one of another
   assert.deepEqual(errorOf(await page(nextCursor, 'prompts/list')), [1, -32_602]);
 });
 
-test('batches: versions up to 2025-03-26 answer a batch as one array in any order; its notifications get no answer', async (t) => {
+test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch as one array in any order; its notifications get no answer', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26']) {
     const line = await open(t, { version });
     line.send([
@@ -513,12 +513,12 @@ test('batches: versions up to 2025-03-26 answer a batch as one array in any orde
   }
 });
 
-test('batches: later versions refuse a batch, and so does a session that is not initialized', async (t) => {
+test('MCP over stdio, batches: later versions refuse a batch, and so does a session that is not initialized', async (t) => {
   for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
     assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
 
-test('concurrent calls: a waiting call does not delay others; a duplicate id is refused', async (t) => {
+test('MCP over stdio, concurrent calls: a waiting call does not delay others; a duplicate id is refused', async (t) => {
   const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
@@ -531,7 +531,7 @@ test('concurrent calls: a waiting call does not delay others; a duplicate id is 
   assert.ok('result' in (await line.ask(call(1, 'get_items'))));
 });
 
-test('cancellation: aborts the request, which gets no answer; a cancellation of an unknown request is ignored', async (t) => {
+test('MCP over stdio, cancellation: aborts the request, which gets no answer; a cancellation of an unknown request is ignored', async (t) => {
   for (const meta of [undefined, META]) {
     const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
@@ -552,7 +552,7 @@ test('cancellation: aborts the request, which gets no answer; a cancellation of 
   }
 });
 
-test('progress: is sent with its token, only when it grows, and only to clients that asked for it', async (t) => {
+test('MCP over stdio, progress: is sent with its token, only when it grows, and only to clients that asked for it', async (t) => {
   const line = await open(t);
   line.send({ jsonrpc: '2.0', id: 0, method: 'logging/setLevel', params: { level: 'emergency' } });
   await line.next();
@@ -571,7 +571,7 @@ test('progress: is sent with its token, only when it grows, and only to clients 
   assert.equal((await line.ask(call(2, 'get_work')))['id'], 2);
 });
 
-test('messages: legacy clients set the minimum level with logging/setLevel, modern clients with each request', async (t) => {
+test('MCP over stdio, messages: legacy clients set the minimum level with logging/setLevel, modern clients with each request', async (t) => {
   const line = await open(t);
   assert.deepEqual(
     errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'loud' } })),
@@ -598,7 +598,7 @@ test('messages: legacy clients set the minimum level with logging/setLevel, mode
   );
 });
 
-test('prompts: are listed with arguments, rendered and completed; invalid arguments are refused', async (t) => {
+test('MCP over stdio, prompts: are listed with arguments, rendered and completed; invalid arguments are refused', async (t) => {
   const line = await open(t);
   const ask = (method: string, params: Json): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params });
@@ -648,7 +648,7 @@ test('prompts: are listed with arguments, rendered and completed; invalid argume
   );
 });
 
-test('resources: the list of tool routes can be read; an unknown resource has the error code of the version', async (t) => {
+test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the version', async (t) => {
   const line = await open(t);
   const read = (uri: unknown, meta?: Json): Promise<Json> =>
     line.ask({
@@ -689,7 +689,7 @@ test('resources: the list of tool routes can be read; an unknown resource has th
   );
 });
 
-test('subscriptions/listen: is acknowledged with the accepted subscriptions, and ends with a result when the server stops', async (t) => {
+test('MCP over stdio, subscriptions/listen: is acknowledged with the accepted subscriptions, and ends with a result when the server stops', async (t) => {
   const line = bare(t);
   const asked = { toolsListChanged: true, resourceSubscriptions: ['svc://routes', 'svc://nope'] };
   assert.deepEqual(
@@ -713,7 +713,7 @@ test('subscriptions/listen: is acknowledged with the accepted subscriptions, and
   assert.deepEqual([id, (result as { _meta: Json })._meta['io.modelcontextprotocol/subscriptionId']], [7, 7]);
 });
 
-test('subscriptions/listen: a subscription that has ended leaves no listeners behind', async (t) => {
+test('MCP over stdio, subscriptions/listen: a subscription that has ended leaves no listeners behind', async (t) => {
   const app = new Svc({ env: 'test' });
   t.after(() => app.shutdown());
   const closing = new AbortController(),
@@ -736,7 +736,7 @@ test('subscriptions/listen: a subscription that has ended leaves no listeners be
   assert.equal(getEventListeners(closing.signal, 'abort').length, 0);
 });
 
-test('end of input: running requests are answered first, and a truncated line is not executed', async (t) => {
+test('MCP over stdio, end of input: running requests are answered first, and a truncated line is not executed', async (t) => {
   const gate = new Gate(t);
   const line = new Line(t, shop(gate).mcpServer());
   line.send(INIT).send(call(1, 'get_wait'));
@@ -755,7 +755,7 @@ test('end of input: running requests are answered first, and a truncated line is
   ]);
 });
 
-test('end of input: calls that exceed the grace period are aborted, and the application is shut down', async (t) => {
+test('MCP over stdio, end of input: calls that exceed the grace period are aborted, and the application is shut down', async (t) => {
   const gate = new Gate(t);
   const app = shop(gate);
   let isShut = false;
@@ -772,7 +772,7 @@ test('end of input: calls that exceed the grace period are aborted, and the appl
   assert.deepEqual([line.lines.length, isShut], [1, true]);
 });
 
-test('a signal ends the server as the end of the input does', async (t) => {
+test('MCP over stdio: a signal ends the server as the end of the input does', async (t) => {
   const abort = new AbortController();
   const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
@@ -780,7 +780,7 @@ test('a signal ends the server as the end of the input does', async (t) => {
   await soon(line.ended, 'the end of the conversation');
 });
 
-test('a closed output ends the server', async (t) => {
+test('MCP over stdio: the server ends when its output is closed', async (t) => {
   const input = new PassThrough();
   t.after(() => input.end());
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
@@ -858,7 +858,7 @@ test('serve(): refuses invalid streams and signals before the application starts
   }
 });
 
-test('prompts: a prompt without arguments accepts an empty object; one that throws is -32603, and one that refuses is -32602', async (t) => {
+test('MCP over stdio, prompts: a prompt without arguments accepts an empty object; one that throws is -32603, and one that refuses is -32602', async (t) => {
   const app = shop();
   app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
   app.prompt('broken', {}, () => {
@@ -877,7 +877,7 @@ test('prompts: a prompt without arguments accepts an empty object; one that thro
   assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
 });
 
-test('completion/complete: a resource without parameters has no template to complete', async (t) => {
+test('MCP over stdio, completion/complete: a resource without parameters has no template to complete', async (t) => {
   const { error } = await (
     await open(t)
   ).ask({
@@ -901,7 +901,7 @@ test('mcpServer(): the option headers sets header fields of every call', async (
   });
 });
 
-test('legacy: a list becomes an object with one member where the version requires an object, and so does its schema', async (t) => {
+test('MCP over stdio, legacy version: a list becomes an object with one member where the version requires an object, and so does its schema', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });
@@ -924,7 +924,7 @@ test('legacy: a list becomes an object with one member where the version require
   assert.deepEqual(modern.tools.at(-1)!['outputSchema'], { type: 'array', items: integer });
 });
 
-test('messages: a value that JSON cannot represent is sent as text, and the handler does not fail', async (t) => {
+test('MCP over stdio, messages: a value that JSON cannot represent is sent as text, and the handler does not fail', async (t) => {
   const app = shop();
   const circle: unknown[] = [];
   circle.push(circle);
@@ -958,7 +958,7 @@ function answeredTo(text: string): unknown {
   return 'id' in value ? readable : undefined;
 }
 
-test('random lines: each request is answered exactly once, and nothing else is answered', async (t) => {
+test('MCP over stdio, random lines: each request is answered exactly once, and nothing else is answered', async (t) => {
   const random = seeded(12);
   const pick = <T>(all: readonly T[]): T => all[random(all.length)]!;
   let ids = 0;

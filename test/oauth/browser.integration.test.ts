@@ -175,7 +175,7 @@ async function login(page: Page, site: Site, who: string = 'ada'): Promise<void>
 
 const APP_COOKIES = ['svc_access', 'svc_csrf', 'svc_refresh', 'svc_session'];
 
-test('A person logs in by clicking in cookie mode, reloads, refreshes and logs out; no script and no address contains a token', async (t) => {
+test('OAuth in a browser: a person logs in by clicking in cookie mode, reloads, refreshes and logs out; no script and no address contains a token', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -240,7 +240,7 @@ test('A person logs in by clicking in cookie mode, reloads, refreshes and logs o
   assert.ok(page.requests.some(({ url }) => url.startsWith(`${site.url}/oauth/callback?code=`)));
 });
 
-test('A person logs in with the keyboard alone', async (t) => {
+test('OAuth in a browser: a person logs in with the keyboard alone', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -250,7 +250,7 @@ test('A person logs in with the keyboard alone', async (t) => {
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('In JSON mode the browser shows the tokens; opening the same address again is refused', async (t) => {
+test('OAuth in a browser: in JSON mode the browser shows the tokens; opening the same address again is refused', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ plugin: { mode: 'json' } });
@@ -263,7 +263,7 @@ test('In JSON mode the browser shows the tokens; opening the same address again 
   assert.match(await page.text(), /"error":"invalid_state"/);
 });
 
-test("A form_post callback from the provider's site logs the user in: an intermediate page posts the form again, with the cookie", async (t) => {
+test("OAuth in a browser: a form_post callback from the provider's site logs the user in: an intermediate page posts the form again, with the cookie", async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ responseMode: 'form_post' });
@@ -283,7 +283,7 @@ test("A form_post callback from the provider's site logs the user in: an interme
   assert.deepEqual(page.complaints, []);
 });
 
-test('A cancelled login shows a message; a callback in another browser is refused and still works in its own', async (t) => {
+test('OAuth in a browser: a cancelled login shows a message; a callback in another browser is refused and still works in its own', async (t) => {
   const [page, other] = [await visitor(t), await visitor(t)];
   if (page === undefined || other === undefined) return;
   await using site = await Site.open();
@@ -308,7 +308,7 @@ test('A cancelled login shows a message; a callback in another browser is refuse
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('Two tabs that refresh at the same time stay logged in, and so do two that log in at the same time', async (t) => {
+test('OAuth in a browser: two tabs that refresh at the same time stay logged in, and so do two that log in at the same time', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -330,7 +330,7 @@ test('Two tabs that refresh at the same time stay logged in, and so do two that 
   assert.equal((await site.oauth.listSessions('user-alan')).length, 1);
 });
 
-test('A page of another site cannot make a browser refresh or log out, and a prefetch starts no login', async (t) => {
+test('OAuth in a browser: a page of another site cannot make a browser refresh or log out, and a prefetch starts no login', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ exempt: undefined }); // the plugin must protect itself

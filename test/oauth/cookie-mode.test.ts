@@ -68,7 +68,7 @@ const post = (
   form: Record<string, string> = {},
 ): Promise<Response> => site.client.post(path, { form, headers });
 
-test('A login redirects to a local path, with the tokens in HttpOnly cookies', async () => {
+test('OAuth cookie mode: a login redirects to a local path, with the tokens in HttpOnly cookies', async () => {
   await using site = await open({ plugin: { afterLogin: '/home?x=1' } });
   const response = await login(site);
   assert.deepEqual(
@@ -96,7 +96,7 @@ test('A login redirects to a local path, with the tokens in HttpOnly cookies', a
   assert.match(cookies.get(REFRESH)!.value, /^svcrt_1/);
 });
 
-test('Outside production, without TLS, the cookies have no prefix', async () => {
+test('OAuth cookie mode: outside production, without TLS, the cookies have no prefix', async () => {
   await using site = await open({ env: 'test' });
   assert.deepEqual(
     [...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')),
@@ -104,7 +104,7 @@ test('Outside production, without TLS, the cookies have no prefix', async () => 
   );
 });
 
-test('return_to chooses the path after a login, and is ignored in JSON mode', async () => {
+test('OAuth cookie mode: return_to chooses the path after a login, and is ignored in JSON mode', async () => {
   await using site = await open();
   const { state } = await site.begin({ return_to: '/cart' });
   assert.equal((await site.back({ code: 'c', state })).headers.get('location'), '/cart');
@@ -113,7 +113,7 @@ test('return_to chooses the path after a login, and is ignored in JSON mode', as
   assert.equal((await json.back({ code: 'c', state: begun.state })).status, 200);
 });
 
-test('Claims that make a token larger than a cookie are a mistake, reported before anything is stored', async () => {
+test('OAuth cookie mode: claims that make a token larger than a cookie are a mistake, reported before anything is stored', async () => {
   await using site = await open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) },
   });
@@ -123,7 +123,7 @@ test('Claims that make a token larger than a cookie are a mistake, reported befo
   assert.ok(site.events.some(({ error }) => JSON.stringify(error)?.includes('E_OAUTH_USER')));
 });
 
-test('In JSON mode claims that make a token longer than BearerAuth() accepts are logged once', async () => {
+test('OAuth cookie mode: in JSON mode claims that make a token longer than BearerAuth() accepts are logged once', async () => {
   await using site = await LoginSite.open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) },
     more: (app) =>
@@ -145,7 +145,7 @@ test('In JSON mode claims that make a token longer than BearerAuth() accepts are
   );
 });
 
-test('The access cookie is used without Authorization, which wins if present', async () => {
+test('OAuth cookie mode: the access cookie authenticates requests without Authorization, and Authorization takes precedence', async () => {
   await using site = await open();
   assert.equal((await site.client.get('/me')).status, 401);
   await login(site);
@@ -164,7 +164,7 @@ test('The access cookie is used without Authorization, which wins if present', a
   );
 });
 
-test('The access cookie is ignored for unsafe methods and WebSockets from another page', async () => {
+test('OAuth cookie mode: the access cookie is ignored for unsafe methods and WebSockets from another page', async () => {
   await using site = await open();
   await login(site);
   const status = async (method: string, headers: Record<string, string>): Promise<number> =>
@@ -184,7 +184,7 @@ test('The access cookie is ignored for unsafe methods and WebSockets from anothe
   assert.equal(await status('GET', { origin: 'https://evil.example', upgrade: 'websocket' }), 401);
 });
 
-test('A page of this origin refreshes by the cookie, and gets new cookies', async () => {
+test('OAuth cookie mode: a page of this origin refreshes with the cookie, and gets new cookies', async () => {
   await using site = await open();
   await login(site);
   const [access, refresh] = [site.client.cookies.get(ACCESS)!, site.client.cookies.get(REFRESH)!];
@@ -205,7 +205,7 @@ test('A page of this origin refreshes by the cookie, and gets new cookies', asyn
   assert.equal((await post(site, '/oauth/token', { origin: 'https://app.example' })).status, 200);
 });
 
-test('Without proof of this origin no request refreshes, revokes or sets a cookie, with the cookie or with a token', async () => {
+test('OAuth cookie mode: a request without proof of this origin cannot refresh, revoke or set a cookie', async () => {
   await using site = await open();
   await login(site);
   const token = site.client.cookies.get(REFRESH)!;
@@ -238,7 +238,7 @@ test('Without proof of this origin no request refreshes, revokes or sets a cooki
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('A refused or late refresh does not remove the cookies', async () => {
+test('OAuth cookie mode: a refused or late refresh does not remove the cookies', async () => {
   await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
   await login(site);
   const answers = await Promise.all(
@@ -250,7 +250,7 @@ test('A refused or late refresh does not remove the cookies', async () => {
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('A lost response is repeated for ten seconds', async () => {
+test('OAuth cookie mode: a refresh whose response was lost can be repeated for ten seconds', async () => {
   await using site = await open();
   await login(site);
   const lost = { ...OWN, cookie: `${REFRESH}=${site.client.cookies.get(REFRESH)!}` };
@@ -261,7 +261,7 @@ test('A lost response is repeated for ten seconds', async () => {
   await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
 });
 
-test('A logout ends login, cookies and session; a token in the body affects neither cookies nor session', async () => {
+test('OAuth cookie mode: a logout ends login, cookies and session; a token in the body affects neither cookies nor session', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();
@@ -282,7 +282,7 @@ test('A logout ends login, cookies and session; a token in the body affects neit
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('A page of this origin without a refresh token clears the rest; another page is refused', async () => {
+test('OAuth cookie mode: a logout without a refresh token from this origin clears the other cookies; from another origin it is refused', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const others: Record<string, string>[] = [
@@ -326,7 +326,7 @@ test('A page of this origin without a refresh token clears the rest; another pag
   );
 });
 
-test('logout() in a route ends login, cookies and session, and returns whether there was a login', async () => {
+test('OAuth cookie mode: logout() in a route ends login, cookies and session, and returns whether there was a login', async () => {
   await using site: LoginSite = await open({
     hasSession: true,
     more: (app) => {
@@ -379,7 +379,7 @@ test('logout() in a route ends login, cookies and session, and returns whether t
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('logout() clears the cookies without SessionMiddleware, and in JSON mode only the session', async () => {
+test('OAuth cookie mode: logout() clears the cookies without SessionMiddleware, and in JSON mode only the session', async () => {
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);
@@ -402,7 +402,7 @@ test('logout() clears the cookies without SessionMiddleware, and in JSON mode on
   assert.equal((await json.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('logout() fails when the database does not respond, and clears nothing', async () => {
+test('OAuth cookie mode: logout() fails when the database does not respond, and clears nothing', async () => {
   await using site: LoginSite = await open({ more: (app) => leave(app, () => site) });
   await login(site);
   await site.app.state.db.execute('ALTER TABLE svc_oauth_login RENAME TO elsewhere');
@@ -416,7 +416,7 @@ test('logout() fails when the database does not respond, and clears nothing', as
   assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
 });
 
-test('An invalid refresh cookie is refused, and a logout removes it', async () => {
+test('OAuth cookie mode: an invalid refresh cookie is refused, and a logout removes it', async () => {
   await using site = await open();
   const headers = { ...OWN, cookie: `${REFRESH}=nonsense` };
   await refusedAs(await post(site, '/oauth/token', headers), 400, 'invalid_grant');
@@ -424,14 +424,14 @@ test('An invalid refresh cookie is refused, and a logout removes it', async () =
   assert.deepEqual([response.status, response.headers.getSetCookie().length], [200, 2]);
 });
 
-test('A form_post login with the cookie ends at a local path', async () => {
+test('OAuth cookie mode: a form_post login with the cookie ends at a local path', async () => {
   await using site = await open();
   const { state } = await site.begin();
   const response = await site.client.post('/oauth/callback', { form: { code: 'c', state } });
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
 });
 
-test('CSRFMiddleware skips the routes of the plugin, which check the origin themselves, and checks all others', async () => {
+test('OAuth cookie mode: CSRFMiddleware skips the routes of the plugin, which check the origin themselves, and checks all others', async () => {
   await using site = await open({
     hasSession: true,
     more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done'),
@@ -458,7 +458,7 @@ test('CSRFMiddleware skips the routes of the plugin, which check the origin them
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 
-test('A failed login shows browsers a page with a way back, and programs JSON', async () => {
+test('OAuth cookie mode: a failed login is a page with a link back for browsers, and JSON for programs', async () => {
   await using site = await open({ hasSession: true });
   const { state } = await site.begin();
   const cancelled = { error: 'access_denied', state };
@@ -509,7 +509,7 @@ test('A failed login shows browsers a page with a way back, and programs JSON', 
   assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
 });
 
-test('The error page links to a login that can start, also with several redirect URIs', async () => {
+test('OAuth error page: its link starts a login that works, also with several redirect URIs', async () => {
   const uris = [
     'https://app.example/oauth/one/callback',
     'https://app.example/oauth/two/callback',
@@ -538,7 +538,7 @@ test('The error page links to a login that can start, also with several redirect
   assert.equal(await linkOn('/oauth/callback', { error: 'access_denied', state: 'x' }), undefined);
 });
 
-test('The error page also replaces a refusal that CompressionMiddleware compressed', async () => {
+test('OAuth cookie mode: the error page also replaces a refusal that CompressionMiddleware compressed', async () => {
   await using site = await open({
     more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })),
   });
@@ -560,7 +560,7 @@ test('The error page also replaces a refusal that CompressionMiddleware compress
   );
 });
 
-test('With errorPath every failed login redirects there', async () => {
+test('OAuth cookie mode: with errorPath every failed login redirects there', async () => {
   await using site = await open({
     env: 'test',
     plugin: {
@@ -597,7 +597,7 @@ test('With errorPath every failed login redirects there', async () => {
   );
 });
 
-test('In JSON mode a failed login is JSON, also for a browser', async () => {
+test('OAuth cookie mode: in JSON mode a failed login is JSON, also for a browser', async () => {
   await using site = await LoginSite.open({ plugin: { errorPath: '/sorry' } });
   await refusedAs(
     await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }),
@@ -606,7 +606,7 @@ test('In JSON mode a failed login is JSON, also for a browser', async () => {
   );
 });
 
-test('errorPath must be a local path outside the plugin', async () => {
+test('OAuth cookie mode: errorPath must be a local path outside the plugin', async () => {
   await using site = await LoginSite.open();
   for (const errorPath of [
     'https://app.example/sorry',

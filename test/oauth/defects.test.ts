@@ -9,14 +9,14 @@ import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-test('The callback needs no redirect_uri; it uses the one bound to the state', async () => {
+test('OAuth callback: needs no redirect_uri, and uses the one that is bound to the state', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin({ redirect_uri: 'https://app.example/oauth/callback' });
   assert.equal((await site.back({ code: 'c', state })).status, 200);
   assert.equal(site.fake.requests[0]!.form.get('redirect_uri'), 'https://app.example/oauth/callback');
 });
 
-test('A state works once, in its own browser; its verifier is not stored, and concurrent logins are limited', async () => {
+test('OAuth login: a state works once, in its own browser; its verifier is not stored, and concurrent logins are limited', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
@@ -33,7 +33,7 @@ test('A state works once, in its own browser; its verifier is not stored, and co
   await refusedAs(await site.client.get('/oauth/login'), 429, 'rate_limited');
 });
 
-test('Simultaneous refreshes do not fork the chain, and an undelivered one can be repeated', async () => {
+test('OAuth refresh: simultaneous refreshes get one successor token, and an undelivered one can be repeated', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const answers = await Promise.all(
@@ -47,7 +47,7 @@ test('Simultaneous refreshes do not fork the chain, and an undelivered one can b
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
-test('A replayed token ends only its own login; rows are purged; expiry is checked first', async () => {
+test('OAuth refresh: a replayed token ends only its own login; old rows are deleted; expiry is checked first', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
@@ -70,7 +70,7 @@ test('A replayed token ends only its own login; rows are purged; expiry is check
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
 });
 
-test('A provider that is slow, endless or redirects blocks no other request, gets no secret, and causes no 500', async () => {
+test('OAuth: a provider that is slow, endless or redirects blocks no other request, gets no secret, and causes no 500', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false, callback: false } } });
   const slow = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -130,7 +130,7 @@ test("requireScopes() reads the scopes of the plugin's tokens", async () => {
   assert.deepEqual([await status('/read'), await status('/write')], [200, 403]);
 });
 
-test('No key column is TEXT on MySQL and MariaDB, and no time is a float', async () => {
+test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time is a float', async () => {
   for (const engine of ['mysql', 'mariadb'] as const)
     for (const statement of OAUTH_TABLES[engine]) {
       for (const line of statement.split('\n')) assert.ok(!/\bTEXT\b.*PRIMARY KEY/i.test(line), line);
@@ -144,7 +144,7 @@ test('No key column is TEXT on MySQL and MariaDB, and no time is a float', async
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
-test('An e-mail is verified only if the provider says true; responses of another issuer are refused', async () => {
+test('OAuth login: an e-mail is verified only if the provider says true, and responses of another issuer are refused', async () => {
   const seen: UserInfo[] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -179,7 +179,7 @@ test('An e-mail is verified only if the provider says true; responses of another
   assert.equal((await openid.back({ code: 'c', state: third.state })).status, 200);
 });
 
-test('A login renews the session, /oauth/ is rate limited, and secrets come from the environment', async () => {
+test('OAuth: a login renews the session, /oauth/ is rate limited, and secrets come from the environment', async () => {
   const seen = sessionKey<string>('seen');
   await using site = await LoginSite.open({
     hasSession: true,

@@ -41,7 +41,7 @@ async function checker(
   };
 }
 
-test('the document describes token responses, refusals and limits', async (t) => {
+test('the OpenAPI document describes OAuth token responses, refusals and limits', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], limits: { login: 2 } } });
@@ -110,7 +110,7 @@ test('the document describes token responses, refusals and limits', async (t) =>
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke'), 400);
 });
 
-test('the document describes responses with cookies and error pages', async (t) => {
+test('the OpenAPI document describes OAuth responses with cookies and error pages', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
@@ -137,7 +137,7 @@ test('the document describes responses with cookies and error pages', async (t) 
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke', { headers: ours }), 200);
 });
 
-test('the document describes the redirect to errorPath', async (t) => {
+test('the OpenAPI document describes the redirect to errorPath of OAuthPlugin', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', errorPath: '/sorry' } });
@@ -152,7 +152,7 @@ test('the document describes the redirect to errorPath', async (t) => {
   await check('get', '/oauth/login', await site.client.get('/oauth/login', { query }), 400);
 });
 
-test('the document describes several providers, and their failures', async (t) => {
+test('the OpenAPI document describes several OAuth providers, and their failures', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({

@@ -13,7 +13,7 @@ import { LoginSite, SECRET, fakeProvider } from './support/site.ts';
 const EVIL = `a\r\nb\u2028{"event":"login_succeeded"}\u001b[31m\u202e`;
 const LONG = 'x'.repeat(1_000_000);
 
-test('Text from the provider, the browser and hooks is one escaped and limited line each in the log', async () => {
+test('OAuth logs text of the provider, the browser and hooks as one escaped line of limited length', async () => {
   await using fake = await FakeProvider.start();
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) });
@@ -51,7 +51,7 @@ test('Text from the provider, the browser and hooks is one escaped and limited l
   }
 });
 
-test('Metrics, probes and documents contain neither secrets nor settings', async () => {
+test('OAuth: metrics, probes and documents contain neither secrets nor settings', async () => {
   await using site = await LoginSite.open({
     plugin: {
       issuer: 'https://issuer-of-ours.example',
@@ -76,7 +76,7 @@ test('Metrics, probes and documents contain neither secrets nor settings', async
   assert.match(await site.metrics(), /svc_oauth_/);
 });
 
-test('Requests with ambiguous framing are refused before any of them is processed', async (t) => {
+test('OAuth: requests with ambiguous framing are refused before any of them is processed', async (t) => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const server = await site.app.run({ port: 0, handleSignals: false });

@@ -42,7 +42,7 @@ function open(
 const post = (client: TestClient, token: string): Promise<Response> =>
   client.post('/oauth/token', { form: { refresh_token: token } });
 
-test('issue() starts a login with rotating refresh tokens without a provider, and a replay ends it', async () => {
+test('OAuth: issue() starts a login with rotating refresh tokens without a provider, and a replay ends it', async () => {
   await using site = open({}, { scopes: ['read'], claims: { roles: ['admin'] }, method: 'password' });
   const { client, oauth, clock } = site;
   const response = await client.post('/login');
@@ -71,7 +71,7 @@ test('issue() starts a login with rotating refresh tokens without a provider, an
   assert.deepEqual(await oauth.listSessions('ada'), []);
 });
 
-test('A plugin without a provider has only /oauth/token and /oauth/revoke', async () => {
+test('OAuthPlugin without a provider has only the routes /oauth/token and /oauth/revoke', async () => {
   await using site = open();
   for (const path of ['/oauth/login', '/oauth/callback'])
     await refusedAs(await site.client.get(path), 404, 'invalid_request');
@@ -83,7 +83,7 @@ test('A plugin without a provider has only /oauth/token and /oauth/revoke', asyn
   );
 });
 
-test('A plugin without a provider starts in production, and needs no redirect URI', async () => {
+test('OAuthPlugin without a provider starts in production, and needs no redirect URI', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env: 'production' });
   app.register(new OAuthPlugin({})).register(new DatabasePlugin('sqlite::memory:'));
   assert.deepEqual(
@@ -92,7 +92,7 @@ test('A plugin without a provider starts in production, and needs no redirect UR
   );
 });
 
-test('In cookie mode issue() puts the tokens into cookies of the response', async () => {
+test('issue() of OAuthPlugin puts the tokens into cookies of the response in cookie mode', async () => {
   await using site = open({ mode: 'cookie', scopes: ['read'] });
   const response = await site.client.post('/login');
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
@@ -102,7 +102,7 @@ test('In cookie mode issue() puts the tokens into cookies of the response', asyn
   assert.equal((await site.client.post('/oauth/token', { headers })).status, 200);
 });
 
-test('issue() renews the session, as a provider login does', async () => {
+test('OAuth: issue() renews the session, as a provider login does', async () => {
   await using site = open();
   await site.client.get('/session');
   const first = await site.client.post('/login');
@@ -112,7 +112,7 @@ test('issue() renews the session, as a provider login does', async () => {
   assert.notEqual(cookies[0], cookies[1]);
 });
 
-test('issue() refuses invalid subjects, scopes, claims and methods', async () => {
+test('OAuth: issue() refuses invalid subjects, scopes, claims and methods', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/healthz');
   const req = {} as never;

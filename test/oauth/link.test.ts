@@ -71,7 +71,7 @@ const link = (
 const stateOf = (response: Response): string =>
   new URL(response.headers.get('location')!).searchParams.get('state')!;
 
-test('A logged-in user links another account, and logs in with either', async () => {
+test('OAuth link: a logged-in user links another account, and logs in with either', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');
@@ -103,7 +103,7 @@ test('A logged-in user links another account, and logs in with either', async ()
   );
 });
 
-test("A request with an access token links an account, and gets the provider's address as JSON", async () => {
+test("OAuth link: a request with an access token links an account, and gets the provider's address as JSON", async () => {
   await using made = await open({ mode: 'json' }, { hasSession: false });
   const { site, users } = made;
   site.fake.user = { sub: 'ada' };
@@ -119,7 +119,7 @@ test("A request with an access token links an account, and gets the provider's a
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('A link needs a login, POST, and a page of this origin', async () => {
+test('OAuth link: linking an account needs a login, POST, and a page of this origin', async () => {
   await using made = await open();
   const { site } = made;
   await refusedAs(await link(site, PROGRAM), 401, 'login_required');
@@ -142,13 +142,13 @@ test('A link needs a login, POST, and a page of this origin', async () => {
   assert.equal(site.fake.count(), 2, 'of the login alone');
 });
 
-test('The link routes exist only with onLink', async () => {
+test('OAuth link: the link routes exist only with onLink', async () => {
   await using site = await LoginSite.open({ names: NAMES });
   await refusedAs(await link(site), 404, 'invalid_request');
   await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('An account of another user is not linked', async () => {
+test('OAuth link: an account that belongs to another user is not linked', async () => {
   for (const refuse of [undefined, () => Promise.reject(new HTTPException(409, 'taken'))]) {
     await using made = await open(refuse === undefined ? {} : { onLink: refuse });
     const { site, users } = made;
@@ -165,7 +165,7 @@ test('An account of another user is not linked', async () => {
   }
 });
 
-test('A link is refused after a logout, a revocation, or a login as another user', async () => {
+test('OAuth link: a link is refused after a logout, a revocation, or a login as another user', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),
@@ -188,7 +188,7 @@ test('A link is refused after a logout, a revocation, or a login as another user
   }
 });
 
-test('The state of a link works once, in its own browser', async () => {
+test('OAuth link: the state of a link works once, in its own browser', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, 'ada');
@@ -209,7 +209,7 @@ test('The state of a link works once, in its own browser', async () => {
   );
 });
 
-test('Unlinking refuses the last login method, and ends other logins by that provider', async () => {
+test('OAuth link: unlinking refuses the last login method, and ends other logins by that provider', async () => {
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>
@@ -237,7 +237,7 @@ test('Unlinking refuses the last login method, and ends other logins by that pro
   assert.equal(site.audited('account_unlinked').length, 1);
 });
 
-test('In cookie mode a browser that unlinks an account goes to return_to, and gets a page when it is refused', async () => {
+test('OAuth link: in cookie mode a browser that unlinks an account goes to return_to, and gets a page when it is refused', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');

@@ -23,7 +23,7 @@ const OPENID = (site: { readonly url: string }) => ({
   },
 });
 
-test('A login redirects to the authorization endpoint with all parameters of the code flow with PKCE S256', async () => {
+test('OAuth login: a login redirects to the authorization endpoint with all parameters of the code flow with PKCE S256', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read:user', 'user:email'] } });
   const { response, page } = await site.begin();
   assert.equal(response.status, 302);
@@ -40,14 +40,14 @@ test('A login redirects to the authorization endpoint with all parameters of the
   assert.match(state!, /^[\w-]+\.\w+\.[\w-]{43}\.[\w-]{22}$/);
 });
 
-test('A login with the scope openid has a nonce', async () => {
+test('OAuth login: a login with the scope openid has a nonce', async () => {
   await using first = await LoginSite.open();
   assert.equal((await first.begin()).page.searchParams.get('nonce'), null);
   await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
   assert.match((await site.begin()).page.searchParams.get('nonce')!, /^[\w-]{43}$/);
 });
 
-test('The authorization URL contains neither client secret, nor verifier, nor anything of the server', async () => {
+test('OAuth login: the authorization URL contains neither client secret, nor verifier, nor anything of the server', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.deepEqual([...page.searchParams.keys()].toSorted(), [
@@ -65,7 +65,7 @@ test('The authorization URL contains neither client secret, nor verifier, nor an
   for (const secret of ['client-secret-9f2c', SECRET, verifier]) assert.ok(!page.href.includes(secret));
 });
 
-test("Parameters of the endpoint's own query stay, and no parameter is repeated", async () => {
+test('OAuth login: parameters in the URL of the authorization endpoint are preserved, and no parameter is repeated', async () => {
   await using other = await LoginSite.open();
   await using site = await LoginSite.open({
     provider: { authorizeUrl: `${other.fake.url}/authorize?tenant=a%20b&state=fixed&prompt=login` },
@@ -77,7 +77,7 @@ test("Parameters of the endpoint's own query stay, and no parameter is repeated"
   for (const name of page.searchParams.keys()) assert.equal(page.searchParams.getAll(name).length, 1, name);
 });
 
-test('Each login has its own state, nonce and challenge, and a state has 256 random bits', async () => {
+test('OAuth login: each login has its own state, nonce and challenge, and a state has 256 random bits', async () => {
   await using site = await LoginSite.open();
   const [one, two] = [await site.begin(), await site.begin()];
   for (const name of ['state', 'code_challenge'])
@@ -106,7 +106,7 @@ test('Each login has its own state, nonce and challenge, and a state has 256 ran
   assert.equal(seen.size, 30_000);
 });
 
-test('The redirect to the provider has no-store and no-referrer', async () => {
+test('OAuth login: the redirect to the provider has no-store and no-referrer', async () => {
   await using site = await LoginSite.open();
   const { headers } = (await site.begin()).response;
   assert.deepEqual(
@@ -115,7 +115,7 @@ test('The redirect to the provider has no-store and no-referrer', async () => {
   );
 });
 
-test('The login cookie is host-only and HttpOnly, and lives as long as its state', async () => {
+test('OAuth login: the login cookie is host-only and HttpOnly, and lives as long as its state', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [[name, { value, attributes }]] = [...cookiesOf((await site.begin()).response)] as [
     [string, { value: string; attributes: string[] }],
@@ -134,7 +134,7 @@ test('The login cookie is host-only and HttpOnly, and lives as long as its state
   await refusedAs(await short.back({ code: 'c', state }), 400, 'invalid_state');
 });
 
-test('Nine logins in one browser leave eight cookies; the oldest is removed, and the eight can all finish', async () => {
+test('OAuth login: nine logins in one browser leave eight cookies; the oldest is removed, and the eight can all finish', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const begun = [];
   for (let count = 0; count < 9; count++) {
@@ -148,7 +148,7 @@ test('Nine logins in one browser leave eight cookies; the oldest is removed, and
   assert.deepEqual(site.client.cookies.names(), []);
 });
 
-test('Foreign cookies with our prefix are removed first, and a planted one does not prevent a login', async () => {
+test('OAuth login: foreign cookies with the prefix of login cookies are removed first, and a planted one does not prevent a login', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++)
     site.client.cookies.set(`svc_oauth_0000000${count.toString(36)}`, 'x');
@@ -157,7 +157,7 @@ test('Foreign cookies with our prefix are removed first, and a planted one does 
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('An address may start twenty logins a minute', async () => {
+test('OAuth login: an address may start twenty logins a minute', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++) await site.begin();
   const refused = await site.client.get('/oauth/login');
@@ -165,7 +165,7 @@ test('An address may start twenty logins a minute', async () => {
   await refusedAs(refused, 429, 'rate_limited');
 });
 
-test('Addresses of one IPv6 site share ten times the limit; other sites and IPv4 have their own', async () => {
+test('OAuth login: addresses of one IPv6 site share ten times the limit of an address', async () => {
   await using site = await LoginSite.open({ app: { config: { trustProxy: 'loopback' } } });
   const begin = async (ip: string): Promise<number> =>
     (await site.browser().get('/oauth/login', { headers: { 'x-forwarded-for': ip } })).status;
@@ -176,14 +176,14 @@ test('Addresses of one IPv6 site share ten times the limit; other sites and IPv4
   assert.deepEqual([await begin('2001:db8:2::1'), await begin('192.0.2.1')], [302, 302]);
 });
 
-test('An undeclared proxy in front of the logins is reported without a RateLimitMiddleware', async () => {
+test('OAuth login: an undeclared proxy in front of the logins is reported without a RateLimitMiddleware', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.1' } });
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.2' } });
   assert.equal(site.events.filter(({ event }) => event === 'proxy_not_trusted').length, 1);
 });
 
-test('Starting a login stores no row and logs nothing at info, so a flood evicts no other login', async () => {
+test('OAuth login: starting a login stores no row and logs nothing at info, so a flood evicts no other login', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false } } });
   const { state } = await site.begin();
   const tables = async (): Promise<unknown> =>
@@ -200,7 +200,7 @@ test('Starting a login stores no row and logs nothing at info, so a flood evicts
   assert.deepEqual(await tables(), [1, 0, 1, 0], 'written at the callback');
 });
 
-test('Login cookies leave room for the rest of the request head, however long return_to is', async () => {
+test('OAuth login: login cookies leave room for the rest of the request head, however long return_to is', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (let count = 0; count < 12; count++) {
     await site.clock.advance(1_000);
@@ -215,7 +215,7 @@ test('Login cookies leave room for the rest of the request head, however long re
   );
 });
 
-test('The login cookie is sealed and bound to its state; the verifier is stored nowhere', async () => {
+test('OAuth login: the login cookie is sealed and bound to its state; the verifier is stored nowhere', async () => {
   const keys = Keyring.of(SECRET);
   const states = new LoginStates({
     used: NOTHING_USED,
@@ -267,7 +267,7 @@ test('The login cookie is sealed and bound to its state; the verifier is stored 
   });
 });
 
-test('HEAD, POST and prefetches start no login', async () => {
+test('OAuth login: HEAD, POST and prefetches start no login', async () => {
   await using site = await LoginSite.open();
   const looks: Record<string, string>[] = [
     { 'sec-purpose': 'prefetch' },
@@ -290,7 +290,7 @@ test('HEAD, POST and prefetches start no login', async () => {
   assert.deepEqual(site.audited('login_started'), []);
 });
 
-test('login_hint, prompt and a subset of scopes are passed on; everything else is ignored', async () => {
+test('OAuth login: login_hint, prompt and a subset of scopes are passed on; everything else is ignored', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read', 'mail'] } });
   const { page } = await site.begin({
     login_hint: 'ada@example.test',
@@ -330,13 +330,13 @@ test('login_hint, prompt and a subset of scopes are passed on; everything else i
   );
 });
 
-test('openid stays among the scopes, whatever is requested', async () => {
+test('OAuth login: the scope openid is always requested, whatever scopes the client asks for', async () => {
   await using first = await LoginSite.open();
   await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
   assert.equal((await site.begin({ scope: 'email' })).page.searchParams.get('scope'), 'openid email');
 });
 
-test('Each of several providers has its own paths; an unknown name is 404, and is not repeated in the response', async () => {
+test('OAuth login: each of several providers has its own paths; an unknown name is 404, and is not repeated in the response', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   assert.equal(
     (await site.begin({}, { path: '/oauth/two/login' })).page.searchParams.get('redirect_uri'),
@@ -361,7 +361,7 @@ test('Each of several providers has its own paths; an unknown name is 404, and i
   await refusedAs(await single.client.get('/oauth/fake/login'), 404, 'invalid_request');
 });
 
-test('A login at an undiscoverable provider is 502, and the application starts nevertheless', async () => {
+test('OAuth login: a login at an undiscoverable provider is 502, and the application starts nevertheless', async () => {
   await using site = await LoginSite.open();
   const { fake } = site;
   fake.failNext('discovery', { status: 500 }); // the login waits for the call that began with the application

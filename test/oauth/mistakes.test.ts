@@ -78,7 +78,7 @@ test('An invalid result of onUser() is 500, and the log names it (E_OAUTH_USER)'
   }
 });
 
-test('Encoded paths and OPTIONS below /oauth/ get the same responses as plain paths', async () => {
+test('OAuth routes: encoded paths and OPTIONS below /oauth/ get the same responses as plain paths', async () => {
   const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
   await using client = new TestClient(app);
   for (const [method, path] of [

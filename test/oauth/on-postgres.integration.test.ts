@@ -9,7 +9,8 @@ import { postgresProblem } from '../support/postgres-server.ts';
 import { LoginSite } from './support/site.ts';
 
 const problem = postgresProblem();
-if (problem !== undefined) test('Logins on PostgreSQL', { skip: problem }, () => undefined);
+if (problem !== undefined)
+  test('OAuth logins with tokens stored in PostgreSQL', { skip: problem }, () => undefined);
 else {
   LoginSite.databases = async () => {
     const ends: (() => void | Promise<void>)[] = [];

@@ -10,7 +10,7 @@ import { LoginSite, refusedAs } from './support/site.ts';
 const ENTRY = 'https://app.example/oauth/callback?tenant=a';
 const CALLBACK = 'https://app.example/oauth/callback';
 
-test('return_to accepts only a path of this site, in cookie mode', async () => {
+test('OAuth redirect_uri: return_to accepts only a path of this site, in cookie mode', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (const bad of [
     '//evil.example',
@@ -37,7 +37,7 @@ test('return_to accepts only a path of this site, in cookie mode', async () => {
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/path?x#y']);
 });
 
-test('A redirect_uri that is not byte for byte an entry is refused without a redirect', async () => {
+test('OAuth redirect_uri: a redirect_uri that is not byte for byte an entry is refused without a redirect', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { allowedRedirectUris: [ENTRY, CALLBACK], limits: { login: false } },
@@ -72,7 +72,7 @@ test('A redirect_uri that is not byte for byte an entry is refused without a red
     assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
-test('A repeated, list-like or empty redirect_uri is refused; without one the only entry is used', async () => {
+test('OAuth redirect_uri: repeated, list-like or empty values are refused; without the parameter the only entry is used', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   for (const query of [
     `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,
@@ -96,7 +96,7 @@ test('A repeated, list-like or empty redirect_uri is refused; without one the on
   await refusedAs(await several.client.get('/oauth/login'), 400, 'invalid_redirect_uri');
 });
 
-test("A login at one of several providers uses the entry with its own callback path, and refuses another provider's", async () => {
+test("OAuth redirect_uri: a login at one of several providers uses the entry with its own callback path, and refuses another provider's", async () => {
   const [github, google, page] = [
     'https://app.example/oauth/callback',
     'https://app.example/base/oauth/google/callback',
@@ -127,7 +127,7 @@ test("A login at one of several providers uses the entry with its own callback p
     );
 });
 
-test('An entry without "//" after its scheme is refused at construction', async () => {
+test('OAuth redirect_uri: an entry without "//" after its scheme is refused at construction', async () => {
   for (const uri of ['https:app.example/cb', 'HTTPS:/app.example/cb', 'http:app.example'])
     await assert.rejects(LoginSite.open({ plugin: { allowedRedirectUris: [uri] } }), {
       code: 'E_OPTION_RANGE',
@@ -137,7 +137,7 @@ test('An entry without "//" after its scheme is refused at construction', async 
   });
 });
 
-test("Without a list only this server's callback on the loopback interface is allowed, and none in production", async () => {
+test("OAuth redirect_uri: without a list only this server's callback on the loopback interface is allowed, and none in production", async () => {
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });
   assert.equal(list.choose(undefined, '127.0.0.1:8000'), 'http://127.0.0.1:8000/oauth/callback');
@@ -161,7 +161,7 @@ test("Without a list only this server's callback on the loopback interface is al
   );
 });
 
-test('An entry without TLS keeps a production application from starting, unless allowLoopbackRedirects covers it', async () => {
+test('OAuth redirect_uri: an entry without TLS keeps a production application from starting, unless allowLoopbackRedirects covers it', async () => {
   const findings = async (
     uris: readonly string[],
     allowLoopbackRedirects = false,
@@ -191,7 +191,7 @@ test('An entry without TLS keeps a production application from starting, unless 
   assert.equal((await findings(['http://app.example/cb'], false, 'development')).length, 1);
 });
 
-test('An entry with a wildcard, a fragment, user information, or no scheme is refused', () => {
+test('OAuth redirect_uri: an entry with a wildcard, a fragment, user information, or no scheme is refused', () => {
   const of = (entry: unknown): string =>
     issuesOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);
@@ -208,7 +208,7 @@ test('An entry with a wildcard, a fragment, user information, or no scheme is re
   assert.equal(of('https://app.example/cb?tenant=a'), '');
 });
 
-test('A failed login does not redirect to its redirect_uri, in either mode', async () => {
+test('OAuth redirect_uri: a failed login does not redirect to it, in either mode', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ plugin: { mode } });
     const { state } = await site.begin();

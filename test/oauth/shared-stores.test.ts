@@ -11,7 +11,7 @@ import { folder } from '../support/run.ts';
 import { LoginSite, refusedAs } from './support/site.ts';
 import type { SiteDatabase } from './support/site.ts';
 
-test('Limits in the database count for all processes together', async (t) => {
+test('OAuth: limits in the database count for all processes together', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -24,7 +24,7 @@ test('Limits in the database count for all processes together', async (t) => {
   await one.begin();
 });
 
-test('Limits in the application\'s store are shared; store "database" needs a DatabasePlugin', async () => {
+test('OAuth limits in the application\'s store are shared; store "database" needs a DatabasePlugin', async () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   const plugin = { limits: { login: 2, store } };
   await using one = await LoginSite.open({ plugin });
@@ -44,7 +44,7 @@ test('Limits in the application\'s store are shared; store "database" needs a Da
   });
 });
 
-test('A state used in one process is used in all processes that share its records', async () => {
+test('OAuth: a state used in one process is used in all processes that share its records', async () => {
   const records = new MemoryRecordStore({ clock: new ManualClock() });
   await using one = await LoginSite.open({ plugin: { records } });
   await using two = await LoginSite.open({ plugin: { records } });

@@ -23,7 +23,7 @@ import type { Tokens } from './support/site.ts';
 const THE_ONE = 'The refresh token is no longer valid: log in again';
 
 for (const env of ['production', 'test'] as const) {
-  test(`A refresh token is exchanged for a new pair, as JSON with no-store (${env})`, async () => {
+  test(`/oauth/token: a refresh token is exchanged for a new pair, as JSON with no-store (${env})`, async () => {
     await using site = await LoginSite.open({ env, plugin: { scopes: ['read', 'write'] } });
     const first = await site.login();
     await site.clock.advance(1_000);
@@ -50,7 +50,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('grant_type may be left out, and the body may be JSON', async () => {
+test('/oauth/token: grant_type may be left out, and the body may be JSON', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const response = await site.client.post('/oauth/token', { json: { refresh_token: token } });
@@ -71,7 +71,7 @@ test('grant_type may be left out, and the body may be JSON', async () => {
   );
 });
 
-test('Idempotency middleware does not apply to the endpoints: it requires no key, and stores no response with tokens', async () => {
+test('/oauth/token: IdempotencyMiddleware requires no key there, and stores no response with tokens', async () => {
   const store = new MemoryRecordStore();
   await using site = await LoginSite.open({
     more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })),
@@ -89,7 +89,7 @@ test('Idempotency middleware does not apply to the endpoints: it requires no key
   assert.equal(store.size, 0);
 });
 
-test('Unknown, malformed, forged, expired, revoked and replayed tokens get the same response', async () => {
+test('/oauth/token: Unknown, malformed, forged, expired, revoked and replayed tokens get the same response', async () => {
   await using site = await LoginSite.open({ plugin: { refreshIdleTtlSeconds: 3_600 } });
   const replayed = await site.login();
   await site.refreshed(replayed.refresh_token);
@@ -128,7 +128,7 @@ test('Unknown, malformed, forged, expired, revoked and replayed tokens get the s
   for (const body of bodies) assert.deepEqual(body, { error: 'invalid_grant', error_description: THE_ONE });
 });
 
-test('A missing, empty, repeated or non-string refresh token is 400; another grant_type is unsupported_grant_type', async () => {
+test('/oauth/token: a missing, empty, repeated or non-string refresh token is 400; another grant_type is unsupported_grant_type', async () => {
   await using site = await LoginSite.open();
   const post = (form: Record<string, string | readonly string[]>): Promise<Response> =>
     site.client.post('/oauth/token', { form });
@@ -180,7 +180,7 @@ test('A missing, empty, repeated or non-string refresh token is 400; another gra
     await refusedAs(await post({ grant_type: grant, refresh_token: 'x' }), 400, 'unsupported_grant_type');
 });
 
-test('Only POST refreshes and revokes; a token in the query is ignored', async () => {
+test('/oauth/token: only POST refreshes and revokes; a token in the query is ignored', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -203,7 +203,7 @@ test('Only POST refreshes and revokes; a token in the query is ignored', async (
   await site.refreshed(token);
 });
 
-test('A body of another type, or of more than 16 KiB, is refused', async () => {
+test('/oauth/token: a body of another type, or of more than 16 KiB, is refused', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -228,7 +228,7 @@ test('A body of another type, or of more than 16 KiB, is refused', async () => {
   await site.refreshed(token);
 });
 
-test('A replayed token ends its login with one event, and no other login of the user', async () => {
+test('/oauth/token: a replayed token ends its login with one event, and no other login of the user', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
@@ -240,7 +240,7 @@ test('A replayed token ends its login with one event, and no other login of the 
   assert.match(await site.metrics(), /svc_oauth_reuse_total 1/);
 });
 
-test('Simultaneous refreshes all get the same successor', async () => {
+test('/oauth/token: simultaneous refreshes all get the same new token', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { token: false } } });
   let { refresh_token: token } = await site.login();
   for (const count of [2, 5, 20]) {
@@ -258,7 +258,7 @@ test('Simultaneous refreshes all get the same successor', async () => {
   await site.refreshed(token);
 });
 
-test('In strict mode one of several refreshes gets a token, the others are refused, and the login stays alive', async () => {
+test('/oauth/token: with concurrency "strict" one of several refreshes gets a token, the others are refused, and the login stays alive', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { concurrency: 'strict', limits: { token: false } },
@@ -272,7 +272,7 @@ test('In strict mode one of several refreshes gets a token, the others are refus
   await site.refreshed(((await winners[0]!.json()) as Tokens).refresh_token);
 });
 
-test('Within the grace period a lost response is repeated; after it the login ends', async () => {
+test('/oauth/token: within the grace period a lost response is repeated; after it the login ends', async () => {
   await using site = await LoginSite.open({ plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: lost } = await site.login();
   const answer = await site.refreshed(lost);
@@ -285,7 +285,7 @@ test('Within the grace period a lost response is repeated; after it the login en
   await refusedAs(await site.refresh(answer.refresh_token), 400, 'invalid_grant');
 });
 
-test('The scope parameter narrows one access token, never widens it, and does not affect the next', async () => {
+test('/oauth/token: the scope parameter narrows one access token, never widens it, and does not affect the next', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'] } });
   const first = await site.login();
   await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
@@ -299,7 +299,7 @@ test('The scope parameter narrows one access token, never widens it, and does no
   assert.equal((await site.refreshed(narrow.refresh_token)).scope, 'read write');
 });
 
-test('A database failure is 503 with Retry-After, and loses nothing', async () => {
+test('/oauth/token: a database failure is 503 with Retry-After, and loses nothing', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const db = site.app.state.db;
@@ -329,7 +329,7 @@ test('A database failure is 503 with Retry-After, and loses nothing', async () =
   assert.equal(site.audited('token_store_failed').length, 4, 'one event for each');
 });
 
-test('Access tokens have their own id, the scopes of the login, and times of the clock', async () => {
+test('/oauth/token: access tokens have their own id, the scopes of the login, and times of the clock', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], accessTtlSeconds: 60 } });
   let sinceMs = site.clock.nowMs();
   let tokens = await site.login();
@@ -348,7 +348,7 @@ test('Access tokens have their own id, the scopes of the login, and times of the
   assert.equal(ids.size, 20);
 });
 
-test('onRefresh is called for each refresh: false ends the login; scopes and claims apply to this token', async () => {
+test('/oauth/token: onRefresh is called for each refresh: false ends the login; scopes and claims apply to this token', async () => {
   let verdict: unknown;
   const seen: unknown[] = [];
   await using site = await LoginSite.open({
@@ -405,7 +405,7 @@ test('onRefresh is called for each refresh: false ends the login; scopes and cla
   );
 });
 
-test('A hook that throws an HTTPException refuses the refresh without its message, and the login stays alive', async () => {
+test('/oauth/token: a hook that throws an HTTPException refuses the refresh without its message, and the login stays alive', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {
@@ -424,7 +424,7 @@ test('A hook that throws an HTTPException refuses the refresh without its messag
   await site.refreshed(token);
 });
 
-test('The scope check comes last: a stale token is reuse and a revoked one invalid_grant, whatever scope is requested', async () => {
+test('/oauth/token: the scope is checked last, so that a stale token is reported as reuse and a revoked one as invalid_grant', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'] } });
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
@@ -447,7 +447,7 @@ test('The scope check comes last: a stale token is reuse and a revoked one inval
   );
 });
 
-test('A revocation during the wait of a refresh prevents its tokens', async () => {
+test('/oauth/token: a refresh that waits gets no tokens when its login is revoked meanwhile', async () => {
   let during: (() => Promise<unknown>) | undefined;
   await using site = await LoginSite.open({
     plugin: {
@@ -463,7 +463,7 @@ test('A revocation during the wait of a refresh prevents its tokens', async () =
   await refusedAs(await site.refresh(token), 400, 'invalid_grant');
 });
 
-test('A revocation returns 200 with an empty body, and ends only that login', async () => {
+test('/oauth/token: a revocation returns 200 with an empty body, and ends only that login', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [one, other] = [await site.login(), await site.login(site.browser())];
   const response = await site.revoke({ token: one.refresh_token });
@@ -476,7 +476,7 @@ test('A revocation returns 200 with an empty body, and ends only that login', as
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('Revoking an invalid token returns the same 200', async () => {
+test('/oauth/token: revoking an invalid token returns the same 200', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token, access_token: access } = await site.login();
   await site.revoke({ token });
@@ -487,7 +487,7 @@ test('Revoking an invalid token returns the same 200', async () => {
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('Revoking a rotated token ends its login', async () => {
+test('/oauth/token: revoking a rotated token ends its login', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: stale } = await site.login();
   const { refresh_token: current } = await site.refreshed(stale);
@@ -495,7 +495,7 @@ test('Revoking a rotated token ends its login', async () => {
   await refusedAs(await site.refresh(current), 400, 'invalid_grant');
 });
 
-test('A revocation without a token is 400; token_type_hint is optional and not trusted; refresh_token is another name for token', async () => {
+test('/oauth/token: a revocation without a token is 400; token_type_hint is optional and not trusted; refresh_token is another name for token', async () => {
   await using site = await LoginSite.open();
   for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
     await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
@@ -516,7 +516,7 @@ test('A revocation without a token is 400; token_type_hint is optional and not t
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('revokeAll() ends every login of exactly that subject, and returns their number', async () => {
+test('/oauth/token: revokeAll() ends every login of exactly that subject, and returns their number', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { onUser: (_provider, { raw }) => String(raw['sub']) },
@@ -541,7 +541,7 @@ test('revokeAll() ends every login of exactly that subject, and returns their nu
   );
 });
 
-test('Twenty clients that keep rotating cannot escape revokeAll()', async () => {
+test('/oauth/token: twenty clients that keep rotating cannot escape revokeAll()', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { limits: { login: false, callback: false, token: false } },
@@ -567,7 +567,7 @@ test('Twenty clients that keep rotating cannot escape revokeAll()', async () => 
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`With enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are accepted (${env})`, async () => {
+  test(`/oauth/token: with enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are accepted (${env})`, async () => {
     await using site = await LoginSite.open({
       env,
       plugin: { enforceValidAfter: true, scopes: ['read'] },
@@ -594,7 +594,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('Without enforceValidAfter access tokens stay valid until they expire', async () => {
+test('/oauth/token: without enforceValidAfter access tokens stay valid until they expire', async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['read'] },
     more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
@@ -604,7 +604,7 @@ test('Without enforceValidAfter access tokens stay valid until they expire', asy
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('A look-up from before a revocation does not undo it; each subject is read once in five seconds, and the oldest is evicted', async () => {
+test('a look-up of revocations that began before a revocation does not undo it; each subject is read once in five seconds', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -638,7 +638,7 @@ test('A look-up from before a revocation does not undo it; each subject is read 
   assert.equal(asked.length, 3);
 });
 
-test('A token of the plugin is compared with a revocation in the same second to the microsecond; one with iat only is refused', async () => {
+test('an access token from the second of a revocation is compared with it by microseconds; a token with iat only is refused', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();
@@ -672,7 +672,7 @@ test('A token of the plugin is compared with a revocation in the same second to 
   );
 });
 
-test('listSessions() shows the live logins of a subject, never a hash', async () => {
+test('/oauth/token: listSessions() shows the live logins of a subject, never a hash', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const first = await site.login();
   await site.clock.advance(60_000);
@@ -718,7 +718,7 @@ test('listSessions() shows the live logins of a subject, never a hash', async ()
   assert.equal((await silent.oauth.listSessions('user-ada'))[0]?.ip, null);
 });
 
-test('revokeSession() ends a login of its subject only', async () => {
+test('/oauth/token: revokeSession() ends a login of its subject only', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const { id } = (await site.oauth.listSessions('user-ada'))[0]!;
@@ -739,7 +739,7 @@ test('revokeSession() ends a login of its subject only', async () => {
   );
 });
 
-test('Another token signed with the same secret is not an access token (RFC 8725 §3.11, RFC 9068 §4)', async () => {
+test('/oauth/token: another token signed with the same secret is not an access token (RFC 8725 §3.11, RFC 9068 §4)', async () => {
   await using site = await LoginSite.open({
     more: (app) => {
       app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -762,7 +762,7 @@ test('Another token signed with the same secret is not an access token (RFC 8725
     );
 });
 
-test('POST /oauth/token answers under a ManualClock that does not move', async () => {
+test('/oauth/token: POST /oauth/token answers under a ManualClock that does not move', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   const { refresh_token: first } = await site.login();
   const racing = await Promise.all(

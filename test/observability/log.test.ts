@@ -128,7 +128,7 @@ test('Logger.error() writes errors with name, code, message, stack, remedy and c
   );
 });
 
-test('a log call never throws, whatever its arguments are', () => {
+test('a log call never throws, for arguments of any kind', () => {
   const hostile = new Proxy(
     {},
     {
@@ -238,7 +238,7 @@ for (const key of [
   });
 }
 
-test('fields whose names only resemble secrets are kept', () => {
+test('createLogger() keeps fields whose names only resemble those of secrets', () => {
   const fields = {
     tokenType: 'Bearer',
     hasPassword: true,
@@ -257,7 +257,7 @@ test('fields whose names only resemble secrets are kept', () => {
   assert.deepEqual(rest, fields);
 });
 
-test('code, state and nonce are kept when they are words or numbers, and redacted when they look random', () => {
+test('the log keeps fields named code, state and nonce when they are words or numbers, and redacts values that look random', () => {
   for (const word of [
     'E_APP_FROZEN',
     'ER_DUP_ENTRY',
@@ -283,7 +283,7 @@ test('code, state and nonce are kept when they are words or numbers, and redacte
   }
 });
 
-test('values are written by type', async () => {
+test('createLogger() writes values of every type: dates, errors, keys, maps and class instances', async () => {
   const key = createSecretKey(Buffer.from('hunter2hunter2'));
   const cryptoKey = await webcrypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, true, ['sign']);
   class Point {
@@ -368,7 +368,7 @@ test('values are written by type', async () => {
   assert.deepEqual(logged(new Self()), { a: 1 });
 });
 
-test('secrets inside of text are masked', () => {
+test('createLogger() masks secrets inside of text', () => {
   const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl';
   for (const [text, expected] of [
     [`got ${jwt}!`, 'got [jwt]!'],
@@ -387,7 +387,7 @@ test('secrets inside of text are masked', () => {
   assert.doesNotMatch(JSON.stringify(logged(new Error(`bad ${jwt}`))), /eyJ/);
 });
 
-test('a secret that is cut in the middle is still masked', () => {
+test('createLogger() masks a secret that is truncated', () => {
   const text = `${'x'.repeat(4_080)} postgres://ada:${'hunter2'.repeat(20)}@db`;
   assert.doesNotMatch(String(logged(text)), /hunter2/);
 });
@@ -400,7 +400,7 @@ test('masking takes time in proportion to the length of the text', () => {
   }
 });
 
-test('a token is masked from its start, also after a dash', () => {
+test('createLogger() masks a token from its start, also after a dash', () => {
   const below = seeded(6);
   const parts = ['eyJ', 'eyJabcdefgh', 'abcdefgh', '-', '.', '.', '_', ' ', 'a', '/', '12345678'];
   for (let round = 0; round < 20_000; round++) {
@@ -610,7 +610,7 @@ test('LineQueue drops lines that a full queue cannot take, and reports their num
 });
 
 for (const code of ['EPIPE', 'EBADF', 'EIO']) {
-  test(`LineQueue stops writing at ${code}`, async () => {
+  test(`LineQueue stops writing for the error ${code}`, async () => {
     const device = new FakeDevice();
     const { queue, clock, turn } = queueOn(device);
     device.fault = code;

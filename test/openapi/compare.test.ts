@@ -9,6 +9,7 @@ import {
   Field,
   Schema,
   Svc,
+  any,
   bool,
   createLogger,
   date,
@@ -325,6 +326,96 @@ test('compareOpenapi() reports credentials that are no longer sufficient', () =>
       changes(before, after),
       expected.map((message) => `GET /: ${message}`),
     );
+});
+
+/** An application that sends a request, as a webhook and as a callback. */
+const sending =
+  (sent: object | undefined, url = '{$request.body#/url}'): Declare =>
+  (app) =>
+    app.post(
+      '/orders',
+      { body: any, status: 204, callbacks: sent === undefined ? {} : { paid: { url, ...sent } } },
+      none,
+    );
+function sendingChanges(before: object | undefined, after: object | undefined): string[] {
+  const documents = [before, after].map((sent) => {
+    const app = new Svc({
+      logger: createLogger({ sink: () => undefined }),
+      env: 'test',
+      openapi: { webhooks: sent === undefined ? {} : { paid: sent } },
+    });
+    return JSON.parse(JSON.stringify(app.openapi())) as OpenApiDocument;
+  });
+  const hooks = compareOpenapi(documents[0], documents[1]).map(({ subject, message }) => {
+    assert.equal(subject, 'webhook paid');
+    return message;
+  });
+  const prefix = 'callback paid of POST /orders: ';
+  const callbacks = changes(sending(before), sending(after)).map((change) => {
+    assert.ok(change.startsWith(prefix), change);
+    return change.slice(prefix.length);
+  });
+  assert.deepEqual(
+    hooks.map((message) => message.replace('webhook', 'callback')),
+    callbacks,
+  );
+  return callbacks;
+}
+
+test('compareOpenapi() reports webhooks and callbacks that are removed, or whose payload receivers could not get before', () => {
+  class Paid extends Schema {
+    order = Field(int, { le: 9 });
+    note = Field(str, { optional: true });
+  }
+  class Wider extends Schema {
+    order = Field(union(int, str));
+    note = Field(str, { optional: true });
+    more = Field(str, { default: 'x' });
+  }
+  class Less extends Schema {
+    note = Field(str, { optional: true });
+  }
+  class Bounded extends Schema {
+    order = Field(int, { le: 99 });
+    note = Field(str);
+    more = Field(bool);
+  }
+  const headers = { xSignature: Field(str), xId: Field(int) };
+  const paid = { body: Paid, headers, response: { 200: Paid, 204: any } };
+  assert.deepEqual(sendingChanges(paid, paid), []);
+  assert.deepEqual(sendingChanges(undefined, paid), []);
+  assert.deepEqual(sendingChanges(paid, undefined), ['the callback was removed']);
+  assert.deepEqual(sendingChanges(paid, { ...paid, method: 'PUT' }), ['the callback was removed']);
+  assert.deepEqual(sendingChanges(paid, { ...paid, body: Bounded }), []);
+  assert.deepEqual(sendingChanges(paid, { ...paid, body: Wider }), [
+    "the body's order can have values that it could not have before",
+  ]);
+  assert.deepEqual(sendingChanges(paid, { ...paid, body: Less }), ["the body's order was removed"]);
+  assert.deepEqual(sendingChanges(paid, { headers, response: paid.response }), [
+    'the body is no longer application/json',
+  ]);
+  assert.deepEqual(
+    sendingChanges(paid, { ...paid, headers: { xSignature: Field(str, { optional: true }) } }),
+    ['the header x-signature can now be absent; it was always present', 'the header x-id is no longer sent'],
+  );
+  assert.deepEqual(sendingChanges(paid, { ...paid, headers: { xSignature: Field(str), xId: Field(str) } }), [
+    'the header x-id can have values that it could not have before',
+  ]);
+  assert.deepEqual(sendingChanges(paid, { ...paid, response: { 200: Bounded } }), [
+    "the response 200's note is now required; it was optional",
+    "the response 200's more is new and required",
+    'the response 204 is no longer accepted',
+  ]);
+  assert.deepEqual(
+    changes(sending(paid), sending(paid, '{$request.query.url}')),
+    ['callback paid of POST /orders: the callback was removed'],
+    'the address comes from another place',
+  );
+  assert.deepEqual(
+    changes(sending(paid), (app) => app.get('/', none)),
+    ['POST /orders: the operation was removed'],
+    'a callback is removed with its operation',
+  );
 });
 
 test('compareOpenapi() ignores values that are not an OpenAPI document', () => {

@@ -78,7 +78,7 @@ class User extends Schema {
   home = Field(Address);
 }
 
-test('a document names the application and its servers', () => {
+test('OpenAPI document: a document names the application and its servers', () => {
   assert.deepEqual(make().openapi(), {
     openapi: '3.1.1',
     info: { title: 'svc', version: '1.0.0' },
@@ -118,7 +118,7 @@ test('a document names the application and its servers', () => {
   ]);
 });
 
-test('the option openapi refuses unknown members and members of another type', () => {
+test('OpenAPI document: the option openapi refuses unknown members and members of another type', () => {
   for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }, { webhooks: { paid: { url: 'x' } } }])
     assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
   for (const openapi of [
@@ -150,7 +150,7 @@ class Received extends Schema {
 }
 const SIGNED = { headers: { xSignature: Field(str, { minLength: 64 }) }, body: Paid };
 
-test('Webhooks are in the document (OpenAPI 3.1 §4.8.1): bodies as they are written, replies as they are read', () => {
+test('OpenAPI document: webhooks (OpenAPI 3.1 §4.8.1) have their bodies as written and their replies as read', () => {
   const app = make({
     openapi: {
       webhooks: {
@@ -179,7 +179,7 @@ test('Webhooks are in the document (OpenAPI 3.1 §4.8.1): bodies as they are wri
             content: { 'application/json': { schema: { $ref: '#/components/schemas/Received' } } },
           },
           204: { description: 'No Content' },
-          '4XX': { description: 'The receiver refuses the request' },
+          '4XX': { description: 'The receiver has refused the webhook or callback' },
         },
         security: [],
       },
@@ -191,8 +191,8 @@ test('Webhooks are in the document (OpenAPI 3.1 §4.8.1): bodies as they are wri
         description: 'No more.',
         deprecated: true,
         responses: {
-          '2XX': { description: 'The receiver accepts the request' },
-          '4XX': { description: 'The receiver refuses the request' },
+          '2XX': { description: 'The receiver has accepted the webhook or callback' },
+          '4XX': { description: 'The receiver has refused the webhook or callback' },
         },
         security: [],
       },
@@ -202,7 +202,7 @@ test('Webhooks are in the document (OpenAPI 3.1 §4.8.1): bodies as they are wri
   assert.equal(components.schemas?.['Received']?.['required'], undefined);
 });
 
-test('Callbacks of a route are in its operation (OpenAPI 3.1 §4.8.18), under ids that no other operation has', () => {
+test('OpenAPI document: callbacks of a route are in its operation (OpenAPI 3.1 §4.8.18), under ids that no other operation has', () => {
   const app = make();
   const callbacks = { paid: { ...SIGNED, url: '{$request.body#/notifyUrl}' } };
   app.post('/orders', { name: 'order', callbacks }, none);
@@ -215,7 +215,7 @@ test('Callbacks of a route are in its operation (OpenAPI 3.1 §4.8.18), under id
   });
 });
 
-test('Mistakes in webhooks and callbacks are reported at the start', async () => {
+test('OpenAPI document: mistakes in webhooks and callbacks are reported at the start', async () => {
   const badStatus = { response: { 99: Paid } };
   assert.throws(() => make({ openapi: { webhooks: { paid: badStatus } } }), { code: 'E_ROUTE_SPEC' });
   const app = make();
@@ -238,7 +238,7 @@ test('Mistakes in webhooks and callbacks are reported at the start', async () =>
   await assert.rejects(new TestClient(app).get('/orders'), { code: 'E_COMPILE' });
 });
 
-test('paths have encoded literals and parameters typed by converter', () => {
+test('OpenAPI document: paths have encoded literals and parameters typed by converter', () => {
   const app = make();
   app.get('/café 100%/{a}/{b:int}/{c:float}/{d:uuid}/{e:path}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/caf%C3%A9%20100%25/{a}/{b}/{c}/{d}/{e}']);
@@ -252,7 +252,7 @@ test('paths have encoded literals and parameters typed by converter', () => {
   });
 });
 
-test('templates that differ in parameter names are one path, with the names of the first', () => {
+test('OpenAPI document: templates that differ in parameter names are one path, with the names of the first', () => {
   const app = make();
   app.get('/users/{id:int}', none).put('/users/{name}/', none).delete('/users/{name}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/users/{id}', '/users/{name}/']);
@@ -261,7 +261,7 @@ test('templates that differ in parameter names are one path, with the names of t
   });
 });
 
-test('when OpenAPI cannot distinguish two routes, the more specific is documented and the other is a problem', () => {
+test('OpenAPI document: of two routes that OpenAPI cannot distinguish the more specific is documented, and the other is reported', () => {
   for (const templates of [
     ['/u/{name}', '/u/{id:int}'],
     ['/u/{id:int}', '/u/{name}'],
@@ -284,7 +284,7 @@ test('when OpenAPI cannot distinguish two routes, the more specific is documente
   }
 });
 
-test('operations endpoints, static files, unsupported methods and routes with docs: false are left out', () => {
+test('OpenAPI document: operations endpoints, static files, unsupported methods and routes with docs: false are left out', () => {
   const app = make();
   app
     .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)
@@ -297,7 +297,7 @@ test('operations endpoints, static files, unsupported methods and routes with do
   );
 });
 
-test('operation ids are unique, stable, and safe in a URL', () => {
+test('OpenAPI document: operation ids are unique, stable, and safe in a URL', () => {
   const app = make();
   app
     .get('/', none)
@@ -321,7 +321,7 @@ test('operation ids are unique, stable, and safe in a URL', () => {
   ]);
 });
 
-test('operations have the declared texts; by default a title, a tag and a description', () => {
+test('OpenAPI document: operations have the declared texts; by default a title, a tag and a description', () => {
   const app = make();
   app.get('/api/v1/notes/{id}', none).get('/', none).get('/{x}', { name: 'list_allNotes' }, none);
   app.includeRouter(
@@ -359,7 +359,7 @@ test('operations have the declared texts; by default a title, a tag and a descri
   ]);
 });
 
-test('parameters include those of the route and of every dependency, without duplicates', () => {
+test('OpenAPI document: parameters include those of the route and of every dependency, without duplicates', () => {
   const inner = provide({ query: { page: Field(1, { ge: 1 }), q: Field(str) } }, ({ query }) => query);
   const outer = provide(
     {
@@ -396,7 +396,7 @@ test('parameters include those of the route and of every dependency, without dup
   });
 });
 
-test('parameters only offer values that a text can represent', () => {
+test('OpenAPI document: parameters only offer values that a text can represent', () => {
   const app = make();
   app.get(
     '/',
@@ -425,7 +425,7 @@ test('parameters only offer values that a text can represent', () => {
   });
 });
 
-test('lists with separator "," have style form without explode, in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
+test('OpenAPI document: lists with separator "," have style form without explode, in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
   const app = make();
   const ids = (): number[] | undefined => Field(list(int), { separator: ',', optional: true });
   app.get('/', { query: { ids: ids() }, cookies: { ids: ids() }, headers: { ids: ids() } }, none);
@@ -443,7 +443,7 @@ test('lists with separator "," have style form without explode, in queries, cook
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('bodies are JSON or forms: both form types without files, and multipart with required files', () => {
+test('OpenAPI document: bodies are JSON or forms: both form types without files, and multipart with required files', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -513,7 +513,7 @@ test('bodies are JSON or forms: both form types without files, and multipart wit
   });
 });
 
-test('responses are the declared ones, in the form in which they are sent', () => {
+test('OpenAPI document: responses are those that the route declares, in the form in which they are sent', () => {
   const app = make();
   app.get('/one', { response: User }, never).post('/made', { response: Address, status: 201 }, never);
   app.get('/many', { response: { 200: list(Address), 204: nullable(str), 404: Address } }, never);
@@ -552,7 +552,7 @@ test('responses are the declared ones, in the form in which they are sent', () =
   });
 });
 
-test('error responses are those that a route can cause, each written once', () => {
+test('OpenAPI document: each error response that a route can cause is written once', () => {
   const app = make();
   const statuses = (path: string, method = 'get'): string =>
     Object.entries(operation(app, path, method).responses)
@@ -593,7 +593,7 @@ test('error responses are those that a route can cause, each written once', () =
   });
 });
 
-test('middleware adds its responses: rate limits, idempotency conflicts, timeouts', () => {
+test('OpenAPI document: middleware adds its responses: rate limits, idempotency conflicts, timeouts', () => {
   const app = make();
   app
     .use(new RateLimitMiddleware())
@@ -617,7 +617,7 @@ test('middleware adds its responses: rate limits, idempotency conflicts, timeout
   assert.equal(operation(app, '/', 'get').parameters, undefined);
 });
 
-test('security combines the requirements of all dependencies', () => {
+test('OpenAPI document: security combines the requirements of all dependencies', () => {
   const app = make();
   const user = sessionKey<string>('user');
   const key = APIKeyAuth({ keys: { a: 'k'.repeat(16) } });
@@ -675,7 +675,7 @@ test('security combines the requirements of all dependencies', () => {
   );
 });
 
-test('the session cookie has the name that the middleware uses where the application runs', () => {
+test('OpenAPI document: the session cookie has the name that the middleware uses where the application runs', () => {
   for (const [env, options, name] of [
     ['production', {}, '__Host-svc_session'],
     ['test', {}, 'svc_session'],
@@ -692,7 +692,7 @@ test('the session cookie has the name that the middleware uses where the applica
   }
 });
 
-test('requests that change something need a CSRF token when CSRF protection is on', () => {
+test('OpenAPI document: requests that change data need a CSRF token when CSRFMiddleware is used', () => {
   const app = make();
   app
     .use(new SessionMiddleware())
@@ -711,7 +711,7 @@ test('requests that change something need a CSRF token when CSRF protection is o
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
-test('classes with one name get distinct names, recursive classes refer to themselves, and the problem schema is renamed', () => {
+test('OpenAPI document: classes with one name get distinct names, recursive classes refer to themselves, and the problem schema is renamed', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)));
@@ -742,7 +742,7 @@ test('classes with one name get distinct names, recursive classes refer to thems
   );
 });
 
-test('tagged unions are oneOf with a discriminator', () => {
+test('OpenAPI document: tagged unions are oneOf with a discriminator', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'));
   }
@@ -763,7 +763,7 @@ test('tagged unions are oneOf with a discriminator', () => {
   });
 });
 
-test('meta.openapi overrides members of the operation', () => {
+test('OpenAPI document: meta.openapi overrides members of the operation', () => {
   const app = make();
   const own = {
     externalDocs: { url: 'https://docs.example' },
@@ -809,13 +809,13 @@ test('meta.openapi overrides members of the operation', () => {
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ message }) => message),
     [
-      'its meta.openapi is no object',
+      'its meta.openapi is not an object',
       'its schema Address is Address2 in the document: another one has that name',
     ],
   );
 });
 
-test('generating a document takes time in proportion to the number of routes', () => {
+test('OpenAPI document: generating a document takes time in proportion to the number of routes', () => {
   const small = cpuMsOfDocument(40);
   const large = cpuMsOfDocument(400);
   assert.ok(large < 25 * small, `40 routes: ${small} ms, 400 routes: ${large} ms`);
@@ -860,7 +860,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('errors with an exception handler have the responses that it declares, by status, and none when it declares none', () => {
+test('OpenAPI document: errors with an exception handler have the responses that the handler declares, or none', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);
@@ -901,7 +901,7 @@ test('errors with an exception handler have the responses that it declares, by s
   });
 });
 
-test("a router's exception handler applies to its routes before the application's handlers", () => {
+test("OpenAPI document: a router's exception handler applies to its routes before the application's handlers", () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Invalid }, never);
   const router = new Router();
@@ -919,7 +919,7 @@ test("a router's exception handler applies to its routes before the application'
   });
 });
 
-test("an exception handler's reply has the declared members only, and a reply of another type is a 500", async () => {
+test("OpenAPI document: an exception handler's reply has the declared members only, and a reply of another type is a 500", async () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Failure, status: 404 }, (error) => ({
     reason: error.message,
@@ -941,7 +941,7 @@ test("an exception handler's reply has the declared members only, and a reply of
   assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
 });
 
-test('examples of fields and replies, and deprecated fields, are in the document', () => {
+test('OpenAPI document: examples of fields and replies, and deprecated fields, are in the document', () => {
   class Item extends Schema {
     id = Field(int, { example: 1, examples: [2, 3] });
     old = Field(str, { optional: true, deprecated: true });
@@ -964,7 +964,7 @@ test('examples of fields and replies, and deprecated fields, are in the document
   assert.deepEqual(properties['pass'], { type: 'string', writeOnly: true });
 });
 
-test('replies of a deprecated route say since when and until when (RFC 9745, RFC 8594), errors too', async () => {
+test('OpenAPI document: replies of a deprecated route have Deprecation and Sunset (RFC 9745, RFC 8594), also errors', async () => {
   const app = make();
   const deprecated = {
     since: '2026-01-01',

@@ -425,7 +425,7 @@ test('app.run() refuses workers out of range, and workers together with reload',
 });
 
 for (const [what, args, message] of [
-  ['no worker', ['--workers', '0'], /--workers needs a number 1 … 1024, found "0"/],
+  ['no worker', ['--workers', '0'], /--workers needs a number from 1 to 1024, found "0"/],
   ['too many workers', ['--workers', '1025'], /found "1025"/],
   [
     'workers and reload together',

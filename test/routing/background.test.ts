@@ -25,7 +25,7 @@ function metric(app: Svc, name: string): number {
 }
 const tasks = Depends(BackgroundTasks);
 
-test('BackgroundTasks run in order, one after another, after the answer and the clean-up', async () => {
+test('BackgroundTasks run one after another in order, after the response and the clean-up', async () => {
   const steps: string[] = [];
   const db = function* (): Generator<number, void> {
     yield 1;
@@ -62,7 +62,7 @@ test('BackgroundTasks run in order, one after another, after the answer and the 
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
 });
 
-test('BackgroundTasks of a route without clean-up run, too, and dependencies may add to them', async () => {
+test('BackgroundTasks run for a route without clean-up, and dependencies may add tasks', async () => {
   const ran: string[] = [];
   const audit = provide({ tasks }, ({ tasks: given, req }) => {
     given.add(() => ran.push(`audit ${req.path}`));
@@ -76,7 +76,7 @@ test('BackgroundTasks of a route without clean-up run, too, and dependencies may
   assert.deepEqual(ran, ['audit /a', 'own']);
 });
 
-test('BackgroundTasks log and count a failure, sync or async, with the request it is of, and run the others', async () => {
+test('BackgroundTasks log and count a failing task with its request, and run the others', async () => {
   const ran: string[] = [];
   await using it = setUp((app) =>
     app.get('/{n:int}', { tasks }, ({ tasks: given }) => {
@@ -133,7 +133,7 @@ const FAILURES: Readonly<Record<string, (context: Context) => unknown>> = {
   'replies what has no form': () => new Map(),
 };
 for (const [what, end] of Object.entries(FAILURES)) {
-  test(`BackgroundTasks do not run when the handler ${what}, take no more, and do not count as waiting`, async () => {
+  test(`BackgroundTasks do not run when the handler ${what}, refuse further tasks, and do not count as waiting`, async () => {
     const ran: string[] = [];
     let kept: BackgroundTasks | undefined;
     await using it = setUp((app) =>
@@ -149,7 +149,7 @@ for (const [what, end] of Object.entries(FAILURES)) {
   });
 }
 
-test('BackgroundTasks do not run when a later dependency fails, or the input is refused', async () => {
+test('BackgroundTasks do not run when a later dependency throws, or the input is refused', async () => {
   const ran: string[] = [];
   const { Field, Router } = await import('../../src/index.ts');
   const audit = provide({ tasks }, ({ tasks: given }) => {
@@ -173,7 +173,7 @@ test('BackgroundTasks do not run when a later dependency fails, or the input is 
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
 });
 
-test('A background task may add others, which run after those there are', async () => {
+test('a background task may add others, which run after the existing ones', async () => {
   const ran: string[] = [];
   let kept: BackgroundTasks | undefined;
   await using it = setUp((app) =>
@@ -194,7 +194,7 @@ test('A background task may add others, which run after those there are', async 
   assert.throws(() => kept!.add(() => 1), { code: 'E_BACKGROUND_OVER' });
 });
 
-test('BackgroundTasks refuse the 1,001st of a request with E_BACKGROUND_FULL: 500, and none of them runs', async () => {
+test('BackgroundTasks refuse the 1,001st task of a request with E_BACKGROUND_FULL, and none of them runs', async () => {
   let ran = 0;
   await using it = setUp((app) =>
     app.get('/{n:int}', { tasks }, ({ tasks: given, params }) => {
@@ -212,7 +212,7 @@ test('BackgroundTasks refuse the 1,001st of a request with E_BACKGROUND_FULL: 50
   );
 });
 
-test('BackgroundTasks refuse what goes beyond 10,000 that wait, and take more when they have run', async () => {
+test('BackgroundTasks refuse tasks beyond 10,000 waiting ones, and accept others when these have run', async () => {
   const gate = Promise.withResolvers<void>();
   let ran = 0;
   await using it = setUp((app) =>
@@ -267,7 +267,7 @@ for (const [what, body, read] of [
   ['json()', 'Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', (req) => req.json()],
   ['stream()', 'Content-Length: 4\r\n\r\nbody', (req) => text(req.stream())],
 ] as [string, string, (req: HttpRequest) => Promise<unknown>][]) {
-  test(`A background task that asks by ${what} for a body that its handler has not read fails with E_BODY_DISCARDED, and the client is still there`, async () => {
+  test(`a background task that reads the body by ${what} after the response fails with E_BODY_DISCARDED, also while the client is connected`, async () => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger });
     app.post('/', { tasks }, ({ tasks: given, req }) => {

@@ -29,7 +29,7 @@ function findingsOf(app: Svc): readonly Finding[] {
 const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> =>
   app.fetch(new Request(`http://a.example${path}`, { method }));
 
-test('compileAll() reports a path and method registered twice as SVC101, at the second, naming the first', () => {
+test('compileAll() reports a method and path that are registered twice as SVC101, at the second route, and names the first', () => {
   const app = make();
   const first = line() + 1;
   app.get('/a/{x}', handler);
@@ -46,7 +46,7 @@ test('compileAll() reports a path and method registered twice as SVC101, at the 
   assert.match(findings[0]!.message, new RegExp(`/a/\\{x\\} at .*compile\\.test\\.ts:${first}$`));
 });
 
-test('compileAll() reports a name given twice as SVC104, at the second', () => {
+test('compileAll() reports a route name that is used twice as SVC104, at the second route', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
   const at = line() + 1;
@@ -59,7 +59,7 @@ test('compileAll() reports a name given twice as SVC104, at the second', () => {
   assert.match(findings[0]!.message, /\/a/);
 });
 
-test('compileAll() tells methods, converters, cases and trailing slashes apart', () => {
+test('compileAll() accepts routes that differ in method, converter, case or final slash', () => {
   const app = make()
     .get('/a', handler)
     .post('/a', handler)
@@ -77,7 +77,7 @@ test('compileAll() tells methods, converters, cases and trailing slashes apart',
   );
 });
 
-test('compileAll() collects every mistake and throws them at once, freezing nothing', () => {
+test('compileAll() throws all findings at once, and does not freeze the application', () => {
   const app = make().get('/a', { name: 'n' }, handler).get('/a', { name: 'n' }, handler);
   const router = new Router({ prefix: '/{id}' });
   router.get('/{id}', handler).includeRouter(router);
@@ -103,7 +103,7 @@ for (const [what, error, message] of [
   ['null', null, /threw null$/],
   ['a mistake that has a remedy', new SvcError('E_STATE_UNSET', ['db']), /"db"/],
 ] as const) {
-  test(`compileAll() reports a middleware whose compile() throws ${what} as SVC121, where it was put to use`, () => {
+  test(`compileAll() reports a middleware whose compile() throws ${what} as SVC121, at its app.use() call`, () => {
     const here = line() + 1;
     const app = make().use({
       kind: 'cors',
@@ -121,7 +121,7 @@ for (const [what, error, message] of [
   });
 }
 
-test('compileAll() reports a spec whose getter throws as SVC107, and a route that hides behind the operations as SVC102', () => {
+test('compileAll() reports a spec whose getter throws as SVC107, and a route hidden by an operations endpoint as SVC102', () => {
   const spec = provide(
     {
       get later(): never {
@@ -145,7 +145,7 @@ test('compileAll() reports a spec whose getter throws as SVC107, and a route tha
   assert.match(findingsOf(app)[0]!.message, /threw ReferenceError: not yet/);
 });
 
-test('compileAll() lets warnings pass, and asks middleware with the whole view', () => {
+test('compileAll() does not fail for warnings, and passes the whole view to compile() of middleware', () => {
   const seen: unknown[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   app.use({
@@ -165,7 +165,7 @@ test('compileAll() lets warnings pass, and asks middleware with the whole view',
   assert.deepEqual(seen, ['test', true, 1, 20]);
 });
 
-test('A compiled route knows its template, name, place and meta, and req.route is it before any middleware', async () => {
+test('a compiled route has its template, name, place and meta, and req.route is set before any middleware runs', async () => {
   const app = make();
   const seen: unknown[] = [];
   app.use((req, next) => {
@@ -186,7 +186,7 @@ test('A compiled route knows its template, name, place and meta, and req.route i
   assert.deepEqual(seen, ['/a/{id:int}', { id: 5 }, undefined, {}, undefined, {}]);
 });
 
-test('Path parameters are plain objects, typed by their converters, for any number of them', async () => {
+test('path parameters are plain objects, converted by their converters, for any number of parameters', async () => {
   const app = make()
     .get('/1/{a:int}', ({ params }) => params)
     .get('/2/{a:float}/{b}', ({ params }) => params)
@@ -211,7 +211,7 @@ test('Path parameters are plain objects, typed by their converters, for any numb
   });
 });
 
-test('404, 405, 400 and OPTIONS pass back through the middleware', async () => {
+test('responses 404, 405 and 400, and to OPTIONS, pass through the middleware', async () => {
   const app = make().get('/a', handler);
   app.use(async (_req, next) => {
     const response = await next();
@@ -235,7 +235,7 @@ test('404, 405, 400 and OPTIONS pass back through the middleware', async () => {
   }
 });
 
-test('A handler for NotFound or MethodNotAllowed answers what matched nothing, and other handlers do not', async () => {
+test('exception handlers for NotFound and MethodNotAllowed answer unmatched requests, and handlers for other errors do not', async () => {
   const app = make().get('/a', handler);
   app.exceptionHandler(NotFound, (_error, req) => [`no ${req.path}`, 404]);
   app.exceptionHandler(SyntaxError, () => 'never');
@@ -248,7 +248,7 @@ test('A handler for NotFound or MethodNotAllowed answers what matched nothing, a
   assert.equal(await (await ask(other, '/a', 'PUT')).text(), 'GET, HEAD, OPTIONS');
 });
 
-test('A 405 that a handler of the application answers has Allow (RFC 9110 §15.5.6), unless it says one', async () => {
+test('a 405 from an exception handler has Allow (RFC 9110 §15.5.6), unless the handler sets it', async () => {
   const kept = new JSONResponse({ error: 'kept' }, { status: 405 });
   for (const [reply, status, allow] of [
     [() => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'],
@@ -264,7 +264,7 @@ test('A 405 that a handler of the application answers has Allow (RFC 9110 §15.5
   }
 });
 
-test('A 404 names a close path outside production, and in production never', async () => {
+test('a 404 suggests a similar path outside production, and never in production', async () => {
   for (const [env, detail] of [
     ['development', 'Nothing is here; did you mean /users?'],
     ['test', 'Nothing is here; did you mean /users?'],
@@ -280,14 +280,14 @@ test('A 404 names a close path outside production, and in production never', asy
   }
 });
 
-test('A route may declare its own OPTIONS and HEAD', async () => {
+test('a route may declare its own OPTIONS and HEAD handlers', async () => {
   const app = make()
     .route('/a', ['OPTIONS'], () => 'mine')
     .get('/a', handler);
   assert.equal(await (await ask(app, '/a', 'OPTIONS')).text(), 'mine');
 });
 
-test('The status of a spec is that of replies that name none, and tuple: false leaves arrays alone', async () => {
+test('the option status of a route applies to replies without a status, and tuple: false returns arrays as JSON', async () => {
   const app = make()
     .post('/a', { status: 201 }, () => ({ a: 1 }))
     .post('/b', { status: 201 }, () => null)
@@ -299,7 +299,7 @@ test('The status of a spec is that of replies that name none, and tuple: false l
   assert.deepEqual(statuses, [201, 201, 409, 200]);
 });
 
-test('inspect() tells what a route reads, also by way of its dependencies and those of its router', () => {
+test('inspect() lists what a route reads, including inputs of its dependencies and routers', () => {
   const paging = provide({ query: { page: Field(1) } }, ({ query }) => query.page);
   const tenant = provide(
     { headers: { tenant: Field(str) }, page: Depends(paging) },

@@ -77,7 +77,7 @@ const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
 // ── bodies ──
 
-test('body: the handler runs in the AsyncLocalStorage that middleware has entered', async () => {
+test('spec.body: the handler runs in the AsyncLocalStorage that a middleware has entered', async () => {
   const entered = new AsyncLocalStorage<string>();
   const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
   const handler = (): object => ({ store: entered.getStore() ?? null });
@@ -103,7 +103,7 @@ test('body: the handler runs in the AsyncLocalStorage that middleware has entere
   }
 });
 
-test('body: a class gives an instance with its methods', async () => {
+test('spec.body: a schema class gives the handler an instance with its methods', async () => {
   await using it = setUp((app) =>
     app.post('/', { body: User }, ({ body }) => ({
       isUser: body instanceof User,
@@ -169,7 +169,7 @@ const BODIES: readonly (readonly [
   ['anything', any, [1, null, { a: [1] }], []],
 ];
 for (const [what, type, good, bad] of BODIES) {
-  test(`body: ${what} takes what fits and refuses the rest with its place`, async () => {
+  test(`spec.body: ${what} accepts valid values, and refuses others with the path of each problem`, async () => {
     await using it = setUp((app) =>
       app.post('/', { body: type as typeof any, tuple: false }, ({ body }) => new JSONResponse(body)),
     );
@@ -187,7 +187,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>> = {
   'no body at all': { request: {}, status: 400 },
   'an empty body': { request: { body: '', headers: JSON_TYPE }, status: 400 },
-  'what is no JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
+  'what is not JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
   'bytes that are no UTF-8': {
     request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE },
     status: 400,
@@ -197,7 +197,7 @@ const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>
   'more than its maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
 };
 for (const [what, { request, status }] of Object.entries(REFUSED)) {
-  test(`body: ${what} is ${status}, and the handler does not run`, async () => {
+  test(`spec.body: ${what} is answered with ${status}, and the handler does not run`, async () => {
     let ran = 0;
     await using it = setUp((app) => app.post('/', { body: User, maxBodyBytes: 100 }, () => ran++));
     assert.equal((await issueOf(await it.client.post('/', request))).status, status);
@@ -205,7 +205,7 @@ for (const [what, { request, status }] of Object.entries(REFUSED)) {
   });
 }
 
-test('body: application/*+json is JSON', async () => {
+test('spec.body: application/*+json is read as JSON', async () => {
   await using it = setUp((app) => app.post('/', { body: int }, ({ body }) => ({ body })));
   for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8', 'APPLICATION/JSON'])
     assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
@@ -213,7 +213,7 @@ test('body: application/*+json is JSON', async () => {
 
 const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
 
-test('body: content without Content-Type is 415, unless strictContentType of the route or the application is false', async () => {
+test('spec.body: a body without Content-Type is a 415, unless strictContentType of the route or application is false', async () => {
   const declare = (app: Svc): void => {
     const handler = ({ body }: { readonly body: number }): unknown => ({ body });
     app.post('/usual', { body: int }, handler);
@@ -235,12 +235,12 @@ test('body: content without Content-Type is 415, unless strictContentType of the
     assert.deepEqual(statuses, [usual, 415, 200, 200]);
     const typed = { body: '7', headers: { 'content-type': 'text/plain' } };
     assert.equal((await it.client.post('/lenient', typed)).status, 415, 'another type stays another type');
-    assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is no JSON');
+    assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is not JSON');
     assert.equal((await it.client.post('/usual', { json: 7 })).status, 200);
   }
 });
 
-test('body: content without Content-Type is 415 on a socket, inside of middleware and with dependencies, with a length and in chunks', async () => {
+test('spec.body: a body without Content-Type is a 415 over a socket, with middleware and dependencies, with a length and in chunks', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.post('/plain', { body: int }, ({ body }) => ({ body }));
   app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));
@@ -260,7 +260,7 @@ test('body: content without Content-Type is 415 on a socket, inside of middlewar
   }
 });
 
-test('maxBodyBytes of a route caps whatever reads its body, in place of the cap of the application, and no other route', async () => {
+test("maxBodyBytes of a route limits every way to read its body, replaces the application's limit, and affects no other route", async () => {
   await using it = setUp(
     (app) => {
       app.post('/small', { maxBodyBytes: 10 }, async ({ req }) => (await req.body()).length);
@@ -293,7 +293,7 @@ test('maxBodyBytes of a route caps whatever reads its body, in place of the cap 
   assert.deepEqual(await sizes('/usual', body, 50, 51), [200, 413]);
 });
 
-test('body and form in one spec are a finding', () => {
+test('body and form in one route spec are a finding', () => {
   const app = new Svc().post('/both', { body: User, form: { a: Field('') } }, () => 1);
   assert.throws(
     () => app.compileAll(),
@@ -310,7 +310,7 @@ test('body and form in one spec are a finding', () => {
   );
 });
 
-test('A mistake in a schema of a spec is a finding of its route, and all routes are looked at', () => {
+test('compileAll() reports invalid schemas of all route specs, each at its route', () => {
   const app = new Svc()
     .get('/a', { query: { n: Field(int, { ge: 'x' as never }) } }, () => 1)
     .post('/b', { body: 5 as never }, () => 1)
@@ -333,7 +333,7 @@ test('A mistake in a schema of a spec is a finding of its route, and all routes 
   );
 });
 
-test('A mistake inside of a class that a route only replies with, or a WebSocket only takes, is a finding of its route, and of no rule', () => {
+test('compileAll() reports an invalid field inside a response schema or a WebSocket message schema at its route', () => {
   const [flat, nested, message] = [0, 1, 2].map(
     () =>
       class extends Schema {
@@ -360,7 +360,7 @@ test('A mistake inside of a class that a route only replies with, or a WebSocket
     assert.match(found, /"maxLength"/);
 });
 
-test('A response whose keys are no statuses, such as the members of a reply, is a finding', () => {
+test('compileAll() reports a response whose keys are not status codes, such as fields of the reply', () => {
   for (const key of ['id', '99', '600', '2xx', '1e2']) {
     const { findings } = new Svc({ env: 'development' })
       .get('/', { response: { 200: str, [key]: Field(int) } as never }, () => '' as never)
@@ -379,7 +379,7 @@ test('A response whose keys are no statuses, such as the members of a reply, is 
 
 // ── forms and text ──
 
-test('form: fields are coerced, lists collect, a class gives an instance', async () => {
+test('spec.form: fields are converted, repeated fields give lists, and a schema class gives an instance', async () => {
   class Login extends Schema {
     name = Field(str);
     age = Field(int);
@@ -408,7 +408,7 @@ test('form: fields are coerced, lists collect, a class gives an instance', async
   assert.equal((await it.client.post('/', { json: {} })).status, 415);
 });
 
-test('query, headers and cookies are coerced, have defaults, and are frozen to what is declared', async () => {
+test('spec.query, headers and cookies are converted, have defaults, and contain only declared fields', async () => {
   await using it = setUp((app) =>
     app.get(
       '/',
@@ -439,7 +439,7 @@ test('query, headers and cookies are coerced, have defaults, and are frozen to w
   });
 });
 
-test('Every problem of the input is reported at once, each with its place, and never the submitted value', async () => {
+test('a request with several invalid inputs gets one problem with the place of each, and no submitted value', async () => {
   await using it = setUp((app) =>
     app.post(
       '/{id:int}',
@@ -476,7 +476,7 @@ test('Every problem of the input is reported at once, each with its place, and n
 });
 
 for (const hasDependencies of [false, true]) {
-  test(`An exception handler for ValidationError sees every problem${hasDependencies ? ', and one thrown by the handler' : ''}`, async () => {
+  test(`an exception handler for ValidationError gets all problems of the input (handler throws another: ${hasDependencies})`, async () => {
     await using it = setUp((app) => {
       app.exceptionHandler(ValidationError, (error) =>
         reply(
@@ -492,7 +492,7 @@ for (const hasDependencies of [false, true]) {
   });
 }
 
-test('A route without inputs gets params, req, signal and state, and nothing else', async () => {
+test('a handler of a route without inputs gets params, req, signal and state, and nothing else', async () => {
   await using it = setUp((app) =>
     app.get('/{a}/{b:int}', (context) => ({
       params: context.params,
@@ -511,7 +511,7 @@ test('A route without inputs gets params, req, signal and state, and nothing els
   });
 });
 
-test('Inputs are read anew for each request', async () => {
+test('inputs are parsed anew for each request', async () => {
   await using it = setUp((app) => app.get('/', { query: { n: Field(0) } }, ({ query }) => ({ n: query.n })));
   assert.deepEqual(
     await Promise.all(
@@ -535,7 +535,7 @@ class Account extends Schema {
   }
 }
 
-test('response: unknown members are dropped, defaults filled, methods and getters left out, dates written', async () => {
+test('spec.response drops undeclared members, fills in defaults, omits methods and getters, and writes dates', async () => {
   await using it = setUp((app) => {
     app.get(
       '/plain',
@@ -571,7 +571,7 @@ const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
   'a list': { value: [{ id: 1, name: 'x' }], path: /the value must be an object/ },
 };
 for (const [what, { value, path }] of Object.entries(MISFITS)) {
-  test(`response: ${what} is 500, its path in the log and nothing of it in the answer`, async () => {
+  test(`spec.response: ${what} is a 500, whose log has the path and whose response has no detail`, async () => {
     await using it = setUp((app) => app.get('/me', { response: Account }, () => value as never));
     const response = await it.client.get('/me');
     assert.equal(response.status, 500);
@@ -585,7 +585,7 @@ for (const [what, { value, path }] of Object.entries(MISFITS)) {
   });
 }
 
-test('response: a reply, and the literals [body, status] and [body, status, headers], go through the serialiser of their status', async () => {
+test('spec.response applies to reply(), [body, status] and [body, status, headers], with the serialiser of their status', async () => {
   await using it = setUp((app) => {
     app.get('/reply', { response: Account }, () =>
       reply({ id: 1, name: 'a', role: 'user' as const, extra: 1 }, 201, { 'X-A': 'b' }),
@@ -618,7 +618,7 @@ test('response: a reply, and the literals [body, status] and [body, status, head
   assert.deepEqual(await seen('/bad'), [500, null, 'application/problem+json', undefined]);
 });
 
-test('response: a list is never read as [body, status]', async () => {
+test('spec.response that is a list never treats a list as [body, status]', async () => {
   await using it = setUp((app) => {
     app.get('/list', { response: list(any) }, () => ['x', 201] as never);
     app.get('/nullable', { response: nullable(list(any)) }, () => ['x', 201] as never);
@@ -633,7 +633,7 @@ test('response: a list is never read as [body, status]', async () => {
   assert.deepEqual([read.status, await read.json()], [201, 'x']);
 });
 
-test('response by status: each has its own serialiser, the lowest good status is the usual one, and an undeclared one is 500', async () => {
+test('spec.response by status: each status has its own serialiser, the lowest 2xx is the default, and an undeclared one is a 500', async () => {
   class Missing extends Schema {
     error = Field(str);
   }
@@ -665,7 +665,7 @@ test('response by status: each has its own serialiser, the lowest good status is
   assert.match(JSON.stringify(it.events), /GET \/undeclared.*the status 203 is not declared/);
 });
 
-test('response: what the handler made itself passes as it is, alone or with a status', async () => {
+test('spec.response does not apply to an HttpResponse that the handler returns, also with a status beside it', async () => {
   await using it = setUp((app) => {
     app.get('/own', { response: Account }, () => new TextResponse('own', { status: 203 }));
     app.get('/web', { response: Account }, () => new Response('web', { status: 203 }));
@@ -687,7 +687,7 @@ test('response: what the handler made itself passes as it is, alone or with a st
   assert.equal((await it.client.get('/thrown')).status, 404);
 });
 
-test('response: 204 and 304 have no body and ask for none; null is one where it is declared', async () => {
+test('spec.response: 204 and 304 have no body, and null is a JSON body where the schema allows it', async () => {
   await using it = setUp((app) => {
     app.delete('/status', { response: Account, status: 204 }, () => undefined as never);
     app.delete('/pair', { response: Account }, () => [null, 204]);
@@ -715,7 +715,7 @@ test('response: 204 and 304 have no body and ask for none; null is one where it 
   assert.deepEqual(await (await it.client.get('/items')).json(), [{ city: 'x' }]);
 });
 
-test('A mismatch lists its first ten problems in the log', async () => {
+test('the log of a reply that does not fit its response schema lists the first ten problems', async () => {
   await using it = setUp((app) =>
     app.get('/', { response: list(int) }, () => Array.from({ length: 30 }, () => 'x') as never),
   );
@@ -727,7 +727,7 @@ test('A mismatch lists its first ten problems in the log', async () => {
 
 // ── routes as they are known ──
 
-test('A compiled route says what a client must show, of its dependencies, its routers and its spec', () => {
+test('a compiled route lists the security requirements of its dependencies, routers and spec', () => {
   const app = new Svc();
   const one = { scheme: 'bearer', scopes: ['a'], roles: [] } as const;
   const two = { scheme: 'apiKey', scopes: [], roles: [] } as const;
@@ -740,7 +740,7 @@ test('A compiled route says what a client must show, of its dependencies, its ro
   assert.deepEqual([security('/one'), security('/two'), security('/none')], [[one], [one, two], []]);
 });
 
-test("Middleware of a route is inside the application's and around its dependencies and inputs", async () => {
+test("middleware of a route runs inside the application's middleware, and around dependencies and inputs", async () => {
   const steps: string[] = [];
   await using it = setUp((app) => {
     app.use(async (_req, next) => {
@@ -772,7 +772,7 @@ test("Middleware of a route is inside the application's and around its dependenc
   assert.deepEqual(steps, ['app', 'handler', 'route 200', 'app', 'route 400']);
 });
 
-test('A pattern that can backtrack without bound is SVC304 at its route, a warning, wherever it stands', () => {
+test('compileAll() warns of a pattern with unbounded backtracking as SVC304 at its route, in every part of the spec', () => {
   class Inner extends Schema {
     code = Field(str, { pattern: /^(a+)+$/ });
   }
@@ -794,7 +794,7 @@ test('A pattern that can backtrack without bound is SVC304 at its route, a warni
   assert.match(found[0]!.message, /"code" in Inner/);
 });
 
-test('A text input that no request can fill is SVC107, and so is a file in a query', () => {
+test('compileAll() reports a text input whose type no text can represent, or a file in a query, as SVC107', () => {
   class Inner extends Schema {
     a = Field(int);
   }
@@ -817,7 +817,7 @@ test('A text input that no request can fill is SVC107, and so is a file in a que
   }
 });
 
-test('A JSON body that no request can fill, for it needs a file, is SVC107; a file that may be absent is none', () => {
+test('compileAll() reports a JSON body that requires a file as SVC107, but not one with an optional file', () => {
   class Photo extends Schema {
     image = Field(file);
   }
@@ -842,7 +842,7 @@ test('A JSON body that no request can fill, for it needs a file, is SVC107; a fi
   assert.deepEqual(errorsOf(Post), []);
 });
 
-test('a list beside a status is body and status; tuple: false and response: list(…) reply with the list (SPEC.md §1)', async () => {
+test("a handler's [list, status] is body and status, and with tuple: false or response: list(…) a JSON list (SPEC.md §1)", async () => {
   await using it = setUp((app) => {
     app.get('/usual', () => [[1, 2], 201]);
     app.get('/by-status', { response: { 201: list(int) } }, () => [[1, 2], 201]);
@@ -860,7 +860,7 @@ test('a list beside a status is body and status; tuple: false and response: list
   }
 });
 
-test('maxBodyBytes of a route lets JSON, text, bytes and forms have more than 10 MB, and more than the application lets in', async () => {
+test('maxBodyBytes of a route allows JSON, text, bytes and forms above 10 MB, and above the limit of the application', async () => {
   const size = 10_500_000;
   await using it = setUp(
     (app) => {

@@ -143,7 +143,7 @@ const SOURCES: Readonly<Record<string, DependencySource>> = {
   }.bind('value') as () => string,
 };
 for (const [what, source] of Object.entries(SOURCES)) {
-  test(`Depends() injects what ${what} gives`, async () => {
+  test(`Depends() injects the value of ${what}`, async () => {
     await using it = setUp((app) => {
       app.state.set(LABEL, 'value');
       app.get('/', { it: Depends(source) }, ({ it: given }) => ({ given }));
@@ -152,7 +152,7 @@ for (const [what, source] of Object.entries(SOURCES)) {
   });
 }
 
-test('Depends() injects an instance of a class, made with the context', async () => {
+test('Depends() injects an instance of a class that is constructed with the context', async () => {
   await using it = setUp((app) =>
     app.get('/', { greeter: Depends(Greeter) }, ({ greeter }) => greeter.greet('Ada')),
   );
@@ -231,7 +231,7 @@ test('provide() gives query, headers and cookies, typed and validated', async ()
   );
 });
 
-test('provide() reports problems of its inputs beside those of the route, by the names that the client knows', async () => {
+test('provide() reports invalid inputs together with those of the route, by the names that the client sent', async () => {
   const inputs = provide(
     {
       headers: { xIds: Field(list(int)), event: Field(str, { alias: 'X-GitHub-Event' }) },
@@ -256,7 +256,7 @@ test('provide() reports problems of its inputs beside those of the route, by the
   );
 });
 
-test('A list with separator "," is read from a query, a cookie and a form, over a socket', async () => {
+test('a list input with separator "," is read from a query, a cookie and a form, over a socket', async () => {
   const ids = Field(list(int), { separator: ',' });
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', { query: { ids }, cookies: { ids } }, ({ query, cookies }) => ({
@@ -276,7 +276,7 @@ test('A list with separator "," is read from a query, a cookie and a form, over 
   assert.deepEqual(JSON.parse((await server.ask('POST', '/', form)).text()), [7, 8, 9]);
 });
 
-test('A comma list of 16,000 blanks is split in no time', async () => {
+test('a comma-separated list of 16,000 spaces is split in linear time', async () => {
   await using it = setUp((app) =>
     app.get('/', { headers: { xIds: Field(list(str)) } }, ({ headers }) => headers.xIds),
   );
@@ -287,7 +287,7 @@ test('A comma list of 16,000 blanks is split in no time', async () => {
   assert.ok(cpuMs() - before < 1_000);
 });
 
-test('provide() gives its own dependencies, nested and async ones too, and no input of the route', async () => {
+test('provide() passes its own dependencies, also nested and async ones, but no input of the route', async () => {
   const inner = provide({ word: Depends(async () => 'deep') }, ({ word }) => `${word}er`);
   const outer = provide({ inner: Depends(inner), greeter: Depends(Greeter) }, async (context) => {
     assert.equal(context.signal.aborted, false);
@@ -301,7 +301,7 @@ test('provide() gives its own dependencies, nested and async ones too, and no in
 });
 
 for (const key of ['req', 'signal', 'state', 'params']) {
-  test(`provide() cannot call a dependency "${key}": that is a part of its context`, () => {
+  test(`provide() refuses a dependency named "${key}", which is a part of its context`, () => {
     const app = new Svc().get(
       '/',
       { it: Depends(provide({ [key]: Depends(() => 1) } as object, () => 1)) },
@@ -314,7 +314,7 @@ for (const key of ['req', 'signal', 'state', 'params']) {
   });
 }
 
-test('provide() refuses what is no dependency when the application compiles, naming the key', () => {
+test('compileAll() reports a value in provide() that is not a dependency, and names its key', () => {
   const app = new Svc().get(
     '/',
     {
@@ -331,7 +331,7 @@ test('provide() refuses what is no dependency when the application compiles, nam
 
 // ── once per request ──
 
-test('A dependency is resolved once for each request, for all its users', async () => {
+test('a dependency is resolved once per request for all its users', async () => {
   let calls = 0;
   const counter = (): number => ++calls;
   const other = provide({ count: Depends(counter) }, ({ count }) => count);
@@ -346,7 +346,7 @@ test('A dependency is resolved once for each request, for all its users', async 
   assert.deepEqual(await json(it.client, '/'), [2, 2, 2]);
 });
 
-test('A dependency with cache: false is resolved for each that asks', async () => {
+test('a dependency with cache: false is resolved for each user', async () => {
   let calls = 0;
   const counter = (): number => ++calls;
   const fresh = provide({ count: Depends(counter, { cache: false }) }, ({ count }) => count);
@@ -365,7 +365,7 @@ test('A dependency with cache: false is resolved for each that asks', async () =
   assert.deepEqual(await json(it.client, '/'), [1, 2, 3, 1]);
 });
 
-test('Requests at once share no dependency', async () => {
+test('concurrent requests share no dependency', async () => {
   const both = Promise.withResolvers<void>();
   let waiting = 0;
   const own = async ({ req }: Context): Promise<string> => {
@@ -382,7 +382,7 @@ test('Requests at once share no dependency', async () => {
 
 // ── order and parallelism ──
 
-test('Independent async dependencies run side by side; one that needs them waits for both', async () => {
+test('independent async dependencies run concurrently, and one that needs them waits for both', async () => {
   const [a, b] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   const started: string[] = [];
   const first = async (): Promise<string> => {
@@ -418,7 +418,7 @@ test('Independent async dependencies run side by side; one that needs them waits
   assert.deepEqual(started, ['first', 'second', 'fourth', 'third']);
 });
 
-test('A dependency waits for those it needs, not for the others', async () => {
+test('a dependency waits only for the dependencies that it needs', async () => {
   const slow = Promise.withResolvers<string>();
   const late = async (): Promise<string> => slow.promise;
   const quick = async (): Promise<string> => 'quick';
@@ -436,7 +436,7 @@ test('A dependency waits for those it needs, not for the others', async () => {
   assert.deepEqual(await json(it.client, '/'), ['late', 'quick', '']);
 });
 
-test('When one dependency fails while others are under way, these are waited for and all are cleaned up', async () => {
+test('when one dependency fails, the others that are running are awaited, and all are cleaned up', async () => {
   const { steps, dependency } = recorder();
   const opened = Promise.withResolvers<void>();
   const slow = async function* (): AsyncGenerator<string, void> {
@@ -471,7 +471,7 @@ test('When one dependency fails while others are under way, these are waited for
   assert.deepEqual(steps, ['first opens', 'slow opens', 'slow is left', 'first got NotFound']);
 });
 
-test('Once a dependency has failed, none that had to wait begins, whatever it needs', async () => {
+test('when a dependency has failed, no waiting dependency starts', async () => {
   const steps: string[] = [];
   const [failed, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const slow = async (): Promise<number> => {
@@ -494,7 +494,7 @@ test('Once a dependency has failed, none that had to wait begins, whatever it ne
   assert.deepEqual(steps, []);
 });
 
-test('When a sync dependency throws while others are under way, these are waited for, and the first failure in order answers', async () => {
+test('when a sync dependency throws, running dependencies are awaited, and the first failure in order becomes the response', async () => {
   const { steps, asyncDependency } = recorder();
   const failing = (): never => {
     throw new NotFound('sync');
@@ -517,7 +517,7 @@ test('When a sync dependency throws while others are under way, these are waited
   assert.deepEqual(steps, ['one opens', 'one got Unauthorized']);
 });
 
-test('Clean-up goes in the reverse of the declared order, sync and async mixed, however long each took', async () => {
+test('clean-up runs in the reverse of the declared order, for sync and async dependencies of any duration', async () => {
   const { steps, dependency, asyncDependency } = recorder();
   const inner = dependency('inner');
   const outer = provide({ inner: Depends(inner) }, async function* () {
@@ -551,7 +551,7 @@ test('Clean-up goes in the reverse of the declared order, sync and async mixed, 
 
 // ── routers and security ──
 
-test('Dependencies of routers are resolved from the outside in, before inputs are read, whether a handler looks at them or not', async () => {
+test('dependencies of routers are resolved from the outermost router inwards, before inputs, even if the handler uses none', async () => {
   const order: string[] = [];
   const note = (name: string) => (): string => {
     order.push(name);
@@ -572,7 +572,7 @@ test('Dependencies of routers are resolved from the outside in, before inputs ar
   assert.deepEqual(order, ['outer', 'admin']);
 });
 
-test('A router inside another may use the name of a dependency anew: both are resolved, the handler sees the inner one', async () => {
+test('a nested router may redeclare the name of a dependency: both are resolved, and the handler gets the inner one', async () => {
   const order: string[] = [];
   const inner = new Router({
     deps: {
@@ -598,7 +598,7 @@ test('A router inside another may use the name of a dependency anew: both are re
   assert.deepEqual(order, ['outer']);
 });
 
-test('A 401 of a router comes before a 400, and before the body is read', async () => {
+test('a 401 of a router comes before a 400, and before the body is read', async () => {
   const admin = new Router({
     deps: {
       me: Depends(() => {
@@ -618,7 +618,7 @@ test('A 401 of a router comes before a 400, and before the body is read', async 
   assert.equal(response.status, 401);
 });
 
-test('A dependency with security is resolved first, with what it needs; other dependencies of the route after the inputs', async () => {
+test('a dependency with security is resolved first, together with what it needs; other dependencies follow the inputs', async () => {
   const order: string[] = [];
   const key = (): string => {
     order.push('key');
@@ -648,7 +648,7 @@ test('A dependency with security is resolved first, with what it needs; other de
   ]);
 });
 
-test('A 401 comes before the 400 of another early dependency, whose problems are reported with all others', async () => {
+test('a 401 comes before the 400 of another early dependency, and problems of that one are reported with all others', async () => {
   let isKnown = false;
   const paging = provide({ query: { page: Field(1) } }, ({ query }) => query.page);
   const next = provide({ paging: Depends(paging) }, () => {
@@ -679,7 +679,7 @@ test('A 401 comes before the 400 of another early dependency, whose problems are
 // ── exceptions thrown into generators ──
 
 for (const scope of ['request', 'handler'] as const) {
-  test(`An error of the handler is thrown into generators of scope ${scope}, the last first, and answers`, async () => {
+  test(`an error of the handler is thrown into generators of scope ${scope}, in reverse order, and becomes the response`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
     await using it = setUp((app) =>
       app.get(
@@ -695,7 +695,7 @@ for (const scope of ['request', 'handler'] as const) {
     assert.deepEqual(logged(it.events, 'cleanup_failed'), []);
   });
 
-  test(`A generator of scope ${scope} that swallows the error changes nothing: the others get it, and it answers`, async () => {
+  test(`a generator of scope ${scope} that catches the error of the handler does not change the response or the other generators`, async () => {
     const { steps, dependency } = recorder();
     const swallows = function* (): Generator<number, void> {
       try {
@@ -714,7 +714,7 @@ for (const scope of ['request', 'handler'] as const) {
   });
 }
 
-test('A generator of scope handler may replace the error: the new one is thrown into the others, and answers', async () => {
+test('a generator of scope handler may replace the error: the new error is thrown into the others, and becomes the response', async () => {
   const { steps, dependency } = recorder();
   const replaces = async function* (): AsyncGenerator<number, void> {
     try {
@@ -744,7 +744,7 @@ test('A generator of scope handler may replace the error: the new one is thrown 
   assert.deepEqual(steps, ['outer opens', 'a opens', 'a got NotFound', 'outer got NotFound']);
 });
 
-test('A generator of scope request that replaces the error is too late to answer: it is logged, with route and dependency', async () => {
+test("an error that a generator of scope request throws instead of the handler's error is only logged, with route and dependency", async () => {
   const { steps, dependency } = recorder();
   const replaces = function* rollback(): Generator<number, void> {
     try {
@@ -768,7 +768,7 @@ test('A generator of scope request that replaces the error is too late to answer
   assert.match(messageOf(line), /rollback failed/);
 });
 
-test('A clean-up of scope request that fails after a good answer is logged, and thrown into those before it', async () => {
+test('a clean-up of scope request that fails after a successful response is logged, and thrown into earlier generators', async () => {
   const { steps, dependency } = recorder();
   const fails = function* (): Generator<number, void> {
     yield 1;
@@ -783,7 +783,7 @@ test('A clean-up of scope request that fails after a good answer is logged, and 
 });
 
 for (const isAsync of [false, true]) {
-  test(`A transaction of scope handler whose commit fails is 500, and never the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
+  test(`a transaction of scope handler whose commit fails answers 500, never the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
     const steps: string[] = [];
     const { steps: others, dependency } = recorder();
     const commit = (): void => {
@@ -823,7 +823,7 @@ for (const isAsync of [false, true]) {
     assert.deepEqual(others, ['connection opens', 'connection got Error']);
   });
 
-  test(`A transaction of scope handler is committed before the answer, and rolled back when the handler fails (${isAsync ? 'async' : 'sync'})`, async () => {
+  test(`a transaction of scope handler is committed before the response, and rolled back when the handler throws (${isAsync ? 'async' : 'sync'})`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
     let isFailing = false;
     await using it = setUp((app) => {
@@ -867,7 +867,7 @@ for (const isAsync of [false, true]) {
   });
 }
 
-test('A reply that does not fit its response rolls back, in scope handler and request', async () => {
+test('a reply that does not fit its response schema rolls back transactions of scope handler and request', async () => {
   const { steps, dependency } = recorder();
   await using it = setUp((app) =>
     app.get(
@@ -884,7 +884,7 @@ test('A reply that does not fit its response rolls back, in scope handler and re
   assert.deepEqual(steps, ['tx opens', 'db opens', 'tx got SvcError', 'db got SvcError']);
 });
 
-test('Input that is refused is thrown into the generators that are open', async () => {
+test('refused input is thrown into the generators that are open', async () => {
   const { steps, dependency } = recorder();
   const router = new Router({ deps: { db: Depends(dependency('db')) } });
   router.get('/', { query: { n: Field(int) }, late: Depends(dependency('late')) }, () => 1);
@@ -929,7 +929,7 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
     },
   };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
-  test(`${what[0]!.toUpperCase()}${what.slice(1)} is E_DEPENDENCY_YIELD: 500, or a line in the log once the answer has gone`, async () => {
+  test(`a dependency fails with E_DEPENDENCY_YIELD, as a 500 or in the log after the response: ${what}`, async () => {
     await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
@@ -944,7 +944,7 @@ for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) 
   });
 }
 
-test('A generator that yields again instead of ending on an error is closed, and its mistake answers', async () => {
+test('a generator that yields again after an error is closed, and its mistake becomes the response', async () => {
   const steps: string[] = [];
   const again = function* (): Generator<number, void> {
     try {
@@ -984,7 +984,7 @@ async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer;
 
 for (const isFailing of [false, true]) {
   test(
-    `When the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'answers'}, generators are left, tasks are settled, and the request is in flight until then`,
+    `when the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'returns'}, its dependencies are cleaned up while the request counts as in flight`,
     LIMITED,
     async (t) => {
       const { logger, events } = collectedLog();
@@ -1041,7 +1041,7 @@ for (const isFailing of [false, true]) {
 }
 
 test(
-  'When the client leaves after the handler has answered, amid the answer, ClientDisconnected is thrown into generators',
+  'when the client leaves during the response, ClientDisconnected is thrown into generators',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1075,7 +1075,7 @@ test(
 );
 
 test(
-  'When the client leaves amid its body, generators of its routers get ClientDisconnected',
+  'when the client leaves during its request body, ClientDisconnected is thrown into generators of routers',
   LIMITED,
   async (t) => {
     const { logger, events } = collectedLog();
@@ -1108,7 +1108,7 @@ test(
 );
 
 test(
-  'An unread source of chunks is ended when the client has left, or scope handler failed',
+  'an unread source of a stream is closed when the client has left, or a clean-up of scope handler failed',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1151,7 +1151,7 @@ test(
 );
 
 for (const how of ['the handler runs', 'the handler has answered'] as const) {
-  test(`When a web request is aborted while ${how}, generators are left with ClientDisconnected`, async () => {
+  test(`when a web request is aborted while ${how}, ClientDisconnected is thrown into generators`, async () => {
     const { logger } = collectedLog();
     const app = new Svc({ logger });
     const { steps, dependency } = recorder();
@@ -1184,7 +1184,7 @@ for (const how of ['the handler runs', 'the handler has answered'] as const) {
 
 // ── cycles and scopes ──
 
-test('A circle of dependencies, made by getters, is SVC111 with its path, at the route', () => {
+test('a cycle of dependencies through getters is SVC111 with its path, at the route', () => {
   const a: DependencySource = provide(
     {
       get b() {
@@ -1222,7 +1222,7 @@ test('A circle of dependencies, made by getters, is SVC111 with its path, at the
   assert.equal(finding!.place!.file.endsWith('di.test.ts'), true);
 });
 
-test('A dependency that needs itself is SVC111, without cache, in a router and in scope app, too', () => {
+test('a dependency that needs itself is SVC111, also without cache, in a router and in scope app', () => {
   const own: DependencySource = provide(
     {
       get own() {
@@ -1325,7 +1325,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
   },
 };
 for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
-  test(`${what[0]!.toUpperCase()}${what.slice(1)}: SVC112, which says so`, () => {
+  test(`compileAll() reports a dependency with a wrong scope as SVC112: ${what}`, () => {
     const app = new Svc().get('/', spec, () => 1);
     const found = findings(app);
     assert.deepEqual(
@@ -1336,7 +1336,7 @@ for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
   });
 }
 
-test('A dependency without a scope is left with the scope "handler" when it needs one of that scope', async () => {
+test('a dependency without an explicit scope gets scope handler when it needs a dependency of that scope', async () => {
   const order: string[] = [];
   const inner = provide({}, function* () {
     yield 1;
@@ -1357,7 +1357,7 @@ test('A dependency without a scope is left with the scope "handler" when it need
   assert.deepEqual(order, ['outer', 'middle', 'inner']);
 });
 
-test('A narrower scope may need a wider one, and one source may have two scopes with cache: false', async () => {
+test('a dependency of narrower scope may need one of wider scope, and one source may have two scopes with cache: false', async () => {
   const pool = provide({}, function* () {
     yield { id: 7 };
   });
@@ -1378,7 +1378,7 @@ test('A narrower scope may need a wider one, and one source may have two scopes 
 
 // ── scope app ──
 
-test('Scope app is resolved once, before the first request, shared by all routes, and left at shutdown in reverse', async () => {
+test('a dependency of scope app is resolved once before the first request, shared by all routes, and cleaned up in reverse at shutdown', async () => {
   const { steps, dependency, asyncDependency } = recorder();
   const pool = asyncDependency('pool');
   const cache = provide(
@@ -1405,7 +1405,7 @@ test('Scope app is resolved once, before the first request, shared by all routes
   assert.deepEqual(steps, ['pool opens', 'cache opens', 'cache commits', 'pool commits']);
 });
 
-test('Scope app without cache is one value per place that asks', async () => {
+test('a dependency of scope app with cache: false is resolved once for each place that declares it', async () => {
   let made = 0;
   const counter = (): number => ++made;
   await using it = setUp((app) =>
@@ -1427,7 +1427,7 @@ test('Scope app without cache is one value per place that asks', async () => {
   );
 });
 
-test('A dependency of scope app that fails at start ends the start, and those before it are left with the error', async () => {
+test('a dependency of scope app that fails stops the start, and the error is thrown into those before it', async () => {
   const { steps, dependency } = recorder();
   let isBroken = true;
   const fails = async (): Promise<string> => {
@@ -1455,7 +1455,7 @@ for (const [how, start] of [
   ['fetch()', (app: Svc) => app.fetch(new Request('http://localhost/'))],
   ['a request of a test client', (app: Svc) => new TestClient(app).get('/')],
 ] as const) {
-  test(`Dependencies of scope app are left in reverse before ${how} rejects for one that fails, however long their clean-up takes`, async () => {
+  test(`dependencies of scope app are cleaned up in reverse before ${how} rejects for a failing one, however long the clean-up takes`, async () => {
     const steps: string[] = [];
     const pool = (name: string) =>
       async function* (): AsyncGenerator<string, void> {
@@ -1491,7 +1491,7 @@ for (const [how, start] of [
   });
 }
 
-test('A clean-up of scope app that fails while a start fails does not hide why, and keeps no other clean-up from running', async () => {
+test('a failing clean-up of scope app during a failed start does not hide the cause, or prevent other clean-ups', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {
@@ -1523,7 +1523,7 @@ test('A clean-up of scope app that fails while a start fails does not hide why, 
   assert.deepEqual(steps, ['first is left']);
 });
 
-test('A clean-up of scope app that fails is logged, and shutdown goes on', async () => {
+test('a failing clean-up of scope app is logged, and the shutdown continues', async () => {
   const { steps, dependency } = recorder();
   const fails = function* pool(): Generator<number, void> {
     yield 1;
@@ -1546,7 +1546,7 @@ test('A clean-up of scope app that fails is logged, and shutdown goes on', async
 });
 
 for (const part of ['req', 'signal', 'params'] as const) {
-  test(`A dependency of scope app that reads ${part} ends the start`, async () => {
+  test(`a dependency of scope app that reads ${part} stops the start`, async () => {
     const app = new Svc({ logger: collectedLog().logger }).get(
       '/',
       {
@@ -1563,7 +1563,7 @@ for (const part of ['req', 'signal', 'params'] as const) {
   });
 }
 
-test('A dependency of scope app has the state of the application', async () => {
+test('a dependency of scope app can read the state of the application', async () => {
   await using it = setUp((app) => {
     app.state.set(LABEL, 'from the state');
     app.get('/', { label: Depends(LABEL, { scope: 'app' }) }, ({ label }) => label);
@@ -1573,7 +1573,7 @@ test('A dependency of scope app has the state of the application', async () => {
 
 // ── overrides ──
 
-test('A test client puts functions, generators, scope app and state keys in the place of others, for itself alone', async () => {
+test('overrides of a test client replace functions, generators, dependencies of scope app and state keys, for that client only', async () => {
   const { steps, dependency } = recorder();
   const real = (): string => {
     steps.push('real');
@@ -1626,7 +1626,7 @@ test('A test client puts functions, generators, scope app and state keys in the 
   assert.deepEqual(steps, ['pool commits']);
 });
 
-test('An override of a dependency with security is as early as that one', async () => {
+test('an override of a dependency with security is resolved as early as the original', async () => {
   const guard = provide({ security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 'me');
   const { logger } = collectedLog();
   const app = new Svc({ logger }).post('/', { body: list(int), me: Depends(guard) }, () => 1);

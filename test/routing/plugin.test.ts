@@ -34,7 +34,7 @@ function application(): { app: Svc; lines: Record<string, unknown>[] } {
   return { app: new Svc({ logger, env: 'test' }), lines };
 }
 
-test('sortPlugins() puts what is required before what requires it, whatever the order of registration', () => {
+test('sortPlugins() puts required plugins before the plugins that require them, in any order of registration', () => {
   const a = plugin('a', { requires: ['b', 'c'] });
   const b = plugin('b', { requires: ['c'] });
   const c = plugin('c');
@@ -47,18 +47,18 @@ test('sortPlugins() puts what is required before what requires it, whatever the 
     assert.deepEqual(sorted(...order), { names: ['c', 'b', 'a'], findings: [] });
 });
 
-test('sortPlugins() keeps the order of registration among plugins that do not need one another', () => {
+test('sortPlugins() preserves the order of registration of independent plugins', () => {
   assert.deepEqual(sorted(plugin('z'), plugin('a'), plugin('m')).names, ['z', 'a', 'm']);
 });
 
-test('sortPlugins() honours after only for plugins that are there', () => {
+test('sortPlugins() applies "after" only to plugins that are registered', () => {
   assert.deepEqual(sorted(plugin('a', { after: ['b', 'absent'] }), plugin('b')), {
     names: ['b', 'a'],
     findings: [],
   });
 });
 
-test('sortPlugins() reports a circle with its path', () => {
+test('sortPlugins() reports a cycle with its path', () => {
   const { findings } = sorted(
     plugin('a', { requires: ['b'] }),
     plugin('b', { after: ['c'] }),
@@ -70,7 +70,7 @@ test('sortPlugins() reports a circle with its path', () => {
   assert.deepEqual(findings[0]!.place, place);
 });
 
-test('sortPlugins() reports a missing requirement with the path that leads to it', () => {
+test('sortPlugins() reports a missing required plugin with the path to it', () => {
   const { findings } = sorted(plugin('a', { requires: ['b'] }), plugin('b', { requires: ['database'] }));
   assert.deepEqual(
     findings.map(({ rule }) => rule),
@@ -79,13 +79,13 @@ test('sortPlugins() reports a missing requirement with the path that leads to it
   assert.match(findings[0]!.message, /"database", which is not registered: a → b → database/);
 });
 
-test('sortPlugins() reports two plugins of one name', () => {
+test('sortPlugins() reports two plugins with the same name', () => {
   const { names, findings } = sorted(plugin('a'), plugin('a'));
   assert.deepEqual(names, ['a']);
   assert.match(findings[0]!.message, /two plugins are named "a"/);
 });
 
-test('Svc.register() leads to findings of compileAll() at the place of registration', () => {
+test('compileAll() reports findings of a plugin at its Svc.register() call', () => {
   const { app } = application();
   app.register(plugin('a', { requires: ['nothing'] }));
   assert.throws(
@@ -106,7 +106,7 @@ test('Svc.register() throws E_APP_FROZEN once the application is compiled', () =
   assert.throws(() => app.register(plugin('late')), { code: 'E_APP_FROZEN' });
 });
 
-test('a Host lets a plugin declare routes, middleware, state, probes and read options, in the order of requirements', async () => {
+test('plugins declare routes, middleware, state and probes and read options through Host, in the order of requirements', async () => {
   const { app, lines } = application();
   const answer = stateKey<number>('answer');
   const seen: unknown[] = [];
@@ -165,7 +165,7 @@ test('a Host lets a plugin declare routes, middleware, state, probes and read op
   assert.equal(lines.find((line) => line['event'] === 'registered')!['logger'], 'second');
 });
 
-test('a provided value is read anew for each request', async () => {
+test('a function passed to host.provide() is called for each request', async () => {
   const { app } = application();
   const count = stateKey<number>('count');
   let reads = 0;
@@ -176,7 +176,7 @@ test('a provided value is read anew for each request', async () => {
   assert.deepEqual(await (await client.get('/')).json(), { count: 2 });
 });
 
-test('plugins start in order before the startup hooks, and stop in reverse after the shutdown hooks', async () => {
+test('plugins start in order before the startup hooks, and stop in reverse order after the shutdown hooks', async () => {
   const { app } = application();
   const log: string[] = [];
   const noisy = (name: string, requires: string[] = []): Plugin =>
@@ -202,7 +202,7 @@ test('plugins start in order before the startup hooks, and stop in reverse after
   assert.deepEqual(log, ['start a', 'start b', 'hook', 'unhook', 'stop b', 'stop a']);
 });
 
-test('a plugin that fails to start shuts down those that had started, in reverse, and none of the others', async () => {
+test('when a plugin fails to start, the plugins that had started are shut down in reverse, and no others', async () => {
   const { app } = application();
   const log: string[] = [];
   for (const name of ['a', 'b'])
@@ -240,7 +240,7 @@ test('a plugin that fails to start shuts down those that had started, in reverse
   assert.deepEqual(log, ['start a', 'start b', 'stop b', 'stop a']);
 });
 
-test('a start that fails for a plugin rejects once those that had started have stopped, one after the other, although one of them fails to', async () => {
+test('a start that fails in a plugin rejects after the started plugins have stopped one by one, even if one of them fails to stop', async () => {
   const { app, lines } = application();
   const log: string[] = [];
   const late = (name: string) => async (): Promise<void> => {
@@ -269,7 +269,7 @@ test('a start that fails for a plugin rejects once those that had started have s
   assert.deepEqual(log, ['b stops', 'b has stopped', 'a stops', 'a has stopped', 'rejects after 1 line']);
 });
 
-test('a startup hook that fails shuts the plugins down', async () => {
+test('a startup hook that throws shuts the plugins down', async () => {
   const { app } = application();
   const log: string[] = [];
   app.register(
@@ -289,7 +289,7 @@ test('a startup hook that fails shuts the plugins down', async () => {
   assert.deepEqual(log, ['start', 'stop']);
 });
 
-test('a failed start may be tried again, and starts everything anew', async () => {
+test('a failed start can be repeated, and starts everything again', async () => {
   const { app } = application();
   let attempts = 0;
   app.register(
@@ -304,7 +304,7 @@ test('a failed start may be tried again, and starts everything anew', async () =
   assert.equal(attempts, 2);
 });
 
-test('a plugin that fails to stop is logged, and the others stop', async () => {
+test('a plugin that fails to stop is logged, and the others are stopped', async () => {
   const { app, lines } = application();
   const log: string[] = [];
   app.register(
@@ -347,7 +347,7 @@ test('shutdown() during the start aborts its signal and waits for it', async () 
   await assert.rejects(starting, /shutting down/);
 });
 
-test('two applications with plugins of one name share nothing', async () => {
+test('two applications with plugins of the same name share nothing', async () => {
   const key = stateKey<string>('owner');
   const make = (owner: string): Svc => {
     const { app } = application();

@@ -17,7 +17,7 @@ const handler = (): string => 'x';
 const loose = (router: Router): Record<'get' | 'post' | 'route', (...rest: unknown[]) => Router> =>
   router as never;
 
-test('Router declares a route per method call, in order', () => {
+test('Router declares a route for each method call, in order', () => {
   const router = new Router()
     .get('/a', handler)
     .post('/a', { status: 201 }, handler)
@@ -41,7 +41,7 @@ for (const method of ['get', 'GE T', '', 'Get', 'GET\r\n', 5]) {
   });
 }
 
-test('Router.route() refuses methods that are no list, and an empty one; those it takes are its own', () => {
+test('Router.route() refuses methods that are not a list or are empty, and copies the list', () => {
   for (const methods of ['GET', [], undefined])
     assert.throws(() => new Router().route('/', methods as unknown as string[], handler), {
       code: 'E_ROUTE_METHOD',
@@ -52,12 +52,12 @@ test('Router.route() refuses methods that are no list, and an empty one; those i
   assert.deepEqual(flattened(router).routes, ['GET /']);
 });
 
-test('Router refuses what is no handler', () => {
+test('Router refuses a handler that is not a function', () => {
   for (const rest of [[], [undefined], [{}], [handler, {}], [{}, undefined], ['x', 'y']])
     assert.throws(() => loose(new Router()).get('/', ...rest), { code: 'E_ROUTE_HANDLER' });
 });
 
-test('Router refuses a template at once, and an unknown option with a suggestion', () => {
+test('Router refuses an invalid template at once, and an unknown option with a suggestion', () => {
   assert.throws(() => loose(new Router()).get('a', handler), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => loose(new Router()).get('/{a:nit}', handler), {
     code: 'E_PATH_TEMPLATE',
@@ -81,7 +81,7 @@ test('Router refuses a template at once, and an unknown option with a suggestion
   }
 });
 
-test('Router takes its options by name', () => {
+test('Router refuses unknown options and invalid prefixes', () => {
   assert.throws(() => new Router({ prefx: '/a' } as object), {
     code: 'E_OPTION_UNKNOWN',
     message: /"prefix"/,
@@ -91,7 +91,7 @@ test('Router takes its options by name', () => {
   assert.throws(() => new Router().includeRouter(new Router(), '/a/'), { code: 'E_PATH_TEMPLATE' });
 });
 
-test('Router puts prefixes together, and an empty path stands for the prefix alone', () => {
+test('Router joins prefixes, and an empty path is the prefix itself', () => {
   const inner = new Router({ prefix: '/in' }).get('', handler).get('/', handler).get('/{x}', handler);
   const outer = new Router({ prefix: '/out' }).includeRouter(inner, '/{v:int}').includeRouter(inner);
   assert.deepEqual(flattened(outer).routes, [
@@ -104,7 +104,7 @@ test('Router puts prefixes together, and an empty path stands for the prefix alo
   ]);
 });
 
-test('Router.includeRouter() takes routes that are declared later, too', () => {
+test('Router.includeRouter() includes routes that are declared later', () => {
   const inner = new Router();
   const outer = new Router().includeRouter(inner, '/in');
   inner.get('/late', handler);
@@ -121,7 +121,7 @@ test('Router adds its tags before those of a route', () => {
   );
 });
 
-test('Router reports a router that leads back to itself as SVC106, at the line that includes it, and ends', () => {
+test('Router reports a cycle of includes as SVC106, at the line of the include', () => {
   const a = new Router();
   const b = new Router().get('/b', handler);
   a.includeRouter(b, '/x');
@@ -141,7 +141,7 @@ test('Router reports a router that leads back to itself as SVC106, at the line t
   assert.match(findings[0]!.place!.file, /route\.test\.ts$/);
 });
 
-test('Router reports prefix and path that do not fit together as SVC106, at the line of the route', () => {
+test('Router reports a prefix and path that form no valid template as SVC106, at the line of the route', () => {
   const router = new Router({ prefix: '/{id}' });
   const at = line() + 1;
   router.get('/x', handler).get('/{id:int}', handler);
@@ -170,7 +170,7 @@ test('Router reports prefix and path that do not fit together as SVC106, at the 
   );
 });
 
-test('Router.urlFor() fills in a named route, from where it is asked', () => {
+test('Router.urlFor() builds the URL of a named route, from any router', () => {
   const inner = new Router({ prefix: '/in' });
   inner.get('/{id:int}', { name: 'item' }, handler);
   const outer = new Router().includeRouter(inner, '/caf\u00e9');
@@ -183,7 +183,7 @@ test('Router.urlFor() fills in a named route, from where it is asked', () => {
   assert.throws(() => outer.urlFor('item', { id: 1, page: 2 }), { code: 'E_URL_PARAM' });
 });
 
-test('Router.freeze() ends registration in every router below, in a cycle too', () => {
+test('Router.freeze() ends registration in every included router, also in a cycle', () => {
   const a = new Router();
   const b = new Router();
   a.includeRouter(b);
@@ -195,7 +195,7 @@ test('Router.freeze() ends registration in every router below, in a cycle too', 
   }
 });
 
-test('Router.urlFor() remembers the names once frozen', () => {
+test('Router.urlFor() caches the names after freeze()', () => {
   const router = new Router();
   router.get('/a', { name: 'a' }, handler);
   router.freeze();
@@ -204,7 +204,7 @@ test('Router.urlFor() remembers the names once frozen', () => {
   assert.throws(() => router.urlFor('b'), { code: 'E_URL_NAME' });
 });
 
-test('Router keeps nothing of the objects it was given', () => {
+test('Router copies the objects that it is given', () => {
   const methods = ['GET'];
   const spec = { meta: { a: 1 }, status: 201, tags: ['t'] };
   const router = new Router().route('/', methods, spec, handler);

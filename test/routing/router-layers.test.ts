@@ -30,7 +30,7 @@ function traced(steps: string[], name: string): MiddlewareFunction {
   };
 }
 
-test('Router.use() surrounds the routes of the router and of routers below it, outside in, and no other route', async () => {
+test('Router.use() applies to routes of its router and of nested routers, from the outside in, and to no others', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const outer = new Router({ prefix: '/outer' });
@@ -59,7 +59,7 @@ test('Router.use() surrounds the routes of the router and of routers below it, o
   assert.deepEqual(steps, ['app', '/app']);
 });
 
-test('a router that is included twice has the layers of both places', async () => {
+test('a router that is included twice runs the middleware of both parents', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const shared = new Router().get('/x', () => 'x');
@@ -72,7 +72,7 @@ test('a router that is included twice has the layers of both places', async () =
   assert.deepEqual(steps, ['guard', '/guard']);
 });
 
-test('Router.exceptionHandler() handles errors of its routes and layers; the innermost router goes first', async () => {
+test('Router.exceptionHandler() handles errors of its routes and middleware, and the innermost router goes first', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const outer = new Router({ prefix: '/outer' });
   const inner = new Router({ prefix: '/inner' });
@@ -105,7 +105,7 @@ test('Router.exceptionHandler() handles errors of its routes and layers; the inn
   assert.match(await answerOf('/outer/inner/missing'), /"status":404/);
 });
 
-test('Router.exceptionHandler() of HTTPException renders the exceptions of its routes alone', async () => {
+test('Router.exceptionHandler(HTTPException) handles exceptions of its own routes only', async () => {
   const app = new Svc();
   const api = new Router({ prefix: '/api' }).exceptionHandler(HTTPException, (error) => [
     { error: error.status },
@@ -122,7 +122,7 @@ test('Router.exceptionHandler() of HTTPException renders the exceptions of its r
   assert.match(String((await client.get('/x')).headers.get('content-type')), /problem\+json/);
 });
 
-test('Router.use() and Router.exceptionHandler() refuse what is not a layer, a second handler, and a compiled application', async () => {
+test('Router.use() and Router.exceptionHandler() refuse invalid middleware, a second handler, and a compiled application', async () => {
   const router = new Router().get('/x', () => 'x');
   assert.throws(() => router.use('layer' as never), fault('E_MIDDLEWARE'));
   router.exceptionHandler(Conflict, () => ['conflict', 409]);
@@ -136,7 +136,7 @@ test('Router.use() and Router.exceptionHandler() refuse what is not a layer, a s
   assert.throws(() => router.exceptionHandler(Stale, () => 'late'), fault('E_APP_FROZEN'));
 });
 
-test('middleware of a router surrounds the handshakes of its WebSockets', async () => {
+test('middleware of a router runs for handshakes of its WebSockets', async () => {
   const app = new Svc();
   const rooms = new Router({ prefix: '/rooms' }).use(() => ['closed', 403]);
   rooms.websocket('/chat', async (socket) => socket.send('hello'));
@@ -145,7 +145,7 @@ test('middleware of a router surrounds the handshakes of its WebSockets', async 
   await assert.rejects(client.websocket('/rooms/chat'), /403/);
 });
 
-test('a layer of a router is compiled once for all routes that share it', () => {
+test('a middleware of a router is compiled once for all routes that share it', () => {
   let count = 0;
   const layer = {
     kind: 'counted',

@@ -110,8 +110,8 @@ function chat(options: SvcOptions = {}): Svc {
   return app;
 }
 
-describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
-  test('is answered as in the example of §1.3', async (t) => {
+describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
+  test('a WebSocket handshake is answered as in the example of RFC 6455 §1.3', async (t) => {
     const { answer, raw } = await shake(t, chat(), { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v2' });
     assert.equal(answer.status, 101);
     assert.equal(answer.field('upgrade'), 'websocket');
@@ -139,7 +139,7 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     ['extensions that nobody knows', { 'Sec-WebSocket-Extensions': 'x-other; a=1' }],
     ['an empty body', { 'Content-Length': '0' }],
   ] as const) {
-    test(`is accepted with ${what}`, async (t) => {
+    test(`a WebSocket handshake is accepted with ${what}`, async (t) => {
       const { answer } = await shake(t, chat(), changes);
       assert.equal(answer.status, 101);
       assert.equal(answer.field('sec-websocket-protocol'), undefined);
@@ -177,7 +177,7 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     ['another path', 404, {}, 'GET /other HTTP/1.1'],
     ['another method', 405, {}, 'POST /chat HTTP/1.1'],
   ] as [what: string, status: number, changes: Record<string, string | undefined>, line?: string][]) {
-    test(`is refused with ${status} for ${what}`, async (t) => {
+    test(`a WebSocket handshake is refused with ${status} for ${what}`, async (t) => {
       const { raw, answer } = await shake(t, chat(), changes, line);
       assert.equal(answer.status, status);
       assert.equal(answer.field('content-type'), 'application/problem+json');
@@ -192,7 +192,7 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     });
   }
 
-  test('is no matter for a GET route of the same path, which goes on answering other requests', async (t) => {
+  test('a WebSocket route does not affect a GET route of the same path', async (t) => {
     const { app } = make();
     app.get('/both', () => 'page');
     app.websocket('/both').onOpen((socket) => socket.send('socket'));
@@ -202,7 +202,7 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     assert.equal(await socket.receive(), 'socket');
   });
 
-  test('behind another request that waits for its answer is a request like any other', async (t) => {
+  test('a WebSocket handshake that is pipelined after a waiting request is answered like an ordinary request', async (t) => {
     const { app } = make();
     const gate = gateOf(t, 'over');
     app.get('/slow', () => gate.promise);
@@ -218,7 +218,7 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     assert.equal((await raw.answer()).status, 426);
   });
 
-  test('loses nothing of what a client sends in one breath with it', async (t) => {
+  test('WebSocket frames that a client sends in the packet of its handshake are received', async (t) => {
     const app = chat();
     const raw = await rawClient(t, app);
     const head = Buffer.from(
@@ -235,10 +235,10 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   });
 });
 
-describe('the Origin of a handshake', LIMITED_SUITE, () => {
+describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
-  test('is the own one by default, in any of its spellings', async (t) => {
+  test("a WebSocket handshake must have the application's own origin by default", async (t) => {
     const { app } = make();
     app.websocket('/own').onOpen((socket) => socket.send('in'));
     const client = clientOf(t, app, { baseUrl: 'https://app.example:443' });
@@ -255,7 +255,7 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
       assert.equal((await refusal(client, '/own', origin(other))).status, 403, other);
   });
 
-  test('may be one of a list, or what a function lets in, beside the own one', async (t) => {
+  test("a WebSocket handshake may have an origin from a list or accepted by a function, or the application's own", async (t) => {
     const { app } = make();
     app.websocket('/list', { origins: ['https://app.example'] }).onOpen(() => undefined);
     app.websocket('/fn', { origins: async (name) => name.endsWith('.example') }).onOpen(() => undefined);
@@ -273,7 +273,7 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
     await (await client.websocket('/any', origin(''))).close();
   });
 
-  test('may be missing where the route says so', async (t) => {
+  test('a WebSocket handshake may omit Origin only with allowMissingOrigin', async (t) => {
     const { app } = make();
     app.websocket('/device', { allowMissingOrigin: true }).onOpen(() => undefined);
     const client = clientOf(t, app);
@@ -281,7 +281,7 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
     assert.equal((await refusal(client, '/device', origin('https://evil.example'))).status, 403);
   });
 
-  test('may be one that CORS lets in with credentials, and none that it lets in without', async (t) => {
+  test('a WebSocket handshake may have an origin that CORSMiddleware allows with credentials, but not one allowed without', async (t) => {
     for (const [credentials, status] of [
       [true, 101],
       [false, 403],
@@ -295,15 +295,15 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
     }
   });
 
-  test('that cannot be is a mistake', () => {
+  test('a WebSocket route refuses invalid origins (E_CORS)', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { origins: ['https://app.example/'] }), { code: 'E_CORS' });
   });
 });
 
 for (const listen of [false, true])
-  describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
-    test('has its parameters converted, its inputs validated and its dependencies resolved as any route', async (t) => {
+  describe(`a WebSocket route with listen: ${listen}`, LIMITED_SUITE, () => {
+    test('a WebSocket route converts parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {
         since = Field(int, { ge: 0 });
@@ -330,7 +330,7 @@ for (const listen of [false, true])
       ]);
     });
 
-    test('asks for a token as any route: 401 without, 403 without the role', async (t) => {
+    test('a WebSocket route with guards answers 401 without a token, and 403 without the role', async (t) => {
       const { app } = make({ authSecret: SECRET });
       app
         .websocket('/admin', { auth: Depends(BearerAuth()), role: Depends(requireRoles('admin')) })
@@ -360,7 +360,7 @@ for (const listen of [false, true])
       assert.equal(await (await client.websocket('/admin', bearer(['admin']))).receive(), 'ada');
     });
 
-    test('is surrounded by middleware: what it sets is in the 101, what it refuses with is the answer', async (t) => {
+    test('a WebSocket route runs inside middleware, which can add header fields to the 101 response or refuse it', async (t) => {
       const { app } = make();
       const seen: string[] = [];
       app.use(async (req: HttpRequest, next: Next) => {
@@ -388,7 +388,7 @@ for (const listen of [false, true])
       assert.deepEqual(seen, ['WEBSOCKET /chat/{room}', 'WEBSOCKET /chat/{room}']);
     });
 
-    test('has the session of its handshake, its rate limit, its time limit', async (t) => {
+    test('a WebSocket route has the session, the rate limit and the time limit of its handshake', async (t) => {
       const { app } = make({ authSecret: SECRET });
       const name = sessionKey<string>('name');
       app
@@ -411,7 +411,7 @@ for (const listen of [false, true])
       assert.equal((await refusal(client, '/slow')).status, 503);
     });
 
-    test('renders what a dependency throws with the handlers of the application', async (t) => {
+    test('an error of a dependency of a WebSocket route is answered by the exception handlers of the application', async (t) => {
       const { app } = make();
       class Teapot extends Error {}
       app.exceptionHandler(Teapot, () => new JSONResponse({ tea: true }, { status: 418 }));
@@ -436,7 +436,7 @@ for (const listen of [false, true])
       assert.equal((await refusal(client, '/bug')).status, 500);
     });
 
-    test('keeps dependencies of scope request until the socket has closed, and leaves those of scope handler before the 101', async (t) => {
+    test('a WebSocket route cleans up dependencies of scope request after the socket has closed, and of scope handler before the 101', async (t) => {
       const { app } = make();
       const events: string[] = [];
       const over = Promise.withResolvers<void>();
@@ -467,7 +467,7 @@ for (const listen of [false, true])
       assert.deepEqual(events, ['enter', 'commit', 'open connection transaction', 'close 1000', 'leave']);
     });
 
-    test('throws into its dependencies what ended the socket early', async (t) => {
+    test('a WebSocket that ends early throws the reason into its dependencies', async (t) => {
       const { app } = make();
       const thrown: unknown[] = [];
       const ends = [1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -504,7 +504,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('aborts the signal of its request when the socket closes', async (t) => {
+    test('a WebSocket aborts the signal of its request when it closes', async (t) => {
       const { app } = make();
       const aborted = gateOf(t);
       app.websocket('/x', async (socket, { signal }) => {
@@ -519,7 +519,7 @@ for (const listen of [false, true])
       await aborted.promise;
     });
 
-    test('gives messages one at a time and in order, the close behind the last', async (t) => {
+    test('a WebSocket delivers messages one at a time and in order, and the close after the last message', async (t) => {
       const { app } = make();
       const events: string[] = [];
       const over = Promise.withResolvers<void>();
@@ -549,7 +549,7 @@ for (const listen of [false, true])
       ]);
     });
 
-    test('closes with 1000 when its handler returns, which takes messages by iteration', async (t) => {
+    test('a WebSocket closes with 1000 when its handler, which iterates over the messages, returns', async (t) => {
       const { app } = make();
       app.websocket('/iter', async (socket) => {
         for await (const message of socket) {
@@ -574,7 +574,7 @@ for (const listen of [false, true])
       assert.ok(count <= 50);
     });
 
-    test('validates messages by its schema, and sends JSON', async (t) => {
+    test('a WebSocket validates messages by its schema, and sends JSON', async (t) => {
       class Say extends Schema {
         text = Field(str, { maxLength: 10 });
         times = Field(1);
@@ -616,7 +616,7 @@ for (const listen of [false, true])
       assert.equal(errors.length, 1);
     });
 
-    test('closes with 1011 and one line in the log for a bug, with 1008 for an exception that is meant for clients', async (t) => {
+    test('a WebSocket closes with 1011 and one log line for a bug, and with 1008 for an HTTP exception', async (t) => {
       const { app, lines } = make();
       app.websocket('/bug').onMessage(async () => {
         await Promise.resolve();
@@ -656,7 +656,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('tells how a socket has closed', async (t) => {
+    test('a WebSocket reports its close code and reason', async (t) => {
       const { app } = make();
       const closes: WebSocketClose[] = [];
       let reported = Promise.withResolvers<void>();
@@ -694,7 +694,7 @@ for (const listen of [false, true])
       ]);
     });
 
-    test('negotiates compression, and speaks it in both directions', async (t) => {
+    test('a WebSocket negotiates compression, and uses it in both directions', async (t) => {
       const { app } = make();
       app
         .websocket('/zip', { compression: { contextTakeover: true, thresholdBytes: 20 } })
@@ -718,7 +718,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('joins rooms, broadcasts to their members but itself, and leaves', async (t) => {
+    test('a WebSocket joins rooms, broadcasts to the other members, and leaves', async (t) => {
       const { app } = make();
       app
         .websocket('/chat/{room}', { compression: true })
@@ -756,7 +756,7 @@ for (const listen of [false, true])
       assert.equal(app.rooms.size, 0);
     });
 
-    test('leaves its rooms and its dependencies although onClose throws, behind it, and its other sockets close as well', async (t) => {
+    test('a WebSocket leaves its rooms and cleans up its dependencies although onClose throws, and other sockets close as well', async (t) => {
       const { app, lines } = make();
       const steps: string[] = [];
       const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -795,7 +795,7 @@ for (const listen of [false, true])
       assert.equal(lines().filter(({ level }) => level === 'error').length, 1);
     });
 
-    test('closes its sockets with 1001 when the application stops', async (t) => {
+    test('a WebSocket closes with 1001 when the application stops', async (t) => {
       const { app } = make();
       app.websocket('/x').onOpen((socket) => socket.send('open'));
       const client = clientOf(t, app, { listen });
@@ -806,8 +806,8 @@ for (const listen of [false, true])
     });
   });
 
-describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
-  test('with a key that is no option is refused with the nearest one', () => {
+describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
+  test('a WebSocket route with an unknown option is refused, with the nearest option name', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), {
       code: 'E_ROUTE_SPEC',
@@ -828,7 +828,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     );
   });
 
-  test('is frozen with the application', () => {
+  test('a WebSocket route cannot be changed after the application is compiled', () => {
     const { app } = make();
     const router = app.websocket('/x').onOpen(() => undefined);
     app.compileAll();
@@ -836,7 +836,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     assert.throws(() => router.onMessage(() => undefined), { code: 'E_APP_FROZEN' });
   });
 
-  test('without handlers, or twice, is a finding', () => {
+  test('a WebSocket route without handlers, or with a repeated handler, is a finding', () => {
     const { app } = make();
     app.websocket('/none');
     app.websocket('/twice/{a}').onOpen(() => undefined);
@@ -853,7 +853,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     );
   });
 
-  test('that switches a protection off is a warning (SVC212)', () => {
+  test('a WebSocket route with a disabled protection is a warning (SVC212)', () => {
     const { app } = make();
     app.websocket('/open', { origins: '*' }).onOpen(() => undefined);
     app.websocket('/endless', { heartbeatMs: false }).onOpen(() => undefined);
@@ -879,7 +879,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     );
   });
 
-  test('takes public as true, false or a reason, and nothing else', () => {
+  test('the option public of a WebSocket route is true, false or a reason', () => {
     for (const said of [true, false, 'every client may listen', '', undefined])
       make()
         .app.websocket('/x', { public: said })
@@ -891,7 +891,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
       });
   });
 
-  test('hands public on to its route: a rule sees what is said there, and nothing where nothing is said', () => {
+  test('inspect() shows the option public of a WebSocket route exactly as declared', () => {
     const { app } = make();
     app.websocket('/said', { public: 'every client may listen' }).onOpen(() => undefined);
     app.websocket('/true', { public: true }).onOpen(() => undefined);
@@ -909,7 +909,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     ]);
   });
 
-  test('that is public is guarded all the same where it has guards, and asks for nothing where it has none', async (t) => {
+  test('a public WebSocket route with guards still runs them, and without guards requires nothing', async (t) => {
     const { app } = make({ authSecret: SECRET });
     app.websocket('/guarded', { public: true, me: Depends(BearerAuth()) }).onOpen(() => undefined);
     app.websocket('/open', { public: 'every client may listen' }).onOpen((socket) => socket.send('in'));
@@ -919,7 +919,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
   });
 
   for (const said of [undefined, false, true, 'every client may listen']) {
-    test(`with public ${JSON.stringify(said)} is neither a finding about writes and weaker methods, nor in the OpenAPI document`, () => {
+    test(`a WebSocket route with public ${JSON.stringify(said)} has no findings about access, and is not in the OpenAPI document`, () => {
       const { app } = make({ authSecret: SECRET });
       app.get('/chat', { me: Depends(BearerAuth()), response: str }, () => 'x');
       app.websocket('/chat', { public: said }).onOpen(() => undefined);
@@ -931,7 +931,7 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     });
   }
 
-  test('has a name for urlFor(), and is a route of the method WEBSOCKET', () => {
+  test('a WebSocket route has a name for urlFor(), and the method WEBSOCKET', () => {
     const { app } = make();
     app.websocket('/chat/{room}', { name: 'chat' }).onOpen(() => undefined);
     assert.equal(app.urlFor('chat', { room: 'a b' }), '/chat/a%20b');
@@ -942,61 +942,71 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
   });
 });
 
-test('a short message that waits does not hold the memory of what came with it', LIMITED, async (t) => {
-  const { app } = make();
-  const gate = gateOf(t);
-  const got = Promise.withResolvers<Uint8Array>();
-  app.websocket('/chat').onMessage(async (_socket, message) => {
-    if (typeof message !== 'string') return got.resolve(message);
-    await gate.promise;
-  });
-  const { raw } = await shake(t, app);
-  raw.send(
-    Buffer.concat([
-      frame({ payload: 'first' }),
-      frame({ opcode: 2, payload: Uint8Array.of(7) }),
-      ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) })),
-    ]),
-  );
-  await until(() => raw.unread >= 100 * 127); // the pongs: all is read
-  gate.resolve();
-  const message = await got.promise;
-  assert.deepEqual([...message], [7]);
-  assert.equal(message.buffer.byteLength, 1);
-});
-
-test('a socket over TLS is opened by pages of the https origin, and speaks both ways', LIMITED, async (t) => {
-  const { app } = make();
-  app.websocket('/x', { compression: true }).onMessage((socket, message) => socket.send(message));
-  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: FIRST });
-  t.after(() => server.close());
-  const shakeOver = (origin: string): Promise<TestWebSocket | number> =>
-    new Promise((resolve, reject) => {
-      const headers = { ...HANDSHAKE, Host: 'localhost', Origin: origin };
-      request({
-        port: server.port,
-        host: '127.0.0.1',
-        path: '/x',
-        headers,
-        rejectUnauthorized: false,
-        agent: false,
-      })
-        .once('error', reject)
-        .once('upgrade', (_incoming, stream, head) => resolve(new TestWebSocket(stream, new Headers(), head)))
-        .once('response', (incoming) => resolve(incoming.resume().statusCode!))
-        .end();
+test(
+  'a short waiting WebSocket message does not keep the memory of the packet in which it arrived',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    const gate = gateOf(t);
+    const got = Promise.withResolvers<Uint8Array>();
+    app.websocket('/chat').onMessage(async (_socket, message) => {
+      if (typeof message !== 'string') return got.resolve(message);
+      await gate.promise;
     });
-  assert.equal(await shakeOver('http://localhost'), 403);
-  const socket = await shakeOver('https://localhost');
-  assert.ok(socket instanceof TestWebSocket);
-  for (const text of ['a', 'b'.repeat(1_000), 'c'.repeat(200_000)]) {
-    socket.send(text);
-    assert.equal(await socket.receive(), text);
-  }
-  assert.equal((await socket.close(1000)).code, 1000);
-});
+    const { raw } = await shake(t, app);
+    raw.send(
+      Buffer.concat([
+        frame({ payload: 'first' }),
+        frame({ opcode: 2, payload: Uint8Array.of(7) }),
+        ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) })),
+      ]),
+    );
+    await until(() => raw.unread >= 100 * 127); // the pongs: all is read
+    gate.resolve();
+    const message = await got.promise;
+    assert.deepEqual([...message], [7]);
+    assert.equal(message.buffer.byteLength, 1);
+  },
+);
 
-test('a server that stops gives sockets until its deadline, and then ends them', LIMITED, async (t) => {
+test(
+  'a WebSocket over TLS accepts pages of the https origin, and messages in both directions',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    app.websocket('/x', { compression: true }).onMessage((socket, message) => socket.send(message));
+    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: FIRST });
+    t.after(() => server.close());
+    const shakeOver = (origin: string): Promise<TestWebSocket | number> =>
+      new Promise((resolve, reject) => {
+        const headers = { ...HANDSHAKE, Host: 'localhost', Origin: origin };
+        request({
+          port: server.port,
+          host: '127.0.0.1',
+          path: '/x',
+          headers,
+          rejectUnauthorized: false,
+          agent: false,
+        })
+          .once('error', reject)
+          .once('upgrade', (_incoming, stream, head) =>
+            resolve(new TestWebSocket(stream, new Headers(), head)),
+          )
+          .once('response', (incoming) => resolve(incoming.resume().statusCode!))
+          .end();
+      });
+    assert.equal(await shakeOver('http://localhost'), 403);
+    const socket = await shakeOver('https://localhost');
+    assert.ok(socket instanceof TestWebSocket);
+    for (const text of ['a', 'b'.repeat(1_000), 'c'.repeat(200_000)]) {
+      socket.send(text);
+      assert.equal(await socket.receive(), text);
+    }
+    assert.equal((await socket.close(1000)).code, 1000);
+  },
+);
+
+test('a stopping server lets WebSockets run until its deadline, and then closes them', LIMITED, async (t) => {
   const { app } = make();
   const closes: WebSocketClose[] = [];
   app
@@ -1026,7 +1036,7 @@ test('a server that stops gives sockets until its deadline, and then ends them',
   assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
 });
 
-test('a handshake that comes while the server stops is answered with 503', LIMITED, async (t) => {
+test('a WebSocket handshake at a stopping server is answered with 503', LIMITED, async (t) => {
   const { app } = make();
   const gate = gateOf(t);
   app.get('/slow', async () => {
@@ -1057,29 +1067,33 @@ test('a handshake that comes while the server stops is answered with 503', LIMIT
   await closing;
 });
 
-test('a socket is asked for life by its heartbeat, and ended when it says nothing', LIMITED, async (t) => {
-  const { app } = make();
-  const clock = new ManualClock();
-  const closed = Promise.withResolvers<WebSocketClose>();
-  app
-    .websocket('/x', { heartbeatMs: 8_000 })
-    .onClose((_socket, close) => closed.resolve(close))
-    .onMessage(() => undefined);
-  const client = clientOf(t, app, { clock });
-  const alive = await client.websocket('/x');
-  const dead = await client.websocket('/x');
-  await turn();
-  dead.pause();
-  for (let second = 0; second < 30; second++) {
-    clock.advance(1_000);
+test(
+  'the heartbeat of a WebSocket pings an inactive client, and closes the socket without a reply',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    const clock = new ManualClock();
+    const closed = Promise.withResolvers<WebSocketClose>();
+    app
+      .websocket('/x', { heartbeatMs: 8_000 })
+      .onClose((_socket, close) => closed.resolve(close))
+      .onMessage(() => undefined);
+    const client = clientOf(t, app, { clock });
+    const alive = await client.websocket('/x');
+    const dead = await client.websocket('/x');
     await turn();
-  }
-  assert.equal((await closed.promise).code, 1006);
-  assert.equal((await dead.closed).code, 1006);
-  assert.equal((await alive.close(1000)).code, 1000);
-});
+    dead.pause();
+    for (let second = 0; second < 30; second++) {
+      clock.advance(1_000);
+      await turn();
+    }
+    assert.equal((await closed.promise).code, 1006);
+    assert.equal((await dead.closed).code, 1006);
+    assert.equal((await alive.close(1000)).code, 1000);
+  },
+);
 
-test('a socket that is idle for too long is closed with 1000', LIMITED, async (t) => {
+test('a WebSocket that is idle for too long is closed with 1000', LIMITED, async (t) => {
   const { app } = make();
   const clock = new ManualClock();
   app.websocket('/x', { idleTimeoutMs: 8_000 }).onMessage(() => undefined);
@@ -1095,7 +1109,7 @@ test('a socket that is idle for too long is closed with 1000', LIMITED, async (t
   assert.equal((await busy.close(4000)).code, 4000);
 });
 
-test('ping() answers with the time that the peer took', LIMITED, async (t) => {
+test('ping() of a WebSocket returns the round-trip time', LIMITED, async (t) => {
   const { app } = make();
   const times: (number | undefined)[] = [];
   const done = Promise.withResolvers<void>();
@@ -1112,7 +1126,7 @@ test('ping() answers with the time that the peer took', LIMITED, async (t) => {
   assert.equal(times[2], undefined);
 });
 
-test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5.5.3)', LIMITED, async (t) => {
+test('ping() of a WebSocket ignores a pong with another payload (RFC 6455 §5.5.3)', LIMITED, async (t) => {
   const { app } = make();
   const answers: (number | undefined)[] = [];
   const answersSoFar = Promise.withResolvers<number>();
@@ -1137,7 +1151,7 @@ test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5
   assert.deepEqual(answers, [undefined], 'closed before it was answered');
 });
 
-test('invalid messages and close codes are errors of the program', LIMITED, async (t) => {
+test('a WebSocket throws for invalid messages and close codes of the program', LIMITED, async (t) => {
   const { app } = make();
   const errors: unknown[] = [];
   app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
@@ -1195,7 +1209,7 @@ function bytesOf(path: string): string {
     .join('')}\r\n`;
 }
 
-test('a handshake may be refused with an answer of any length', LIMITED, async (t) => {
+test('a WebSocket handshake may be refused with a response of any length', LIMITED, async (t) => {
   const { app } = make();
   const text = 'x'.repeat(3_000_000);
   app.websocket('/x', { use: [() => new TextResponse(text, { status: 403 })] }).onOpen(() => undefined);
@@ -1208,7 +1222,7 @@ test('a handshake may be refused with an answer of any length', LIMITED, async (
 });
 
 test(
-  'a server that stops lets an answer to a handshake out, but waits no longer than its deadline for a client that does not take it',
+  'a stopping server sends the response to a handshake, but waits only until its deadline for a client that does not read it',
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -1236,7 +1250,7 @@ test(
 );
 
 test(
-  'a client that leaves while its handshake is decided about opens nothing, unless it has said something',
+  'a client that leaves during its WebSocket handshake opens no socket, unless it has already sent a frame',
   LIMITED,
   async (t) => {
     const { app } = make();

@@ -611,7 +611,7 @@ test('Schema refuses contradictory declarations', () => {
           },
         ),
       'E_SCHEMA_FIELD',
-      /"name" of Named: it is a type, and not made by Field\(\)/,
+      /"name" of Named: its value is a type, which must be passed to Field\(\)/,
     );
   throwsFault(
     declare(() => Field(int, { ge: 3, lt: 2 })),
@@ -621,7 +621,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(str, { pattern: '(' })),
     'E_SCHEMA_FIELD',
-    /no regular expression/,
+    /is not a regular expression/,
   );
   throwsFault(
     declare(() => Field(str, { email: true, format: 'uri' })),
@@ -661,7 +661,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(Map as never)),
     'E_SCHEMA_FIELD',
-    /the function Map is no type/,
+    /the function Map is not a type/,
   );
   throwsFault(
     declare(() => Field((() => 1) as never)),
@@ -671,17 +671,17 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field({} as never)),
     'E_SCHEMA_FIELD',
-    /an object is no type/,
+    /an object is not a type/,
   );
   throwsFault(
     declare(() => Field(undefined as never)),
     'E_SCHEMA_FIELD',
-    /undefined is no type/,
+    /undefined is not a type/,
   );
   throwsFault(
     declare(() => Field(list({} as never))),
     'E_SCHEMA_FIELD',
-    /no type/,
+    /not a type/,
   );
   throwsFault(
     declare(() => Field((literal as () => FieldType<string, PlainOptions>)())),
@@ -721,7 +721,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     () => fieldsOf({ x: 1 }, 'query of GET /'),
     'E_SCHEMA_FIELD',
-    /"x" of query of GET \/: it is not made by Field/,
+    /"x" of query of GET \/: its value is not made by Field/,
   );
   throwsFault(
     () => fieldsOf({ a: Field(str, { alias: 'b' }), b: Field(str) }),
@@ -1050,7 +1050,7 @@ test('formats accept the texts that JSON Schema names', () => {
   }
 });
 
-test('patterns may match anywhere, keep no state, and read . as one code point', () => {
+test('patterns of Field() match anywhere in a text, keep no state, and read . as one code point', () => {
   const matches = (pattern: string | RegExp, text: string): boolean =>
     issuesOfField(Field(str, { pattern }), text).length === 0;
   assert.ok(matches('b', 'abc') && matches(/^a.c$/, 'a😀c') && matches('^.$', '😀'));
@@ -1086,7 +1086,7 @@ test('list() and record() check their size before their content', () => {
   assert.notEqual(valueOf(list(str), given), given);
 });
 
-test('nullable() applies the options to the inner type', () => {
+test('nullable() applies the options of Field() to the inner type', () => {
   assert.deepEqual(issuesOfField(Field(nullable(str), { maxLength: 1 }), null), []);
   assert.deepEqual(issuesOfField(Field(nullable(str), { maxLength: 1 }), 'ab'), ['max_length']);
   assert.deepEqual(
@@ -1101,7 +1101,7 @@ test('nullable() applies the options to the inner type', () => {
   );
 });
 
-test('a missing member is an issue, undefined or its default; null is a value', () => {
+test('a missing member is an issue, undefined or its default value, and null is a value', () => {
   const plan = fieldsOf({
     a: Field(str),
     b: Field(str, { optional: true }),
@@ -1487,7 +1487,7 @@ test('text that cannot be converted is an issue', () => {
     assert.deepEqual(readText(field, { x: text }), found, text.slice(0, 20));
 });
 
-test('empty text counts as absent for an optional member that is not a string', () => {
+test('an empty text input counts as missing for an optional member that is not a string', () => {
   assert.equal(readText(Field(int, { optional: true }), { x: '' }), undefined);
   assert.equal(readText(Field(5), { x: '' }), 5);
   assert.equal(readText(Field(bool, { default: true }), { x: '' }), true);
@@ -1510,7 +1510,7 @@ test('empty text counts as absent for an optional member that is not a string', 
   assert.equal(readText(Field(nullable(int), { optional: true }), { x: '' }), undefined);
 });
 
-test('repeated text makes a list, and is refused for other types', () => {
+test('repeated text inputs give a list, and are refused for other types', () => {
   assert.deepEqual(readText(Field(list(int)), { x: ['1', '2'] }), [1, 2]);
   assert.equal(readText(Field(int), { x: ['1', '2'] }), 'x repeated');
   assert.equal(readText(Field(int), { x: ['1'] }), 1);
@@ -1520,7 +1520,7 @@ test('repeated text makes a list, and is refused for other types', () => {
   assert.equal(readText(Field(list(int), { maxLength: 1 }), { x: ['1', '2'] }), 'x max_length');
 });
 
-test('text of a list with separator "," is split at commas, beside repetition', () => {
+test('a text input of a list with separator "," is split at commas, and may also be repeated', () => {
   const ids = Field(list(int), { separator: ',', maxLength: 3 });
   assert.deepEqual(readText(ids, { x: '1,2' }), [1, 2]);
   assert.deepEqual(readText(ids, { x: ['1,2', '3'] }), [1, 2, 3]);
@@ -1587,7 +1587,7 @@ test('Field(file) refuses invalid content types', () => {
     });
 });
 
-test('text sources apply static extra', () => {
+test('text inputs follow the static member "extra" of their schema', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
     a = Field(int);

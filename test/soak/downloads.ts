@@ -1,18 +1,21 @@
 /**
- * Downloads of a file of 2 GiB, whole and in ranges, beside clients that read slowly and others that leave in the middle.
+ * Downloads of a file of 2 GiB, whole and in ranges, together with clients that read slowly and clients that
+ * disconnect.
  *
  *   node --conditions=svc-source test/soak/downloads.ts
  *
  *   SOAK_SECONDS    for how long slow and leaving clients go on; default 60. Below 60 the file has 64 MiB
  *   SOAK_SEED       repeats what each client does; default from the time, and printed
  *
- * The file is sparse, with its offset written every 4 MiB: every byte that comes is counted, every mark compared. Asserted:
+ * The file is sparse, with its offset written every 4 MiB. The test counts every received byte and compares
+ * every mark. Asserted:
  *
  *   the whole file comes through a mount and through FileResponse, and the process grows by no more than 64 MiB for it
  *   honest ranges are answered all the time, while buffers held for all clients stay below 64 MiB
  *   at the end, or soon after, the server has the descriptors and sockets that it had at the start, and after gc 8 MiB more at most
  *
- * The size of the process in the crowd is printed only: V8 lets its heap grow with the connections made per second.
+ * The size of the process under load is only printed, because V8 lets its heap grow with the connections per
+ * second.
  */
 import {
   closeSync,
@@ -36,16 +39,16 @@ import type { Held } from '../support/soak.ts';
 const SIZE = SECONDS < 60 ? 67_108_864 : 2_147_483_648;
 const MARK_EVERY = 4_194_304;
 const ADDED_BYTES = 67_108_864;
-/** 4 MiB of it are free blocks. */
+/** 4 MiB of this are free blocks. */
 const LEFT_BYTES = 8_388_608;
 const SLOW = 24;
 const LEAVING = 8;
 const HONEST = 4;
 
 interface Inside extends Held {
-  /** The most that was resident since the last question. */
+  /** Highest resident memory since the last question, in bytes. */
   readonly peak: number;
-  /** The most bytes of buffers since then. */
+  /** Highest size of buffers since the last question, in bytes. */
   readonly buffers: number;
   readonly descriptors: number;
 }
@@ -76,7 +79,10 @@ async function serve(folder: string): Promise<void> {
 
 // ── the clients ──
 
-/** One request; `onChunk` answers false to leave. Resolves with status and length of the body once it is whole, or left. */
+/**
+ * Sends one request. `onChunk` returns false to disconnect. Resolves with status and length of the body when
+ * it is complete, or after disconnecting.
+ */
 function download(
   port: number,
   path: string,
@@ -112,7 +118,7 @@ function download(
   });
 }
 
-/** Compares the marks of what comes, from `start` on. */
+/** Compares the marks in received bytes, from the offset `start` on. */
 class Marks {
   wrong = 0;
   #carry = Buffer.alloc(0);
@@ -230,7 +236,8 @@ async function main(): Promise<readonly string[]> {
   const server = await SoakServer.start<Inside>(import.meta.filename, [folder]);
   const { port } = server;
   try {
-    for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true); // loads modules
+    // warm up: this loads modules
+    for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true);
     await sleep(200);
     const before = await server.ask();
     for (const path of ['/file', '/static/large.bin']) counts.failures.push(...(await whole(port, path)));
@@ -277,7 +284,7 @@ async function main(): Promise<readonly string[]> {
   return counts.failures;
 }
 
-/** Takes up no room but for its marks. */
+/** Creates the sparse file, which occupies only the space of its marks. */
 function sparse(path: string): void {
   const file = openSync(path, 'w');
   ftruncateSync(file, SIZE);

@@ -1,16 +1,19 @@
 /**
- * SIGTERM under load, 20 times, each on a new server: accepted requests get their responses, and the process exits after the last.
+ * SIGTERM under load, 20 times, each on a new server: accepted requests get their responses, and the process
+ * exits after the last.
  *
  *   node --conditions=svc-source test/soak/drain.ts
  *
  *   SOAK_SECONDS    starts no further round after so long; default 60
  *   SOAK_SEED       repeats what each connection sends; default from the time, and printed
  *
- * A request is accepted when the application has printed its id. Asserted in each round: each accepted request gets its whole response;
- * every response after the signal has `Connection: close`, or is followed by one that has, over the same connection; no new connection
- * is accepted; every dependency is left and every background task has run; connections without a whole request delay nothing; the
- * process exits with 0, at most a second after the last response (a connection kept open would delay it for five). A stalled machine
- * delays it, too: a round that was late, by less than such a connection, is repeated, and must be in time then.
+ * A request is accepted when the application has printed its id. Asserted in each round: each accepted
+ * request gets its whole response; every response after the signal has `Connection: close`, or is followed by
+ * one that has, over the same connection; no new connection is accepted; every dependency is left and every
+ * background task has run; connections without a whole request delay nothing; the process exits with 0, at
+ * most a second after the last response (a connection kept open would delay it for five). A stalled machine
+ * delays it, too: a round that was late, by less than such a connection, is repeated, and must be in time
+ * then.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,10 +31,12 @@ import type { RawAnswer } from '../support/raw-http.ts';
 
 const ROUNDS = 20;
 const CONNECTIONS = 24;
-/** When the signal comes, after the load has begun. */
+/** Earliest and latest time of the signal after the load has begun, in milliseconds. */
 const EARLIEST_MS = 100;
 const LATEST_MS = 400;
-/** From the last answer to the end of the process; and from the signal, at the very most. */
+/**
+ * Longest time from the last response to the end of the process. HANG_MS is the longest time from the signal.
+ */
 const END_MS = 1_000;
 const KEPT_OPEN_MS = 4_000;
 const HANG_MS = 20_000;
@@ -80,9 +85,9 @@ async function serve(): Promise<void> {
   app.get('/stream/{n:int}', { unit: Depends(unit) }, ({ params }) => new StreamingResponse(lines(params.n)));
   process.on('SIGTERM', () => {
     isEnding = true;
-  }); // before run() adds its own
+  }); // before run() adds its own listener
   process.on('exit', () => writeSync(1, `end ${JSON.stringify(counts)}\n`));
-  setTimeout(() => process.exit(9), 120_000).unref(); // the parent process has died
+  setTimeout(() => process.exit(9), 120_000).unref(); // end the process if the parent process has died
   const { port } = await app.run({ port: 0 });
   writeSync(1, `port ${port}\n`);
 }
@@ -100,7 +105,7 @@ class Round {
   readonly #random: (below: number) => number;
   readonly #accepted = new Set<string>();
   readonly #answers = new Map<string, Answered>();
-  /** Requests sent together: results that came before each. */
+  /** For requests sent together: the id of the request before each. */
   readonly #behind = new Map<string, string>();
   readonly #errors: string[] = [];
   #port = 0;
@@ -122,7 +127,7 @@ class Round {
     this.#child.kill('SIGKILL');
   }
 
-  /** Runs to the end of the process. Answers what went wrong, and the figures. */
+  /** Runs a round until the process has ended. Returns failures and figures. */
   async run(): Promise<{ errors: readonly string[]; accepted: number; ending: number; lingeredMs: number }> {
     await this.#listening();
     const silent = [
@@ -158,7 +163,7 @@ class Round {
     await promise;
   }
 
-  /** One connection, asked again and again until the server closes it. */
+  /** Sends requests over one connection until the server closes it. */
   async #line(): Promise<void> {
     const client = await RawClient.open(this.#port);
     try {
@@ -176,7 +181,7 @@ class Round {
       await client.ended();
       if (this.#random(4) === 0) await this.#assertRefused();
     } catch {
-      // closed between two requests, which judge() tells from one that was accepted
+      // closed between two requests; judge() detects if it was during an accepted one
     } finally {
       await client[Symbol.asyncDispose]();
     }
@@ -188,12 +193,12 @@ class Round {
       once(socket, 'connect').then(() => this.#errors.push('a connection was accepted after the signal')),
       once(socket, 'close'),
     ]).catch(() => {
-      /* refused, as it must be */
+      /* refused, as expected */
     });
     socket.destroy();
   }
 
-  /** One request, or several in a row, and their answers. */
+  /** Sends one request, or several at once, and returns the responses. */
   async #ask(client: RawClient): Promise<RawAnswer[]> {
     const random = this.#random;
     const ids = Array.from({ length: random(6) === 0 ? 2 + random(3) : 1 }, () => `r${this.#sent++}`);
@@ -210,7 +215,7 @@ class Round {
     return answers;
   }
 
-  /** A body that takes its time. */
+  /** Sends a body slowly. */
   async #upload(client: RawClient, id: string): Promise<RawAnswer> {
     client.send(`POST /bytes HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\nContent-Length: 50\r\n\r\n`);
     for (let n = 0; n < 5; n++) {
@@ -272,7 +277,7 @@ async function main(): Promise<readonly string[]> {
   let accepted = 0;
   let ending = 0;
   let longestMs = 0;
-  /** One round, and how late its process ended, in words. */
+  /** Runs one round. Returns a text if its process ended late. */
   const run = async (round: number): Promise<readonly string[]> => {
     current = new Round(SEED + round);
     const { errors, lingeredMs, ...counts } = await current.run();

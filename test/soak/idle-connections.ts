@@ -1,14 +1,16 @@
 /**
- * Cost of 10,000 idle keep-alive connections, in svc and in a plain node:http server: each has sent one request.
+ * Memory of 10,000 idle keep-alive connections in svc and in a plain node:http server. Each connection has
+ * sent one request.
  *
  *   node --conditions=svc-source test/soak/idle-connections.ts          exits 1 when the median is above 1.05 × bare
  *
  *   SOAK_CONNECTIONS    default 10,000, or what the limit of open files allows
  *
- * Each sample is a fresh process and is printed, the two alternate, three of each. Where their medians are above the bound, four
- * more of each are taken, and the medians of all seven count: an odd sample or two decide nothing. Measured is the resident memory
- * after gc, with the connections and without; what they cost is the difference. FIRST others are open before, which take the room
- * that loading has left behind, more or less of it by what was loaded. The total counts the package's own code, too, and is printed.
+ * Each sample is a fresh process and is printed, the two alternate, three of each. Where their medians are
+ * above the bound, four more of each are taken, and the medians of all seven count: an odd sample or two
+ * decide nothing. Measured is the resident memory after gc, with the connections and without; what they cost
+ * is the difference. FIRST others are open before, which take the room that loading has left behind, more or
+ * less of it by what was loaded. The total counts the package's own code, too, and is printed.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -21,7 +23,7 @@ const ROUNDS = 3;
 const MORE_ROUNDS = 4;
 const BOUND = 1.05;
 const LONG_MS = 3_600_000;
-/** Files that a process has open besides. */
+/** Number of other files that a process has open. */
 const OTHER_FILES = 200;
 const MOST_AT_ONCE = 200;
 const ROOM = openFiles() - OTHER_FILES;
@@ -34,7 +36,8 @@ const HEAD = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 async function serve(kind: string): Promise<void> {
   let port: number;
   if (kind === 'svc') {
-    const { Svc, createLogger } = await import('svc'); // not by the bare one
+    // imported only by svc, so that the bare server does not load it
+    const { Svc, createLogger } = await import('svc');
     const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS }).get(
       '/',
       () => 'hello',
@@ -55,7 +58,8 @@ async function serve(kind: string): Promise<void> {
 
 async function measure(): Promise<number> {
   for (let round = 0; round < 4; round++) {
-    await globalThis.gc!({ type: 'major', execution: 'async', flavor: 'last-resort' }); // gives free pages back: what requests have left behind is not what connections hold
+    // return free pages, which requests have left and connections do not hold
+    await globalThis.gc!({ type: 'major', execution: 'async', flavor: 'last-resort' });
     await sleep(100);
   }
   return process.memoryUsage.rss();
@@ -63,7 +67,7 @@ async function measure(): Promise<number> {
 
 // ── the clients ──
 
-/** A connection that has been answered once. */
+/** Opens a connection, and waits for one response. */
 function open(port: number): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(HEAD));

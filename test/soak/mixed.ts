@@ -1,19 +1,21 @@
 /**
- * 200,000 requests of forty kinds, good and bad, against a server of its own over real sockets; then nothing may be left.
+ * 200,000 requests of forty kinds, valid and invalid, against a server in its own process over real sockets.
+ * Afterwards nothing may be left open.
  *
  *   node --conditions=svc-source test/soak/mixed.ts
  *
  *   SOAK_SECONDS    ends after so long, whatever is left to send; default 60
  *   SOAK_SEED       repeats what each connection sends; default from the time, and printed
  *
- * Asserted: each complete request has the answer of its kind, each 4xx and 5xx is a problem, no 5xx but the planned ones,
- * every dependency that was entered is left, every background task of a handler that succeeded has run, the heap is flat, and
- * at the end no socket, request or handle is left and SIGTERM ends the process with 0.
+ * Asserted: each complete request has the answer of its kind, each 4xx and 5xx is a problem, no 5xx but the
+ * planned ones, every dependency that was entered is left, every background task of a handler that succeeded
+ * has run, the heap is flat, and at the end no socket, request or handle is left and SIGTERM ends the process
+ * with 0.
  *
- * The heap: measured after gc sixteen times, when nothing is in flight; the least of the last quarter against the least of
- * the second. Half of all requests lie between the two, so that 1 MiB, the slack, is some 10 bytes for each of them: less
- * than the smallest object that could be left behind. The server keeps its bytecode: V8 lets go of 5 MiB of it at a moment
- * of its own, which would hide as much.
+ * The heap: measured after gc sixteen times, when nothing is in flight; the least of the last quarter against
+ * the least of the second. Half of all requests lie between the two, so that 1 MiB, the slack, is some 10
+ * bytes for each of them: less than the smallest object that could be left behind. The server keeps its
+ * bytecode: V8 lets go of 5 MiB of it at a moment of its own, which would hide as much.
  */
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -46,7 +48,7 @@ const TOTAL = 200_000;
 const CONNECTIONS = 48;
 const STEPS = 16;
 const SLACK_BYTES = 1_048_576;
-/** How long a complete request may wait for its answer. */
+/** Milliseconds that a complete request may wait for its response. */
 const ANSWER_MS = 10_000;
 const MOST_FAILURES = 20;
 
@@ -225,7 +227,7 @@ async function serve(): Promise<void> {
 
 // ── the clients ──
 
-/** One line of requests: a connection that is kept while answers allow it. */
+/** A client that sends one request after the other, and keeps its connection while responses allow it. */
 class Line {
   readonly random: (below: number) => number;
   readonly #port: number;
@@ -244,7 +246,7 @@ class Line {
     return (this.#client ??= await RawClient.open(this.#port));
   }
 
-  /** Lets the connection go: gracefully, or with a reset. */
+  /** Closes the connection, gracefully or with a reset. */
   async leave(hasReset = this.random(2) === 0): Promise<void> {
     const client = this.#client;
     if (client === undefined) return;
@@ -253,13 +255,13 @@ class Line {
     await client[Symbol.asyncDispose]();
   }
 
-  /** Waits until the server has closed the connection, as it must. */
+  /** Waits until the server has closed the connection, as expected. */
   async closed(): Promise<void> {
     await within((await this.client()).ended(), 'the end of the connection');
     await this.leave(false);
   }
 
-  /** Sends bytes in pieces, as networks do. */
+  /** Sends bytes, sometimes in two chunks, as networks do. */
   async send(bytes: string | Uint8Array): Promise<void> {
     const client = await this.client();
     const whole = typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes;
@@ -274,7 +276,7 @@ class Line {
     return within((await this.client()).answer(method), 'an answer');
   }
 
-  /** A request and its answer, checked. */
+  /** Sends a request, and checks its response. */
   async ask(
     head: string,
     status: number,
@@ -291,7 +293,7 @@ class Line {
   }
 }
 
-/** The bytes of a request; with `random` its body is sent in chunks. */
+/** Returns the bytes of a request. With `random` its body is sent in chunks. */
 function requestOf(
   head: string,
   fields: string,
@@ -330,7 +332,10 @@ function assertThat(is: boolean, what: string): void {
   if (!is) throw new Wrong(what);
 }
 
-/** An answer of the application: whole, marked by its middleware, and a problem where it is none. */
+/**
+ * Checks a response of the application: it is complete, marked by its middleware, and a problem document for
+ * an error.
+ */
 function checked(answer: RawAnswer, status: number, method = 'GET'): RawAnswer {
   const shown = `${answer.status} ${answer.text().slice(0, 200)}`;
   assertThat(answer.status === status, `expected ${status}, found ${shown}`);
@@ -343,7 +348,7 @@ function checked(answer: RawAnswer, status: number, method = 'GET'): RawAnswer {
   return answer;
 }
 
-/** An answer of the parser's edge, which never became a request. */
+/** Checks a response of the HTTP parser, which never became a request. */
 function refused(answer: RawAnswer, status: number): void {
   const shown = `${answer.status} ${answer.text().slice(0, 200)}`;
   assertThat(answer.status === status && answer.isWhole, `expected ${status}, found ${shown}`);
@@ -430,7 +435,10 @@ const BAD_HEADS = [
 ];
 const SENDERS = ['/items', '/bytes', '/chunks', '/json', '/form', '/nowhere', '/'];
 
-/** A kind of request: how often of a thousand, and what is to happen. Answers how many requests it has sent. */
+/**
+ * A kind of request. `weight`: how many of a thousand requests are of this kind. `run` returns the number of
+ * requests that it has sent.
+ */
 interface Kind {
   readonly weight: number;
   run(line: Line): Promise<number | void>;
@@ -440,7 +448,7 @@ interface Sent {
   readonly fields?: string;
   readonly body?: string | Uint8Array;
 }
-/** A request, and its expected response beside the status. */
+/** A request with its expected status, and a check of the response. */
 type Exchange = readonly [
   head: string,
   status: number,
@@ -448,7 +456,7 @@ type Exchange = readonly [
   isRight?: (answer: RawAnswer) => boolean,
 ];
 
-/** A kind of one request. */
+/** Returns a kind with a single request. */
 function one(weight: number, exchange: (line: Line) => Exchange): Kind {
   return {
     weight,
@@ -461,7 +469,7 @@ function one(weight: number, exchange: (line: Line) => Exchange): Kind {
   };
 }
 
-/** Eight requests in a row of one kind. */
+/** Returns a kind with eight requests in a row. */
 function storm(weight: number, exchange: (line: Line) => Exchange): Kind {
   const { run } = one(weight, exchange);
   return {
@@ -684,7 +692,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
       checked(await answer, 413);
       if (line.random(2) === 0) return line.leave();
       client.send('0\r\n\r\n');
-      await line.ask('GET /', 200); // the rest was read, and the connection is as good as before
+      await line.ask('GET /', 200); // the server has read the rest, so the connection is still usable
     },
   },
   'aborted upload': {
@@ -707,7 +715,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
       const whole = requestOf('POST /items', JSON_FIELD, ITEM);
       const client = (await line.client()).send(whole.subarray(0, 1 + line.random(whole.length - 1)));
       if (line.random(2) === 0)
-        client.socket.end(); // it cannot continue, and must get an error or be cut
+        client.socket.end(); // the request cannot continue, so the server must send an error or close
       else return line.leave();
       await line.closed();
     },
@@ -784,7 +792,7 @@ class Run {
     return this.failures.length >= MOST_FAILURES;
   }
 
-  /** Sends until so many have been sent in all, or until it is so late. Nothing is in flight afterwards. */
+  /** Sends requests until `count` were sent in all, or until `endMs`. Afterwards no request is in flight. */
   async sendUntil(count: number, endMs: number): Promise<void> {
     await Promise.all(
       this.#lines.map(async (line) => {
@@ -869,7 +877,7 @@ async function main(): Promise<readonly string[]> {
       .filter(([kind]) => kind !== 'Timeout' && kind !== 'Immediate')
       .sort()
       .map(([kind, count]) => `${kind} ${count}`)
-      .join(', '); // timers come and go with the one connection that asks
+      .join(', '); // without timers, whose number changes with the connection of this check
   if (handles(after) !== handles(before))
     run.fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
   const least = (from: number, to: number): number =>

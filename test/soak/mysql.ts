@@ -1,11 +1,12 @@
 /**
- * MariaDB, or the MySQL that MYSQL_URL names, under transactions that interleave, connections that are cut, a server that is killed
- * and restarted, and callers who give up, for SOAK_SECONDS (default 60); each kind once at least, and in full when there is time:
+ * MariaDB, or the MySQL that MYSQL_URL names, under transactions that interleave, connections that are cut, a
+ * server that is killed and restarted, and callers who give up, for SOAK_SECONDS (default 60); each kind once
+ * at least, and in full when there is time:
  *
  *   10,000 interleaved transactions, 200 × KILL CONNECTION, 10 × kill -9 of the server, 5 restarts, 5,000 cancellations (KILL QUERY)
  *
- * A server that MYSQL_URL or MARIADB_URL names is not taken down; its database must be ours to write to, and its user may end
- * connections of its own.
+ * A server of MYSQL_URL or MARIADB_URL is not stopped. The test writes to its database, and its user must be
+ * allowed to end its own connections.
  *
  *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/mysql.ts
  */
@@ -25,7 +26,7 @@ else {
   if (problem !== undefined) console.log(`SKIPPED: ${problem}`);
   else
     await scoped(async (scope) => {
-      const flags = ['--innodb-flush-log-at-trx-commit=2']; // a kill keeps what was answered
+      const flags = ['--innodb-flush-log-at-trx-commit=2']; // committed transactions must survive a kill
       const server = await MariaDbServer.start(scope, flags);
       await soakServer(server.url, MYSQL_KINDS.mariadb, ENDING, server, SECONDS);
     });

@@ -1,15 +1,16 @@
 /**
- * Refresh tokens under processes that race, revoke and are killed, for SOAK_SECONDS (default 60); each kind twice at least, and
- * from 60 on 50 times, revokeAll() 250 times, however long that takes (about five minutes).
+ * Refresh tokens under processes that race, revoke and are killed, for SOAK_SECONDS (default 60); each kind
+ * twice at least, and from 60 on 50 times, revokeAll() 250 times, however long that takes (about five
+ * minutes).
  *
  *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/oauth-races.ts
  *
- * Asserted in each round: of 2, 5, 20 and 100 refreshes at once, in one process and in six, all get the same successor, the
- * login lives, and a replay afterwards is caught; nothing of a subject lives after revokeAll(), neither 20 logins that are
- * rotated all the time nor logins that come back meanwhile; the retry after kill -9 between commit and answer gets the
- * successor; an old token that six processes present at once is one event; a state is given out once. By HTTP never two
- * successors, and in at least nine rounds of ten the login lives: a busy machine may hold up a request until others were
- * answered.
+ * Asserted in each round: of 2, 5, 20 and 100 refreshes at once, in one process and in six, all get the same
+ * successor, the login lives, and a replay afterwards is caught; nothing of a subject lives after
+ * revokeAll(), neither 20 logins that are rotated all the time nor logins that come back meanwhile; the retry
+ * after kill -9 between commit and answer gets the successor; an old token that six processes present at once
+ * is one event; a state is given out once. By HTTP never two successors, and in at least nine rounds of ten
+ * the login lives: a busy machine may hold up a request until others were answered.
  */
 import assert from 'node:assert/strict';
 import {

@@ -1,13 +1,13 @@
 /**
- * Whether the time of an answer tells an unknown login from a wrong secret of a known one: both forged, interleaved at
- * random. By the codec alone, 50,000 of each; by `/oauth/token` over a socket for SOAK_SECONDS (default 60), 10,000 of each
- * at least.
+ * Tests whether the time of a response distinguishes an unknown login from a known login with a wrong secret.
+ * Forged tokens of both kinds are sent at random: 50,000 of each to the codec alone, and at least 10,000 of
+ * each to `/oauth/token` over a socket, for SOAK_SECONDS (default 60).
  *
  *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/oauth-timing.ts
  *
- * Welch's t of the times up to their common 95th percentile: above it is what the machine did beside. |t| < 4.5, the bound
- * of dudect (Reparaz, Balasch, Verbauwhede 2017). A control must be found: a forged token against a valid one whose login
- * is unknown, which costs a statement.
+ * Welch's t of the times up to their common 95th percentile: above it is what the machine did beside. |t| <
+ * 4.5, the bound of dudect (Reparaz, Balasch, Verbauwhede 2017). A control must be found: a forged token
+ * against a valid one whose login is unknown, which costs a statement.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -47,11 +47,17 @@ function welch(times: Times): Difference {
   return { t: ns / Math.sqrt(left.error + right.error), ns, meanNs: left.mean };
 }
 
-/** A text that was put together otherwise is stored otherwise: all are made from bytes, as those from a socket are. */
+/**
+ * Returns the text in the form that a socket gives: V8 stores concatenated text in another form, which would
+ * change the times.
+ */
 const flat = (text: string): string => Buffer.from(text).toString('latin1');
 const noise = (bytes: number): string => randomBytes(bytes).toString('base64url');
 
-/** Token of an unknown login, or of a known one with another secret, both with a wrong tag. Created by the same steps, because earlier work affects later timing. */
+/**
+ * Token of an unknown login, or of a known one with another secret, both with a wrong tag. Created by the
+ * same steps, because earlier work affects later timing.
+ */
 function forged(known: string, isKnown: boolean): string {
   const [head, id] = known.split('.');
   const ids = [noise(16), flat(id!)];

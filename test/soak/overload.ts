@@ -1,6 +1,7 @@
 /**
- * Three times as many requests as a server can handle, for half of the time: accepted requests are answered in time, the others are
- * refused at once, probes are always answered, and afterwards the server is as before.
+ * Three times as many requests as a server can handle, for half of the time: accepted requests are answered
+ * in time, the others are refused at once, probes are always answered, and afterwards the server is as
+ * before.
  *
  *   node --conditions=svc-source test/soak/overload.ts          SOAK_SECONDS in all, default 60
  *
@@ -8,13 +9,13 @@
  *   overload    requests at a fixed rate, whether earlier ones are answered or not
  *   after       one request after another again
  *
- * The connections exist before, like those of a proxy: node:http accepts one a turn of its event loop, and cannot refuse waiting ones.
- * With a new connection for each request later ones, and probes, would wait for seconds in the kernel's queue, before any layer sees
- * them.
+ * The connections exist before, like those of a proxy: node:http accepts one a turn of its event loop, and
+ * cannot refuse waiting ones. With a new connection for each request later ones, and probes, would wait for
+ * seconds in the kernel's queue, before any layer sees them.
  *
- * Each request keeps the server busy for WORK_MS, so that the event loop is late. Without the layer the same overload delays each
- * response more than the one before: CONTROL_SECONDS of it run for comparison, and must be later. A late result is measured again, and
- * counts only if it is late twice.
+ * Each request keeps the server busy for WORK_MS, so that the event loop is late. Without the layer the same
+ * overload delays each response more than the one before: CONTROL_SECONDS of it run for comparison, and must
+ * be later. A late result is measured again, and counts only if it is late twice.
  */
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,7 +27,7 @@ const CONTROL_SECONDS = Math.max(2, SECONDS / 6);
 const WORK_MS = 4;
 const FACTOR = 3;
 const CONNECTIONS = 1_500;
-/** Bounds for a machine that does other things, too. */
+/** Bounds, wide enough for a busy machine. */
 const ANSWER_MS = 2_000;
 const REFUSAL_MS = 2_000;
 const PROBE_MS = 2_000;
@@ -49,7 +50,7 @@ interface Answer {
   readonly ms: number;
 }
 
-/** The port of the server, and the agent that keeps its connections. */
+/** Port of the server, and the agent that keeps its connections. */
 interface Target {
   readonly server: SoakServer<object>;
   readonly agent: Agent;
@@ -65,7 +66,10 @@ async function start(isLimited: boolean): Promise<Target> {
   return target;
 }
 
-/** As proper clients do, it asks again when a connection was closed for its silence just when it was used. */
+/**
+ * Sends a request. Repeats it, as a normal client does, if an idle connection was closed just when it was
+ * used.
+ */
 function request(target: Target, path = '/', startedMs = performance.now()): Promise<Answer> {
   const { server, agent } = target;
   return new Promise((resolve, reject) => {
@@ -82,7 +86,7 @@ function request(target: Target, path = '/', startedMs = performance.now()): Pro
   });
 }
 
-/** One after another. */
+/** Sends one request after the other. */
 async function calm(target: Target, seconds: number): Promise<Answer[]> {
   const answers: Answer[] = [];
   for (const until = performance.now() + seconds * 1_000; performance.now() < until;)
@@ -119,7 +123,7 @@ async function stop({ server, agent }: Target): Promise<void> {
   await server.kill();
 }
 
-/** Violated invariants go to `failures`; the result counts late responses. */
+/** Runs the phases. Appends violated invariants to `failures`; returns failures about late responses. */
 async function measured(failures: string[]): Promise<readonly string[]> {
   const late: string[] = [];
   const must = (isTrue: boolean, what: string): void => {
@@ -154,7 +158,7 @@ async function measured(failures: string[]): Promise<readonly string[]> {
   inTime(
     before.every(({ status }) => status === 200),
     'a calm server refuses nothing',
-  ); // it does where its event loop stands still
+  ); // a server whose event loop stands still may refuse, so this may be repeated
   inTime(refused.length > 0, 'an overloaded server refuses something');
   inTime(taken.length / seconds >= LEAST_USE * perSecond, 'what it can do it does');
   inTime(percentile(taken, 0.99) <= ANSWER_MS, `p99 of what it takes on is at most ${ANSWER_MS} ms`);

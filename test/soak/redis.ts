@@ -1,6 +1,7 @@
 /**
- * Redis under callers who give up: commands abandoned at any moment, servers that stand still and are killed, and no reply that
- * goes to another. At least 100,000 commands are abandoned, whatever SOAK_SECONDS says (default 60).
+ * Redis with callers that give up: commands are abandoned at any moment, servers are paused and killed, and
+ * no reply may reach another caller. At least 100,000 commands are abandoned, whatever SOAK_SECONDS is
+ * (default 60).
  *
  *   node --conditions=svc-source test/soak/redis.ts
  */
@@ -24,7 +25,7 @@ const ABANDONED = 100_000;
 const CALLERS = 100;
 const random = seeded(1);
 
-/** Commands whose reply names them, given up by a signal or by time, until so many have been. */
+/** Abandons commands by a signal or by a time limit. Each reply names its command. */
 async function abandoned(
   redis: Redis,
   count: number,
@@ -81,7 +82,10 @@ async function abandoned(
   return { given, answered };
 }
 
-/** A server that stalls, is killed and restarts under load: nothing hangs, no result goes to another caller, and it serves again soon. */
+/**
+ * A server that stalls, is killed and restarts under load: nothing hangs, no result goes to another caller,
+ * and it serves again soon.
+ */
 async function restarted(
   server: RedisServer,
   redis: Redis,
@@ -98,7 +102,8 @@ async function restarted(
           const value = `${caller}:${count}`;
           await records.set(`${caller}`, value, 60_000);
           const found = await records.get(`${caller}`);
-          assert.ok(found === value || found === undefined, `${found} is not ${value}`); // a server without files forgets
+          // a server without files loses its data when it is killed
+          assert.ok(found === value || found === undefined, `${found} is not ${value}`);
           await limits.take(`${caller}`, { limit: 1_000_000, periodMs: 1_000 });
           served++;
         } catch (error) {

@@ -5,9 +5,10 @@
  *
  *   SOAK_SECONDS    begins no further round after so long; default 60. One round is 20 saves
  *
- * Asserted: each request gets 200 and a current or earlier version; after each save the new version is served; while the application is
- * broken every response is a 503 with the reason, and the next save recovers. Printed: the duration of restarts. A round in which
- * something took too long is repeated, and must be in time then.
+ * Asserted: each request gets 200 and a current or earlier version; after each save the new version is
+ * served; while the application is broken every response is a 503 with the reason, and the next save
+ * recovers. Printed: the duration of restarts. A round in which something took too long is repeated, and must
+ * be in time then.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

@@ -1,14 +1,16 @@
 /**
- * Clients that are slow on purpose, and clients that break off, against a server of its own, under honest load.
+ * Clients that are slow on purpose or disconnect, against a server in its own process, together with normal
+ * clients.
  *
  *   node --conditions=svc-source test/soak/slowloris.ts
  *
  *   SOAK_SECONDS    how long; default 60
  *
- * Slow heads and slow bodies send a byte now and then, slow readers request much and read nothing, silent ones send nothing, abusers
- * pipeline without end, and others disconnect anywhere. Asserted: no honest request is refused or fails, the slow are cut (with 408 if
- * possible), nothing of them is left a while later, and the heap is as before. If an honest client was late, or got 408, the attack
- * is repeated, and no honest client may be late then.
+ * Slow heads and slow bodies send a byte now and then, slow readers request much and read nothing, silent
+ * ones send nothing, abusers pipeline without end, and others disconnect anywhere. Asserted: no honest
+ * request is refused or fails, the slow are cut (with 408 if possible), nothing of them is left a while
+ * later, and the heap is as before. If an honest client was late, or got 408, the attack is repeated, and no
+ * honest client may be late then.
  */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,26 +24,29 @@ import type { Held } from '../support/soak.ts';
 
 /** Concurrent connections of each kind. */
 const ATTACKERS = 60;
-/** Each fills some 10 MB of the kernel's buffers; more of them would measure how it fares without any. */
+/**
+ * Each reader fills some 10 MB of the kernel's buffers. More readers would exhaust these buffers instead of
+ * testing the server.
+ */
 const READERS = 12;
 const HONEST = 8;
 const DRIP_MS = 100;
-/** Server limits, short enough for many ends of each kind. */
+/** Server limits, short enough to be reached often. */
 const LIMITS = {
   headersTimeoutMs: 1_500,
   requestTimeoutMs: 2_500,
   sendTimeoutMs: 1_500,
   keepAliveTimeoutMs: 1_000,
 };
-/** After which nothing may be left. */
+/** Milliseconds after which no resource may be left. */
 const SETTLE_MS = 10_000;
-/** Between two measurements: code that was compiled, buffers that are kept. */
+/** Allowed difference of the heap in bytes: compiled code and buffers that are kept. */
 const SLACK_BYTES = 4 * 1_048_576;
-/** A machine that does other work besides is allowed for. */
+/** Longest response time in milliseconds. It is long, because other programs may use the machine. */
 const WORST_MS = 10_000;
 
 interface Inside extends Held {
-  /** Handlers that have not ended. */
+  /** Number of handlers that have not ended. */
   readonly unfinished: number;
 }
 
@@ -93,12 +98,12 @@ async function serve(): Promise<void> {
 
 const HEAD = 'Host: a\r\n';
 
-/** Attacks until its connection has ended. The received bytes show how. */
+/** Attacks by kind. Each runs until its connection has ended. The received bytes show how it ended. */
 const ATTACKS: Readonly<
   Record<string, (socket: Socket, random: (below: number) => number) => Promise<void>>
 > = {
   async silent() {
-    /* it only stays */
+    /* sends nothing and stays connected */
   },
   async head(socket) {
     socket.write(`GET / HTTP/1.1\r\n${HEAD}X: `);
@@ -132,7 +137,7 @@ const ATTACKS: Readonly<
       `POST /bytes HTTP/1.1\r\n${HEAD}Expect: 100-continue\r\nContent-Length: 10\r\n\r\n`,
       'RUBBISH\r\n\r\n',
     ][random(5)]!;
-    await sleep(random(400)); // or it would be a flood, which is another matter
+    await sleep(random(400)); // wait, because this test is not about a flood of connections
     socket.write(bytes.slice(0, 1 + random(2 * bytes.length)));
     await sleep(random(50));
     if (random(2) === 0) socket.resetAndDestroy();
@@ -147,19 +152,19 @@ async function drip(socket: Socket, bytes: string): Promise<void> {
   }
 }
 
-/** Number of cut connections of each kind, with an error response or without. */
+/** Number of connections that the server has closed, by kind, and of those with a 408 response. */
 const tallies = new Map<string, { ended: number; told: number }>(
   Object.keys(ATTACKS).map((kind) => [kind, { ended: 0, told: 0 }]),
 );
 let isOver = false;
 
-/** One attacker after the other. */
+/** Runs one attack after the other. */
 async function line(kind: string, port: number, random: (below: number) => number): Promise<void> {
   const tally = tallies.get(kind)!;
   while (!isOver) {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => {
-      /* cut, as it must be */
+      /* closed by the server, as expected */
     });
     socket.once('data', (bytes: Buffer) => {
       if (bytes.includes(' 408 ')) tally.told++;
@@ -174,7 +179,7 @@ async function line(kind: string, port: number, random: (below: number) => numbe
     if (kind === 'reader')
       await Promise.race([closed, sleep(LIMITS.sendTimeoutMs * 4)]).then(() => {
         socket.resume();
-      }); // a paused one learns nothing of its end
+      }); // resume, because a paused socket does not notice its end
     await closed;
     clearInterval(stop);
     if (!isOver) tally.ended++;
@@ -183,7 +188,7 @@ async function line(kind: string, port: number, random: (below: number) => numbe
 
 // ── the run ──
 
-/** Honest clients, for a while. Answers what failed. */
+/** Runs normal clients for a while. Returns their failures. */
 async function honest(
   url: string,
   seconds: number,
@@ -216,7 +221,10 @@ async function main(): Promise<readonly string[]> {
     return result;
   };
   const failures: string[] = [];
-  /** Late requests: on a stalled machine a client that could not send in time gets 408, like slow ones. */
+  /**
+   * Returns failures about late requests. On a busy machine a client that could not send in time gets 408,
+   * like a slow one.
+   */
   const late = async (seconds: number): Promise<readonly string[]> => {
     const { answered, worstMs, failures: refused } = await attack(seconds);
     const timedOut = refused.filter((what) => what.startsWith('408 '));
@@ -227,7 +235,8 @@ async function main(): Promise<readonly string[]> {
       ...(timedOut.length > 0 ? [`${timedOut.length} honest requests were told 408`] : []),
     ];
   };
-  failures.push(...(await confirmed(() => late(Math.max(4, SECONDS / 5))))); // compiles what is compiled, and fills what is kept
+  // warm up: compiles code and fills buffers
+  failures.push(...(await confirmed(() => late(Math.max(4, SECONDS / 5)))));
   const before = await settled();
   failures.push(...(await confirmed(() => late(SECONDS))));
   const after = await settled();

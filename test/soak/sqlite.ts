@@ -1,5 +1,6 @@
 /**
- * SQLite under processes that race, are killed and interleave, for SOAK_SECONDS (default 60); 100 kills at least.
+ * SQLite under processes that race, are killed and interleave, for SOAK_SECONDS (default 60); 100 kills at
+ * least.
  *
  *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/sqlite.ts
  */

@@ -1,13 +1,14 @@
 /**
- * Uploads of 2 GB into a server of its own: through `form()`, which keeps the file until the request ends, and through `parts()`; then
- * interrupted uploads, until SOAK_SECONDS (default 60) are over.
+ * Uploads of 2 GB into a server of its own: through `form()`, which keeps the file until the request ends,
+ * and through `parts()`; then interrupted uploads, until SOAK_SECONDS (default 60) are over.
  *
  *   node --conditions=svc-source test/soak/uploads.ts            with fewer than 60 seconds, as in CI, bodies have 64 MB
  *
- * Asserted: no upload adds more than 64 MB to the resident memory after smaller ones of its kind (until V8 collects, up to 64 MB of unused
- * chunks remain, in any server); every byte arrives and is read back unchanged. At the end the folder is empty, no descriptor of it is
- * open, and heap and buffers are as before. Resident memory then includes pages that malloc keeps of freed buffers, some 100 MB after
- * some thousands of uploads, and no more after more.
+ * Asserted: no upload adds more than 64 MB to the resident memory after smaller ones of its kind (until V8
+ * collects, up to 64 MB of unused chunks remain, in any server); every byte arrives and is read back
+ * unchanged. At the end the folder is empty, no descriptor of it is open, and heap and buffers are as before.
+ * Resident memory then includes pages that malloc keeps of freed buffers, some 100 MB after some thousands of
+ * uploads, and no more after more.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -30,9 +31,9 @@ const MAX_BODY_BYTES = 2_100_000_000;
 // ── the server ──
 
 interface Inside extends Held {
-  /** The most that was resident since it was last asked. */
+  /** Highest resident memory in bytes since it was last asked for. */
   readonly peak: number;
-  /** Files in the upload folder, by name or descriptor. */
+  /** Upload files that still exist, by name or descriptor. */
   readonly left: readonly string[];
 }
 
@@ -100,7 +101,10 @@ function requestHead(path: string, bytes: number): string {
   return `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${HEAD.length + bytes + TAIL.length}\r\n\r\n`;
 }
 
-/** Sends one upload of so many bytes as fast as it is taken. Answers what the server has read, and the hash of what was sent. */
+/**
+ * Sends an upload of this size as fast as the server reads it. Returns what the server has read, and the hash
+ * of what was sent.
+ */
 async function upload(
   port: number,
   path: string,
@@ -123,7 +127,7 @@ async function upload(
   return { answered: json() as unknown as { size: number; hash: string }, sent: hash.digest('hex') };
 }
 
-/** Sends some of an upload, and leaves. */
+/** Sends a part of an upload, and disconnects. */
 async function brokenOff(port: number, path: string, bytes: number, hasReset: boolean): Promise<void> {
   const socket = connect(port, '127.0.0.1');
   socket.on('error', () => undefined);
@@ -150,7 +154,7 @@ async function main(): Promise<readonly string[]> {
   process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
   const server = await SoakServer.start<Inside>(import.meta.filename, [directory]);
   const { port } = server;
-  /** Memory after garbage collection: buffers are freed later than their owners. */
+  /** Returns the memory after garbage collection. Buffers are freed later than their owners. */
   const atRest = async (): Promise<Inside> => {
     let last = Infinity;
     return server.settled((now) => {
@@ -186,10 +190,11 @@ async function main(): Promise<readonly string[]> {
     );
     broken += 8;
   };
-  while (broken < 200) await breakOff(); // eight at once have not been there before
+  while (broken < 200) await breakOff(); // warm up: eight uploads at once were not sent before
   const before = await atRest();
   while (performance.now() < endMs || broken < 400) await breakOff();
-  // on a machine that is busy a file may go, and what was received be let go of, a while after the client has left
+  // on a busy machine, the server may delete a file and free its buffers some time after the client has
+  // disconnected
   const after = await server.settled(
     (now) => now.left.length === 0 && heldBy(now) - heldBy(before) <= MAX_HELD_BYTES,
   );

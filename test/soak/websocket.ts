@@ -6,9 +6,9 @@
  *   SOAK_SECONDS       default 60; a quarter of it for each of the policies for slow readers
  *   SOAK_CONNECTIONS   default 10,000, or what the limit of open files allows
  *
- * The server is a process of its own. Asserted: every responding socket stays open over several heartbeats, and every silent one is
- * closed; 50 clients that read nothing while messages are sent hold no more memory than their policy allows; reading clients lose
- * nothing, in order; afterwards no socket is left.
+ * The server is a process of its own. Asserted: every responding socket stays open over several heartbeats,
+ * and every silent one is closed; 50 clients that read nothing while messages are sent hold no more memory
+ * than their policy allows; reading clients lose nothing, in order; afterwards no socket is left.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -79,7 +79,7 @@ async function serve(): Promise<void> {
     };
   }
 
-  /** Numbered messages of 40 KB, to each socket one of its own: what is kept is kept for each. */
+  /** Sends numbered messages of 40 KB, a different one to each socket, so that buffers are not shared. */
   async function send(policy: string): Promise<void> {
     const padding = '*'.repeat(40_000);
     while (sending === policy) {
@@ -145,7 +145,7 @@ class Client {
   }
 }
 
-/** Until each of them has this message, or has had 30 seconds: a machine that has more to do takes longer. */
+/** Waits until every client has this message, for at most 30 seconds. */
 async function untilAll(clients: readonly Client[], newest: number): Promise<void> {
   const endMs = performance.now() + 30_000;
   while (performance.now() < endMs && clients.some(({ got }) => got.at(-1) !== newest)) await sleep(50);
@@ -155,7 +155,10 @@ async function main(): Promise<readonly string[]> {
   const server = await SoakServer.start<Answers>(import.meta.filename);
   const { port } = server;
   const ask = (what: string): Promise<Answers> => server.ask(what);
-  /** Every responding socket stays open, unless this process stalls for a heartbeat; silent ones are closed. */
+  /**
+   * Asserts that every responding socket stays open, unless this process stalls for a heartbeat, and that
+   * silent ones are closed.
+   */
   const heartbeats = async (): Promise<readonly string[]> => {
     const silent = await Promise.all(Array.from({ length: 100 }, () => Client.open(port, '/beat', false)));
     const clients: Client[] = [];
@@ -201,10 +204,10 @@ async function main(): Promise<readonly string[]> {
       const start = await ask('numbers');
       await ask(policy);
       const endMs = performance.now() + SECONDS * 250;
-      // a slow reader may have its bound, what the stream has taken before, and one frame
+      // a slow reader may hold its bound, what the stream has already taken, and one frame
       const bound = SLOW * (BUFFERED_BYTES + 2 * 65_536 + 65_536) + 16_777_216;
       let most = 0;
-      let enough = false; // to tell: a machine that does other things sends them later
+      let enough = false; // enough messages to exceed the bound; a busy machine sends them later
       while (performance.now() < endMs || (!enough && performance.now() < endMs + 30_000)) {
         await sleep(100);
         const now = await ask('numbers');
@@ -214,7 +217,7 @@ async function main(): Promise<readonly string[]> {
       const { sent, dropped, ...stopped } = await ask('stop');
       let open = stopped['open']!;
       for (let turn = 0; policy === 'disconnect' && open > readers.length && turn < 100; turn++) {
-        await sleep(100); // up to their time for an answer
+        await sleep(100); // wait for the close handshakes, up to their time limit
         open = (await ask('numbers'))['open']!;
       }
       console.log(

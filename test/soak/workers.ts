@@ -1,13 +1,14 @@
 /**
- * Two workers under load: killed, renewed, and ended, again and again.
+ * Two worker processes under load, which are killed, replaced and ended again and again.
  *
  *   node --conditions=svc-source test/soak/workers.ts
  *
  *   SOAK_SECONDS    begins no further round after so long; default 60
  *
- * Asserted in each round: SIGHUP replaces both processes and no request fails; kill -9 of one fails at most one request a
- * client, all within a second of it, and another takes its place; the counts of `/metrics` never fall. At the end SIGTERM
- * under load: what was begun is answered, and the process ends with 0. No request waits for 5 s.
+ * Asserted in each round: SIGHUP replaces both processes and no request fails; kill -9 of one fails at most
+ * one request a client, all within a second of it, and another takes its place; the counts of `/metrics`
+ * never fall. At the end SIGTERM under load: what was begun is answered, and the process ends with 0. No
+ * request waits for 5 s.
  */
 import assert from 'node:assert/strict';
 import { Load, ask } from '../support/load.ts';

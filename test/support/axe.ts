@@ -1,5 +1,6 @@
 /**
- * The accessibility checker axe-core, which looks at a page in Chromium. It comes from a registry; without one such tests are skipped.
+ * Runs the accessibility checker axe-core on a page in Chromium. It is installed from a registry; without
+ * one, tests that need it are skipped.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -8,7 +9,7 @@ import { scratch } from './scratch.ts';
 import type { TestContext } from 'node:test';
 import type { Page } from './chromium.ts';
 
-/** Its program, to be run in a page; undefined where the test has been skipped. */
+/** Returns the source of axe-core, to be run in a page. Undefined when the test has been skipped. */
 export function axeSource(t: TestContext): string | undefined {
   const folder = scratch(t, 'axe', { 'axe-core': '~4.11.0' });
   return folder === undefined
@@ -16,7 +17,7 @@ export function axeSource(t: TestContext): string | undefined {
     : readFileSync(join(folder, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
 }
 
-/** Fails with what is wrong and where: on a page that has its program. */
+/** Fails with each accessibility problem and its place. The page must contain axe-core. */
 export async function assertAccessible(
   page: Page,
   t: TestContext,

@@ -1,5 +1,6 @@
 /**
- * The built package, for tests that run it as its users do: compiled when a source is newer, by one process at a time.
+ * Builds the package for tests that run it as users do. Compiles only when a source is newer, in one process
+ * at a time.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -16,9 +17,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-/** The repository. */
+/** Folder of the repository. */
 export const ROOT: string = resolve(import.meta.dirname, '../..');
-/** The command, as package.json names it. */
+/** Path of the command `svc`, as package.json names it. */
 export const BIN: string = join(ROOT, 'bin/svc.js');
 
 /** Compiles `src` into `dist` unless `dist` is up to date. Test files may call it at the same time. */
@@ -34,7 +35,8 @@ export function build(): void {
       shell: process.platform === 'win32',
     });
     if (status !== 0) throw new Error(`The package does not compile:\n${stdout}${stderr}`);
-    utimesSync(join(ROOT, 'dist/index.js'), startedMs / 1_000, startedMs / 1_000); // older than a source that was saved during the build
+    // set the time of the start, so that `dist` is older than a source saved during the build
+    utimesSync(join(ROOT, 'dist/index.js'), startedMs / 1_000, startedMs / 1_000);
   });
 }
 
@@ -56,20 +58,24 @@ function isFresh(): boolean {
 
 function namesOf(folder: string, ending: RegExp): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
-    .filter((file) => ending.test(file) && !file.startsWith(join('cli', 'starter', 'template'))) // tsc leaves it out
+    .filter((file) => ending.test(file) && !file.startsWith(join('cli', 'starter', 'template'))) // not compiled
     .map((file) => file.replace(ending, ''))
     .sort();
 }
 
 const POLL_MS = 50;
 
-/** Runs `work` while no other process on this machine runs work of that name. What a dead process held is free. */
+/**
+ * Runs `work` while no other process on this machine runs work of the same name. Takes over the lock of a
+ * process that has ended.
+ */
 export function exclusively(name: string, work: () => void): void {
   const lock = join(tmpdir(), `${name}.lock`);
   const owner = join(lock, 'pid');
   while (!taken(lock)) {
     if (isDead(owner)) rmSync(lock, { recursive: true, force: true });
-    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MS); // a lock between processes has no event to wait for
+    // wait and try again: a lock between processes has no event
+    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MS);
   }
   try {
     writeFileSync(owner, String(process.pid));
@@ -94,7 +100,7 @@ function isDead(owner: string): boolean {
   try {
     pid = readFileSync(owner, 'utf8');
   } catch {
-    return isOld(owner); // taken this very moment, or by one that died before it could say who it is
+    return isOld(owner); // the lock was just taken, or its process ended before it wrote its id
   }
   if (pid === '') return isOld(owner);
   try {
@@ -109,6 +115,6 @@ function isOld(owner: string): boolean {
   try {
     return Date.now() - statSync(resolve(owner, '..')).mtimeMs > 10_000;
   } catch {
-    return false; // released meanwhile
+    return false; // the lock was released in between
   }
 }

@@ -1,5 +1,6 @@
 /**
- * Two untrusted certificates for localhost and 127.0.0.1. Only for tests: the keys are public. Both end in 2126.
+ * Two untrusted certificates for localhost and 127.0.0.1. Only for tests: the keys are public. Both end in
+ * 2126.
  */
 import { CERTIFICATE_PEM, KEY_PEM } from '../oauth/support/tls.ts';
 
@@ -9,10 +10,10 @@ export interface Pair {
   readonly key: string;
 }
 
-/** Signed by an authority of its own. */
+/** A certificate signed by an authority of its own. */
 export const FIRST: Pair = { cert: CERTIFICATE_PEM, key: KEY_PEM };
 
-/** Signed by itself. */
+/** A self-signed certificate. */
 export const SECOND: Pair = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUVsgls+frubQArm35z6ZLow1m6BwwCgYIKoZIzj0EAwIw

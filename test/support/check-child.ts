@@ -11,15 +11,15 @@ import type { Svc } from 'svc';
 import type { RuleText } from '../../src/check/check.ts';
 import type { Report } from '../../src/base/findings.ts';
 
-/** An application that its module exports as `app`. */
+/** An application to check, which its module exports as `app`. */
 export interface CheckSubject {
   readonly file: string;
   readonly cwd: string;
-  /** Variables besides those of this process. */
+  /** Variables that are added to those of this process. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Lines that the module prints. */
+/** A line that this program prints: the findings of one application. */
 export interface CheckAnswer {
   readonly report: Report;
   readonly rules: readonly RuleText[];
@@ -36,7 +36,7 @@ async function answerOf({ file, cwd, env }: CheckSubject): Promise<CheckAnswer> 
 
 if (import.meta.main) {
   const all: CheckAnswer[] = [];
-  Error.stackTraceLimit = 50; // as svc check does
+  Error.stackTraceLimit = 50; // same limit as in `svc check`
   for (const each of JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as CheckSubject[])
     all.push(await answerOf(each));
   console.log(JSON.stringify(all));

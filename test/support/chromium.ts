@@ -1,9 +1,10 @@
 /**
- * Chromium without a screen, spoken to in the DevTools protocol (tip of tree, flat sessions) over a WebSocket.
+ * A headless Chromium, controlled by the DevTools protocol (tip of tree, flat sessions) over a WebSocket.
  *
  *   { id, sessionId, method, params }  →      ← { id, result } or { id, error }      ← { sessionId, method, params }: an event
  *
- * Nothing here waits for time to pass: pages are waited for by their events, with a deadline that says where they are instead.
+ * Tests never sleep: they wait for events of a page, with a deadline. When it is reached, the error names the
+ * address that the page has.
  */
 import assert from 'node:assert/strict';
 import { accessSync, constants } from 'node:fs';
@@ -12,9 +13,9 @@ import { folder, start } from './run.ts';
 import type { TestContext } from 'node:test';
 import type { Scope } from './run.ts';
 
-/** Debian's program names, the small one first. */
+/** Program names of Debian, the smaller one first. */
 const PROGRAMS = ['chromium-headless-shell', 'chromium'];
-/** As root it has no sandbox; nothing is fetched that no test asks for; /dev/shm may be small. */
+/** Flags for root (no sandbox), without own network requests, and for a small /dev/shm. */
 const FLAGS = [
   '--headless',
   '--no-sandbox',
@@ -30,7 +31,7 @@ const FLAGS = [
   '--remote-debugging-port=0',
 ];
 
-/** A page that has not arrived by then does not. */
+/** Milliseconds after which a page that has not loaded is an error. */
 const DEADLINE_MS = 30_000;
 
 type Params = Readonly<Record<string, unknown>>;
@@ -48,7 +49,7 @@ interface Waiting {
 }
 type Listener = (method: string, params: never) => void;
 
-/** A cookie as the browser keeps it. */
+/** A cookie as the browser stores it. */
 export interface BrowserCookie {
   readonly name: string;
   readonly value: string;
@@ -58,14 +59,14 @@ export interface BrowserCookie {
   readonly secure: boolean;
 }
 
-/** A request that a page has sent, redirects one by one. */
+/** A request that a page has sent. Each redirect is a request of its own. */
 export interface SentRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Where Chromium is on this machine. */
+/** Returns the path of Chromium, or undefined if it is not installed. */
 export function chromiumProgram(): string | undefined {
   const paths = (process.env['PATH'] ?? '')
     .split(delimiter)
@@ -80,7 +81,7 @@ export function chromiumProgram(): string | undefined {
   });
 }
 
-/** Skips a test where there is no Chromium, which REQUIRE_BROWSER=1 turns into a failure. */
+/** Skips a test if Chromium is not installed. With REQUIRE_BROWSER=1 it fails instead. */
 export function needsChromium(t: TestContext): boolean {
   if (chromiumProgram() !== undefined) return true;
   const problem = 'there is no Chromium: apt-get install chromium-headless-shell';
@@ -89,7 +90,7 @@ export function needsChromium(t: TestContext): boolean {
   return false;
 }
 
-/** A browser process that does not outlive its scope. */
+/** A browser process that ends with its scope. */
 export class Chromium {
   readonly #socket: WebSocket;
   readonly #answers = new Map<number, Waiting>();
@@ -123,20 +124,22 @@ export class Chromium {
     });
     const browser = new Chromium(socket);
     scope.after(async () => {
-      await browser.send('Browser.close').catch(() => undefined); // it may end before it answers. Debian's program is a shell script: a signal would end that alone
+      // the browser may end before it answers. A signal would not help: Debian's program is a shell script,
+      // and only that would end
+      await browser.send('Browser.close').catch(() => undefined);
       await running.ended;
-      for (const remove of removals) await remove(); // the process before its folder
+      for (const remove of removals) await remove(); // first the process, then its folder
     });
     return browser;
   }
 
-  /** A page of a new visitor, who shares no cookies with others. */
+  /** Opens a page of a new visitor, who shares no cookies with others. */
   async visitor(): Promise<Page> {
     const { browserContextId } = await this.send<{ browserContextId: string }>('Target.createBrowserContext');
     return this.page(browserContextId);
   }
 
-  /** Another page of one visitor. */
+  /** Opens another page of the same visitor. */
   async page(browserContextId: string): Promise<Page> {
     const { targetId } = await this.send<{ targetId: string }>('Target.createTarget', {
       url: 'about:blank',
@@ -149,7 +152,7 @@ export class Chromium {
     return Page.of(this, { sessionId, browserContextId });
   }
 
-  /** Sends a command. Rejects with what the browser says is wrong with it. */
+  /** Sends a command. Rejects with the error of the browser. */
   send<T>(method: string, params: Params = {}, sessionId?: string): Promise<T> {
     if (this.#socket.readyState !== WebSocket.OPEN) return Promise.reject(new Error('The browser has ended'));
     const id = ++this.#lastId;
@@ -175,11 +178,11 @@ export class Chromium {
   }
 }
 
-/** A tab. */
+/** A tab of the browser. */
 export class Page {
   readonly browserContextId: string;
   readonly requests: SentRequest[] = [];
-  /** Console errors, and violations of policies. */
+  /** Console errors, and violations of security policies. */
   readonly complaints: string[] = [];
   readonly #browser: Chromium;
   readonly #sessionId: string;
@@ -211,14 +214,14 @@ export class Page {
     return page;
   }
 
-  /** The next event of this name. */
+  /** Resolves with the next event of this name. */
   next<T>(method: string): Promise<T> {
     const { promise, resolve } = Promise.withResolvers<T>();
     this.#awaited.set(method, resolve as (params: unknown) => void);
     return promise;
   }
 
-  /** Where it is. */
+  /** Address of the page. */
   get url(): string {
     return this.#url;
   }
@@ -227,7 +230,10 @@ export class Page {
     return this.#browser.send<T>(method, params, this.#sessionId);
   }
 
-  /** Opens an address, and waits until a page has loaded whose address begins with `arrivesAt`, by default any. */
+  /**
+   * Opens an address, and waits until a page has loaded whose address begins with `arrivesAt`, by default
+   * any.
+   */
   open(url: string, arrivesAt?: string): Promise<void> {
     return this.#arriving(arrivesAt, async () => {
       const { errorText } = await this.send<{ errorText?: string }>('Page.navigate', { url });
@@ -239,7 +245,8 @@ export class Page {
     return this.#arriving(undefined, () =>
       this.send('Page.reload').catch((error: unknown) => {
         if (!/Not attached to an active page/.test(String(error))) throw error;
-        return this.send('Page.navigate', { url: this.#url }); // the page was about to load another one by itself
+        // the page was just loading another page by itself
+        return this.send('Page.navigate', { url: this.#url });
       }),
     );
   }
@@ -255,7 +262,10 @@ export class Page {
     });
   }
 
-  /** Presses keys one by one, for example `Tab` or `Enter`, and waits as open() does when `arrivesAt` is given. */
+  /**
+   * Presses keys one by one, for example `Tab` or `Enter`, and waits as open() does when `arrivesAt` is
+   * given.
+   */
   async press(keys: readonly ('Tab' | 'Enter')[], arrivesAt?: string): Promise<void> {
     const pressAll = async (): Promise<void> => {
       for (const key of keys) {
@@ -272,7 +282,10 @@ export class Page {
     return arrivesAt === undefined ? pressAll() : this.#arriving(arrivesAt, pressAll);
   }
 
-  /** The value of an expression in the page, a promise's too, as JSON has it. Rejects with what it throws. */
+  /**
+   * Returns the value of an expression in the page as JSON, after waiting for a promise. Rejects with the
+   * exception in the page.
+   */
   async run<T>(expression: string): Promise<T> {
     const { result, exceptionDetails } = await this.send<{
       result: { value: T };
@@ -283,12 +296,12 @@ export class Page {
     return result.value;
   }
 
-  /** Visible text of the page. */
+  /** Returns the visible text of the page. */
   text(): Promise<string> {
     return this.run('document.body.innerText');
   }
 
-  /** Every cookie of the visitor, HttpOnly ones too, by name. */
+  /** Returns every cookie of the visitor by name, including HttpOnly ones. */
   async cookies(): Promise<Map<string, BrowserCookie>> {
     const { cookies } = await this.#browser.send<{ cookies: BrowserCookie[] }>('Storage.getCookies', {
       browserContextId: this.browserContextId,
@@ -296,7 +309,7 @@ export class Page {
     return new Map(cookies.map((cookie) => [cookie.name, cookie]));
   }
 
-  /** A PNG. */
+  /** Returns a screenshot as PNG. */
   async screenshot(): Promise<Buffer> {
     return Buffer.from(
       (await this.send<{ data: string }>('Page.captureScreenshot', { format: 'png' })).data,

@@ -1,10 +1,10 @@
 /**
- * A logger whose lines a test reads back.
+ * A logger whose lines a test can read.
  */
 import { createLogger } from '../../src/observability/log.ts';
 import type { Logger } from '../../src/observability/log.ts';
 
-/** The logger, and its events so far, each as the object that its line says. */
+/** Returns a logger and its events so far, each parsed from its line. */
 export function collectedLog(): { readonly logger: Logger; readonly events: Record<string, unknown>[] } {
   const events: Record<string, unknown>[] = [];
   const logger = createLogger({

@@ -1,8 +1,10 @@
-/** The time of the processors that this process has taken. */
+/**
+ * CPU time of this process.
+ */
 
 /**
- * Milliseconds of processors, of all threads of this process: the difference of two readings says what work has cost, also
- * where other processes are on the same machine, which a clock does not.
+ * Returns the CPU time of all threads of this process in milliseconds. The difference of two readings is the
+ * cost of the work in between. Unlike a clock, it does not count other processes on the machine.
  */
 export function cpuMs(): number {
   const { user, system } = process.cpuUsage();

@@ -1,26 +1,34 @@
 /**
- * Lets a test that fails end: gates that open when it is over, and waits that do not last for ever.
+ * Lets a failing test end: promises that resolve when the test is over, and waits with a time limit.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 
-/** A promise that the test resolves, at the latest when it is over: servers and clients that close wait for what waits for it. Make it before them. */
+/**
+ * Returns a promise that the test resolves, at the latest when it is over. Create it before servers and
+ * clients: when they close, they wait for work that waits for this promise.
+ */
 export function gateOf<T = void>(t: TestContext, value?: T): PromiseWithResolvers<T> {
   const gate = Promise.withResolvers<T>();
   t.after(() => gate.resolve(value as T));
   return gate;
 }
 
-/** For tests that keep sockets open: what they wait for in vain would keep their process, and the file, until it is killed. */
+/**
+ * Options of a test with open sockets: without a time limit, waiting in vain would keep its process alive.
+ */
 export const LIMITED = { timeout: 15_000 } as const;
-/** For a suite as a whole, and for each of its tests. */
+/** Options of a suite, which apply to the suite and to each of its tests. */
 export const LIMITED_SUITE = { timeout: 30_000 } as const;
 
-/** How long a test waits for what takes milliseconds. Once one has waited in vain, the others of its file, which most likely wait for it too, have less. */
+/**
+ * Milliseconds that a test waits for something that usually takes milliseconds. After one wait in vain, later
+ * waits in the same file are shorter, because they probably wait for the same thing.
+ */
 let patienceMs = 15_000;
 const SHORT_MS = 1_000;
 
-/** Resolves once `holds()`, which is asked each turn. Rejects where it takes far too long. */
+/** Resolves when `holds()` returns true; calls it once a turn of the event loop. Fails after a long wait. */
 export async function until(holds: () => boolean): Promise<void> {
   const endMs = performance.now() + patienceMs;
   while (!holds()) {
@@ -29,7 +37,7 @@ export async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-/** Resolves with what the promise does. Rejects where it takes far too long. */
+/** Settles as the promise does. Fails after a long wait. */
 export async function soon<T>(promise: Promise<T>, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

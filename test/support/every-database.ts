@@ -1,5 +1,5 @@
 /**
- * One test for every engine: SQLite in a file, and PostgreSQL, MariaDB and MySQL where there is a server.
+ * Runs one test on every engine: SQLite in a file, and PostgreSQL, MariaDB and MySQL if there is a server.
  */
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -8,7 +8,7 @@ import { mysqlUrl, needsEngine } from './mysql-database.ts';
 import { needsPostgres, postgresUrl } from './postgres-database.ts';
 import { folder, type Scope } from './run.ts';
 
-/** An engine, and the address of an empty database; undefined where the test is skipped. */
+/** An engine, and a function for the address of an empty database; undefined if the test was skipped. */
 interface Engine {
   readonly name: string;
   address(t: TestContext, scope: Scope): Promise<string | undefined>;
@@ -30,7 +30,7 @@ const ENGINES: readonly Engine[] = [
   },
 ];
 
-/** Registers a test for each engine, which gets a database of its own and its address. */
+/** Registers a test for each engine. The test gets the address of its own database. */
 export function onEveryDatabase(
   behavior: string,
   run: (db: Database, url: string, t: TestContext) => Promise<void>,

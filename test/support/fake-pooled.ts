@@ -26,7 +26,7 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
   isBroken = false;
   isStale = false;
   isInTransaction = false;
-  /** Statements without a waiting test. */
+  /** Number of statements that still run although no test waits for them. */
   inFlight = 0;
   onLost: ((error: Error) => void) | undefined;
   readonly id: number;
@@ -69,7 +69,7 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
     this.#end();
   }
 
-  /** The server, or what is between, ends it. */
+  /** Ends the connection from outside, as a server or a network does. */
   lose(): void {
     if (this.isBroken) return;
     this.#end();
@@ -90,21 +90,21 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
   }
 }
 
-/** Server of the connections. */
+/** Server of the fake connections. */
 export class FakeServer {
   readonly open: Set<FakeConnection> = new Set();
-  /** Whether new connections are of no use. */
+  /** Whether new connections are stale. */
   areStale = false;
-  /** Each attempt, when it was made. */
+  /** Time of each attempt to connect. */
   readonly attempts: number[] = [];
-  /** Error of an attempt; undefined accepts it. */
+  /** Returns the error of an attempt to connect; undefined accepts the attempt. */
   refusal: () => Error | undefined = () => undefined;
-  /** How attempts and answers are held up. */
+  /** Delays attempts to connect. */
   delay: () => Promise<void> = async () => undefined;
   answers: (connection: FakeConnection) => Promise<void> = async () => undefined;
   #lastId = 0;
 
-  /** The function `connect` of a pool. */
+  /** Returns the function `connect` for a pool. */
   connect(nowMs: () => number): (limit: Limit) => Promise<PooledConnection> {
     return async (limit) => {
       this.attempts.push(nowMs());
@@ -118,11 +118,12 @@ export class FakeServer {
       const connection = new FakeConnection(this, ++this.#lastId);
       connection.isStale = this.areStale;
       this.open.add(connection);
-      return connection as unknown as PooledConnection; // the pool runs no statement
+      // the pool calls only these methods, because it runs no statement
+      return connection as unknown as PooledConnection;
     };
   }
 
-  /** Ends all connections, as a server does that is killed. */
+  /** Ends all connections, as when a server is killed. */
   die(): void {
     for (const connection of [...this.open]) connection.lose();
   }

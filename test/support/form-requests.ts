@@ -1,5 +1,5 @@
 /**
- * Requests with forms, and what they leave behind.
+ * Requests with forms, and checks for files that they leave behind.
  */
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import type { FakeIncoming } from './transport.ts';
 
 export const MULTIPART = 'multipart/form-data; boundary=b';
 
-/** A request whose body is pushed by the test, or these parts. */
+/** Returns a request with these parts as its body. Without parts, the test pushes the body. */
 export function formRequest(
   parts?: readonly WrittenPart[] | Buffer,
   type: string = MULTIPART,
@@ -32,7 +32,7 @@ export function formRequest(
   return { req, incoming, end };
 }
 
-/** A folder for uploads that a test has to itself. */
+/** A folder for the uploads of one test. */
 export class UploadFolder {
   readonly path: string;
 
@@ -41,12 +41,12 @@ export class UploadFolder {
     scope.after(() => rmSync(this.path, { recursive: true, force: true }));
   }
 
-  /** Upload files: named ones, and unnamed ones that this process has open. */
+  /** Upload files that still exist: named ones, and unnamed ones that this process has open. */
   get left(): string[] {
     return [...readdirSync(this.path), ...this.open];
   }
 
-  /** Files of this folder that this process has open; Linux tells. */
+  /** Files of this folder that this process has open. Known only on Linux. */
   get open(): string[] {
     if (process.platform !== 'linux') return [];
     return readdirSync('/proc/self/fd')
@@ -54,7 +54,7 @@ export class UploadFolder {
         try {
           return readlinkSync(`/proc/self/fd/${descriptor}`);
         } catch {
-          // closed meanwhile
+          // the descriptor was closed in between
           return '';
         }
       })
@@ -62,7 +62,7 @@ export class UploadFolder {
   }
 }
 
-/** All of it, as text. */
+/** Returns all chunks as one text. */
 export async function textOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   const all: Uint8Array[] = [];
   for await (const chunk of chunks) all.push(chunk);

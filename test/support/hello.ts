@@ -1,4 +1,6 @@
-/** The application that `npm start` serves: small, and all of it real. */
+/**
+ * The application of `npm start`: small, but with real features.
+ */
 import { HTMLResponse, NotFound, Svc, reply } from 'svc';
 
 interface Note {

@@ -1,6 +1,7 @@
 /**
- * One of several processes that serve the same application over one database: its address, and a name. `POST /orders` counts
- * its executions in the table `executions`, then answers once the table `gate` has a row. Prints its port.
+ * One of several processes that serve the same application over one database. Arguments: address of the
+ * database, and a name. `POST /orders` counts its executions in the table `executions`, then responds as soon
+ * as the table `gate` has a row. Prints its port.
  */
 import { IdempotencyMiddleware, Svc, createLogger } from '../../src/index.ts';
 import { DatabaseRecordStore, openDatabase, sql } from '../../src/db/index.ts';

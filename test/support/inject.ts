@@ -1,10 +1,11 @@
 /**
- * Requests through in-memory streams into a real http.Server: no kernel, no client, only JavaScript and the parser.
+ * Sends requests through in-memory streams into a real http.Server: no kernel and no client, only JavaScript
+ * and the parser.
  */
 import { Duplex } from 'node:stream';
 import { Server } from 'node:http';
 
-/** The server that `run` listens with: the package names none. */
+/** Returns the http.Server with which `run` listens. No public name of the package gives access to it. */
 export async function serverOf(run: () => Promise<unknown>): Promise<Server> {
   const { listen } = Server.prototype;
   let server: Server | undefined;
@@ -17,7 +18,7 @@ export async function serverOf(run: () => Promise<unknown>): Promise<Server> {
   return server!;
 }
 
-/** A connection without a kernel below it. */
+/** A connection without a socket of the kernel. */
 class FakeSocket extends Duplex {
   bytes = 0;
   first = '';
@@ -29,7 +30,7 @@ class FakeSocket extends Duplex {
   }
 
   override _read(): void {
-    /* pushed into from outside */
+    /* the test pushes the data */
   }
 
   #take(chunk: Buffer): void {
@@ -70,8 +71,9 @@ const SLICES = 6;
 const SLICE_MS = 100;
 
 /**
- * CPU nanoseconds per request, of which `together` are begun before the first is answered: the best of several slices. `isFresh`:
- * each on a connection of its own, for answers that end theirs.
+ * Returns the CPU nanoseconds per request: the best of several slices. `together`: number of requests that
+ * are sent before the first response. `isFresh`: each request has its own connection, for responses that
+ * close theirs.
  */
 export async function inject(
   server: Server,

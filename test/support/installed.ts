@@ -1,5 +1,5 @@
 /**
- * The package as its users have it: packed with `npm pack`, and installed offline.
+ * The package as users have it: packed with `npm pack`, and installed offline.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -9,11 +9,14 @@ import { ROOT, build } from './build.ts';
 import { run, write } from './run.ts';
 import { npmEnvironment } from './scratch.ts';
 
-/** Builds the package and packs it into an empty folder, which becomes a project that depends on it alone. Returns the tarball. */
+/**
+ * Builds the package, packs it, and installs it in an empty folder as the only dependency of a project.
+ * Returns the path of the tarball.
+ */
 export async function installPackage(path: string): Promise<string> {
   write(path, { 'package.json': '{"private":true,"type":"module"}' });
   build();
-  // without scripts: prepack builds again, while other tests use dist
+  // without scripts: prepack would build again while other tests use dist
   const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', path], {
     cwd: ROOT,
     env: { ...process.env, ...npmEnvironment() },
@@ -30,6 +33,7 @@ export async function installPackage(path: string): Promise<string> {
     env: { ...npmEnvironment(), npm_config_loglevel: 'warn' },
   });
   assert.equal(install.status, 0, install.stderr);
-  assert.doesNotMatch(install.stderr, /script|peer/i); // EBADENGINE may be there: the functional floor is below "engines"
+  // EBADENGINE is allowed: the package works with an older Node.js than "engines" names
+  assert.doesNotMatch(install.stderr, /script|peer/i);
   return tarball;
 }

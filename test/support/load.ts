@@ -1,20 +1,21 @@
 /**
- * Clients that ask again as soon as they are answered: half of them over one connection each, half over a new one each time.
+ * Clients that send the next request as soon as they have a response. Half of them keep one connection, the
+ * others open a new one for each request.
  */
 import { Agent, request } from 'node:http';
 
-/** A request that had no answer, or not the right one. */
+/** A request without a response, or with an unexpected one. */
 export interface Failure {
   readonly atMs: number;
   readonly what: string;
 }
 
-/** Requests without an end, until stop(). */
+/** Sends requests until stop() is called. */
 export class Load {
   answered = 0;
   worstMs = 0;
   readonly failures: Failure[] = [];
-  /** How often each body was answered. */
+  /** Number of responses by body. */
   readonly bodies: Map<string, number> = new Map();
   readonly #url: URL;
   readonly #agents: readonly Agent[];
@@ -22,7 +23,7 @@ export class Load {
   readonly #waiting = new Set<{ readonly target: number; readonly resolve: () => void }>();
   #isStopped = false;
 
-  /** `accepts` says which answers are right. */
+  /** `accepts` returns whether a response is correct. */
   constructor(
     url: string | URL,
     clients: number,
@@ -36,14 +37,14 @@ export class Load {
     this.#clients = Promise.all(this.#agents.map((agent) => this.#ask(agent, accepts))).then(() => undefined);
   }
 
-  /** Resolves when so many more have been answered. */
+  /** Resolves after `count` further responses. */
   more(count: number): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting.add({ target: this.answered + count, resolve });
     });
   }
 
-  /** Lets the last requests be answered. */
+  /** Stops sending, and waits for the last responses. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#clients;
@@ -78,7 +79,7 @@ export class Load {
 
 const HANG_MS = 20_000;
 
-/** One request. Rejects when the connection ends first, or nothing comes for 20 s. */
+/** Sends one request. Rejects when the connection ends before the response, or nothing arrives for 20 s. */
 export function ask(
   url: string | URL,
   agent?: Agent,

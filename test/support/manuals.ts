@@ -1,4 +1,6 @@
-/** The manuals: README.md, and the guide of each folder that has one. */
+/**
+ * The manuals: README.md, and the README.md of each folder that has one.
+ */
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from './build.ts';

@@ -1,8 +1,8 @@
 /**
- * A MariaDB server of one's own: made in a scratch folder from the programs that Debian installs, killed and started at will.
+ * A private MariaDB server in a scratch folder, from the programs of Debian. Tests may kill and restart it.
  *
- * The server is a child of a shell that waits for the end of its standard input: whatever becomes of the test, it does not
- * outlive it. As root it runs as another user, since it refuses root.
+ * The server is the child of a shell that waits for the end of its standard input, so it ends with the test
+ * in any case. For root it runs as another user, because MariaDB refuses root.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
@@ -28,7 +28,7 @@ import type { Scope } from './run.ts';
 const USER = 'svc';
 const PASSWORD = 'only for tests';
 const START_MS = 60_000;
-/** The server ends with its shell. */
+/** Shell script that starts the server, and ends it when standard input ends. */
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -TERM "$server" 2> /dev/null; wait "$server"';
 
 function programOf(name: string): string | undefined {
@@ -44,7 +44,7 @@ function programOf(name: string): string | undefined {
     });
 }
 
-/** Why there is no server, if there is none. */
+/** Returns why there is no server, or undefined if there is one. */
 export function mariadbProblem(): string | undefined {
   if (
     process.env['MARIADB_URL'] !== undefined ||
@@ -56,14 +56,14 @@ export function mariadbProblem(): string | undefined {
   return problem;
 }
 
-/** A server, its data, and how to be unkind to it. */
+/** A server with its data, which tests may stop, kill and restart. */
 export class MariaDbServer {
   readonly folder: string;
   readonly port: number;
   readonly #as: Account;
   readonly #settings: readonly string[];
   #child: ChildProcess | undefined;
-  /** The end of its log. */
+  /** Last part of the server's log. */
   #said = '';
 
   private constructor(folder: string, port: number, as: Account, settings: readonly string[]) {
@@ -73,7 +73,10 @@ export class MariaDbServer {
     this.#settings = settings;
   }
 
-  /** Makes and starts one. `settings` are further arguments; `statements` are run by its administrator at each start. */
+  /**
+   * Creates and starts a server. `settings`: further arguments. `statements`: run by the administrator at
+   * each start.
+   */
   static async start(
     scope: Scope,
     settings: readonly string[] = [],
@@ -93,24 +96,24 @@ export class MariaDbServer {
     return server;
   }
 
-  /** Its address over TCP. */
+  /** Address of the server over TCP. */
   get url(): string {
     return `mariadb://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}/svc`;
   }
 
-  /** Its address by the unix socket. */
+  /** Address of the server by the unix socket. */
   get socketUrl(): string {
     return `mariadb://${USER}:${encodeURIComponent(PASSWORD)}@localhost/svc?socket=${encodeURIComponent(join(this.folder, 's'))}`;
   }
 
-  /** Starts it and waits until it takes connections. */
+  /** Starts the server, and waits until it accepts connections. */
   async start(): Promise<void> {
     const endMs = systemClock.monotonicMs() + START_MS;
     while (!(await this.#started(endMs)))
       assert.ok(systemClock.monotonicMs() < endMs, `MariaDB does not start:\n${this.#said}`);
   }
 
-  /** Ends it at once, as a power failure does. */
+  /** Ends the server at once, as a power failure does. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -128,7 +131,10 @@ export class MariaDbServer {
     await ended;
   }
 
-  /** The folder for temporary files is its own, too: servers that start clear theirs of what looks left over. */
+  /**
+   * Creates the data. The server has its own folder for temporary files, because a starting server deletes
+   * files of others there.
+   */
   #initialize(statements: readonly string[]): void {
     execFileSync('cp', ['-a', installation(this.#as), join(this.folder, 'data')], {
       ...this.#as,
@@ -186,7 +192,8 @@ export class MariaDbServer {
       this.#said = (this.#said + text).slice(-10_000);
     });
     child.unref();
-    (child.stdin as unknown as { unref?(): void }).unref?.(); // pipes of child processes are sockets
+    // at run time, pipes of child processes are sockets with unref()
+    (child.stdin as unknown as { unref?(): void }).unref?.();
     (child.stderr as unknown as { unref?(): void }).unref?.();
     this.#child = child;
     while (systemClock.monotonicMs() < endMs) {
@@ -200,7 +207,7 @@ export class MariaDbServer {
   }
 }
 
-/** Data of a server that was never started. */
+/** Returns the folder with data of a server that was never started, to be copied. */
 function installation(as: Account): string {
   const program = programOf('mariadb-install-db')!;
   return installed(

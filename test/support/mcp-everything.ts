@@ -1,6 +1,6 @@
 /**
- * An application with a tool of every kind, for independent clients. As a program it serves over standard
- * input and output, or with the argument `http`, on a free port that it prints.
+ * An application with every kind of tool, for independent MCP clients. As a program it serves over standard
+ * input and output, or with the argument `http` on a free port, which it prints.
  */
 import { setTimeout } from 'node:timers/promises';
 import {
@@ -10,11 +10,13 @@ import {
   Schema,
   Svc,
   ToolContent,
+  bool,
   createLogger,
   int,
   list,
   literal,
   str,
+  toolClient,
   toolLog,
   toolProgress,
 } from 'svc';
@@ -29,13 +31,16 @@ class NewUser extends Schema {
   tags = Field(list(str, { maxLength: 5 }), { default: () => [] });
 }
 
-/** An image of one pixel, and an empty sound. */
+/** An image of one pixel in base64. */
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
 const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 const IMAGE = { type: 'image', data: PNG, mimeType: 'image/png' } as const;
 
-/** Tools that the conformance suite calls by name, and routes of every shape. */
+/**
+ * Returns an application with the tools that the conformance suite calls by name, and with routes of every
+ * kind.
+ */
 export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   const app = new Svc({
     title: 'everything',
@@ -201,11 +206,124 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     { description: 'By id', mimeType: 'application/json' },
     ({ args }) => ({ id: args['id'], templateTest: true, data: `Data for ID: ${args['id']}` }),
   );
-  return app.mountMcp('/mcp', { pageSize: 5 });
+  asking(app);
+  return app.mountMcp('/mcp', { pageSize: 6 });
+}
+
+/** Adds tools and a prompt that ask the client a question. The conformance suite calls them by name. */
+function asking(app: Svc): void {
+  const client = Depends(toolClient);
+  app.tool(
+    'test_sampling',
+    { description: 'Asks the model', args: { prompt: Field(str) }, client },
+    async ({ args, client }) => {
+      const { content } = await client.sample({ messages: args.prompt, maxTokens: 100 });
+      return `LLM response: ${JSON.stringify(content)}`;
+    },
+  );
+  app.tool(
+    'test_elicitation',
+    { description: 'Asks the user', args: { message: Field(str) }, client },
+    async ({ args, client }) => {
+      const answer = await client.elicit({
+        message: args.message,
+        schema: {
+          username: Field(str, { description: "User's response" }),
+          email: Field(str, { email: true, description: "User's email address" }),
+        },
+      });
+      return `User response: ${JSON.stringify(answer)}`;
+    },
+  );
+  app.tool('test_elicitation_sep1034_defaults', { description: 'Defaults', client }, async ({ client }) => {
+    const answer = await client.elicit({
+      message: 'Check the values',
+      schema: {
+        name: Field('John Doe'),
+        age: Field(30),
+        score: Field(95.5),
+        status: Field(literal('active', 'inactive', 'pending'), { default: 'active' }),
+        verified: Field(true),
+      },
+    });
+    return `Elicitation completed: ${JSON.stringify(answer)}`;
+  });
+  app.tool('test_elicitation_sep1330_enums', { description: 'Choices', client }, async ({ client }) => {
+    const titled = [1, 2, 3].map((n) => ({ const: `value${n}`, title: `Choice ${n}` }));
+    const plain = ['option1', 'option2', 'option3'];
+    const answer = await client.elicit({
+      message: 'Choose',
+      jsonSchema: {
+        type: 'object',
+        properties: {
+          untitledSingle: { type: 'string', enum: plain },
+          titledSingle: { type: 'string', oneOf: titled },
+          legacyEnum: { type: 'string', enum: ['opt1', 'opt2'], enumNames: ['Option One', 'Option Two'] },
+          untitledMulti: { type: 'array', items: { type: 'string', enum: plain } },
+          titledMulti: { type: 'array', items: { anyOf: titled } },
+        },
+      },
+    });
+    return `Elicitation completed: ${JSON.stringify(answer)}`;
+  });
+  const name = { key: 'user_name', message: 'What is your name?', schema: { name: Field(str) } };
+  const confirm = { key: 'confirm', message: 'Please confirm', schema: { ok: Field(bool) } };
+  const asks = { description: 'Asks the client', client };
+  app.tool('test_input_required_result_elicitation', asks, async ({ client }) => {
+    const { content } = await client.elicit(name);
+    return `Hello, ${content?.name ?? 'stranger'}!`;
+  });
+  app.tool('test_streaming_elicitation', asks, async ({ client }) => (await client.elicit(name)).action);
+  app.tool('test_input_required_result_sampling', asks, async ({ client }) =>
+    client.sample({ key: 'capital_question', messages: 'What is the capital of France?', maxTokens: 100 }),
+  );
+  app.tool('test_missing_capability', asks, async ({ client }) =>
+    client.sample({ messages: 'Say hello', maxTokens: 10 }),
+  );
+  app.tool('test_input_required_result_list_roots', asks, async ({ client }) => ({
+    roots: await client.roots({ key: 'client_roots' }),
+  }));
+  for (const tool of [
+    'test_input_required_result_request_state',
+    'test_input_required_result_tampered_state',
+  ])
+    app.tool(tool, asks, async ({ client }) => `state-ok: ${(await client.elicit(confirm)).action}`);
+  app.tool('test_input_required_result_multiple_inputs', asks, async ({ client }) => {
+    const [user, greeting, roots] = await Promise.all([
+      client.elicit(name),
+      client.sample({ key: 'greeting', messages: 'Generate a greeting', maxTokens: 50 }),
+      client.roots({ key: 'client_roots' }),
+    ]);
+    return { user, greeting, roots };
+  });
+  app.tool('test_input_required_result_multi_round', asks, async ({ client }) => {
+    const first = await client.elicit({ ...name, key: 'step1' });
+    const second = await client.elicit({
+      key: 'step2',
+      message: `What is your favorite color, ${first.content?.name}?`,
+      schema: { color: Field(str) },
+    });
+    return { name: first.content?.name, color: second.content?.color };
+  });
+  app.tool('test_input_required_result_capabilities', asks, async ({ client }) =>
+    client.can('elicit') ? client.elicit(name) : client.sample({ messages: 'Invent a name', maxTokens: 10 }),
+  );
+  app.prompt(
+    'test_input_required_result_prompt',
+    { description: 'Asks the user', client },
+    async ({ client }) => {
+      const { content } = await client.elicit({
+        key: 'user_context',
+        message: 'What context should the prompt use?',
+        schema: { context: Field(str) },
+      });
+      return `Use this context: ${content?.context ?? 'none'}`;
+    },
+  );
 }
 
 if (import.meta.main) {
   const app = everything({ prints: true });
   if (process.argv[2] === 'http') console.log((await app.run({ port: 0 })).url);
-  else await app.mcpServer({ pageSize: 5 }).serve();
+  else await app.mcpServer({ pageSize: 6 }).serve();
 }

@@ -1,11 +1,11 @@
 /**
- * Reference parser of multipart bodies: splits at the delimiters, then each part into head and content. Also handmade bodies for
- * tests.
+ * Reference parser of multipart bodies: splits at the delimiters, then splits each part into head and
+ * content. Also creates bodies for tests.
  */
 import { isUtf8 } from 'node:buffer';
 import { parsePartHead } from '../../src/http/request/part-head.ts';
 
-/** A part: name, file name, type, and content as Latin-1 text. */
+/** A parsed part: name, file name, type, and content as Latin-1 text. */
 export type PlainPart = readonly [
   name: string,
   filename: string | undefined,
@@ -13,7 +13,7 @@ export type PlainPart = readonly [
   content: string,
 ];
 
-/** The parts of a body, Latin-1 text; undefined when it is malformed. */
+/** Returns the parts of a body, given as Latin-1 text; undefined when it is malformed. */
 export function partsByReference(body: string, boundary: string): PlainPart[] | undefined {
   const delimiter = `\r\n--${boundary}`;
   const [, ...segments] = `\r\n${body}`.split(delimiter);
@@ -33,19 +33,19 @@ export function partsByReference(body: string, boundary: string): PlainPart[] | 
   return undefined;
 }
 
-/** One part of a body that is made by hand. */
+/** A part from which a test creates a body. */
 export interface WrittenPart {
   /** Text after `form-data`, such as `; name="a"`; or a whole head, if it contains a colon. */
   readonly head: string;
   readonly content: string | Uint8Array;
 }
 
-/** A field. */
+/** Returns a field. */
 export function field(name: string, content: string | Uint8Array = ''): WrittenPart {
   return { head: `; name="${name}"`, content };
 }
 
-/** A file. */
+/** Returns a file. */
 export function fileOf(
   name: string,
   filename: string,
@@ -58,7 +58,7 @@ export function fileOf(
   };
 }
 
-/** A body. */
+/** Returns the parts as one body. */
 export function written(parts: readonly WrittenPart[], boundary = 'b'): Buffer {
   const chunks = parts.flatMap(({ head, content }) => [
     `--${boundary}\r\n${head.includes(':') ? head : `Content-Disposition: form-data${head}`}\r\n\r\n`,

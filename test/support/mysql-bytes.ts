@@ -1,17 +1,17 @@
 /**
- * Packets of a MySQL or MariaDB server, written plainly: for servers that misbehave.
+ * Creates packets of a MySQL or MariaDB server, for fake servers that misbehave.
  */
 
-/** All but TLS and session tracking. */
+/** All capability flags except TLS and session tracking. */
 export const CAPABILITIES: number = 0xffff_f7ff & ~0x80_0000;
 export const TLS_CAPABILITY = 0x800;
-/** A server of MySQL sets it, a server of MariaDB does not. */
+/** Capability flag that MySQL servers set, and MariaDB servers do not. */
 export const LONG_PASSWORD = 0x1;
 export const NONCE = 'abcdefghijklmnopqrst';
-/** An OK that tells nothing but autocommit. */
+/** An OK packet with only the status flag autocommit. */
 export const OK: Buffer = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
 
-/** A packet with its length and number. */
+/** Returns a packet with its length and sequence number. */
 export function packet(sequence: number, ...parts: readonly (Uint8Array | string)[]): Buffer {
   const body = Buffer.concat(parts.map((part) => Buffer.from(part)));
   return Buffer.concat([
@@ -20,7 +20,7 @@ export function packet(sequence: number, ...parts: readonly (Uint8Array | string
   ]);
 }
 
-/** The packet that a server begins with. */
+/** Returns the first packet of a server. */
 export function greeting(
   capabilities: number = CAPABILITIES,
   plugin: string = 'mysql_native_password',
@@ -44,22 +44,22 @@ export function greeting(
   );
 }
 
-/** A column of BIGINT as it is described. */
+/** Returns the description of a BIGINT column. */
 export const column = (name: string): Buffer =>
   Buffer.concat([
     ...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])),
     Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0]),
   ]);
-/** The end of columns and rows. */
+/** EOF packet, which ends columns and rows. */
 export const END: Buffer = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
-/** The answer to what is asked behind the log-in: how much the server takes at once. */
+/** Response to the first query after the login: the server's packet limit. */
 export const MOST: Buffer = Buffer.concat([
   packet(1, Buffer.of(1)),
   packet(2, column('@@max_allowed_packet')),
   packet(3, Buffer.from([7]), '1000000'),
   packet(4, END),
 ]);
-/** The answer to COM_STMT_PREPARE: statement 1, which gives no rows, with so many parameters. */
+/** Returns the response to COM_STMT_PREPARE: statement 1 without rows, and with this number of parameters. */
 export function prepared(parameters: number = 0): Buffer {
   return Buffer.concat([
     packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, parameters, 0, 0, 0, 0)),

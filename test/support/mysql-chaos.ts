@@ -1,15 +1,15 @@
 /**
- * How MariaDB and MySQL say what server-chaos.ts asks of every server.
+ * MariaDB and MySQL for server-chaos.ts: statements, and errors that are allowed.
  *
- * The mark of a transaction is a variable of its session, set by its first statement: were another transaction let in between, that
- * would have set it anew.
+ * The mark of a transaction is a session variable that its first statement sets. If another transaction ran
+ * in between, it would have changed the variable.
  */
 import { DatabaseError } from '../../src/db/index.ts';
 import type { Engine } from './mysql-database.ts';
 import { Written, type ServerKind } from './server-chaos.ts';
 
 const MARKED = 'tx, step, value, cast(@mark as char) as mark';
-/** The thread is gone. */
+/** Error number: the thread does not exist. */
 const NO_SUCH_THREAD = 1094;
 
 const BOTH: Omit<ServerKind, 'insert'> = {
@@ -23,7 +23,8 @@ const BOTH: Omit<ServerKind, 'insert'> = {
     code === 'connection_lost' ||
     code === 'transaction_aborted' ||
     code === 'canceled' ||
-    /^(?:08|53300)/.test(sqlstate ?? ''), // 1317 is the error of a connection that is being closed
+    // 1317 is an error that a connection may give while it is being closed
+    /^(?:08|53300)/.test(sqlstate ?? ''),
   connections: async (admin) =>
     (
       await admin.fetchAll(
@@ -44,7 +45,7 @@ const BOTH: Omit<ServerKind, 'insert'> = {
     'select ? as nonce, sleep(?) as slept from (select 1 as n union all select 2 union all select 3) as numbers where n <= ?',
 };
 
-/** See {@link ServerKind}. */
+/** MariaDB and MySQL; see {@link ServerKind}. */
 export const MYSQL_KINDS: Readonly<Record<Engine, ServerKind>> = {
   mariadb: {
     ...BOTH,
@@ -65,7 +66,7 @@ export const MYSQL_KINDS: Readonly<Record<Engine, ServerKind>> = {
       ]);
       return (await handle.fetchOne(`select ${MARKED} from nonce where id = ?`, [lastInsertId!], {
         as: Written,
-      }))!; // the table has such a key
+      }))!; // the table has this key
     },
   },
 };

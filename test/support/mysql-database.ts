@@ -1,24 +1,26 @@
 /**
- * Databases of MariaDB and MySQL for tests: on the servers that MARIADB_URL and MYSQL_URL name, of MariaDB else on one of our own
- * that ends with the process. The user that is named makes databases: each test has its own, so that many share one server.
+ * Databases of MariaDB and MySQL for tests: on the servers that MARIADB_URL and MYSQL_URL name, of MariaDB
+ * else on one of our own that ends with the process. The user that is named makes databases: each test has
+ * its own, so that many share one server.
  *
- * Without MariaDB tests are skipped, which REQUIRE_MARIADB=1 turns into a failure; those of MySQL run where MYSQL_URL is given only.
+ * Without MariaDB tests are skipped, or fail with REQUIRE_MARIADB=1. Tests of MySQL run only if MYSQL_URL is
+ * given.
  */
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
 import { MariaDbServer, mariadbProblem } from './mariadb-server.ts';
 import type { Scope } from './run.ts';
 
-/** Which of the two. */
+/** Name of the engine. */
 export type Engine = 'mariadb' | 'mysql';
 
-/** Why the tests that need the server do not run; undefined when they do. */
+/** Returns why tests that need the server do not run; undefined when they do. */
 export function engineProblem(engine: Engine): string | undefined {
   if (engine === 'mariadb') return mariadbProblem();
   return process.env['MYSQL_URL'] === undefined ? 'no server of MySQL is named by MYSQL_URL' : undefined;
 }
 
-/** Skips a test where there is no server. */
+/** Skips a test if there is no server. */
 export function needsEngine(t: TestContext, engine: Engine): boolean {
   const problem = engineProblem(engine);
   if (problem !== undefined) t.skip(problem);
@@ -33,7 +35,7 @@ after(async () => {
   for (const end of ends.reverse()) await end();
 });
 
-/** The address of the server that the tests of this process share. `needsEngine` is asked first. */
+/** Returns the address of the server that the tests of this process share. Call `needsEngine` first. */
 export function sharedMySql(engine: Engine): Promise<string> {
   let url = servers.get(engine);
   if (url === undefined) {
@@ -53,7 +55,7 @@ async function opened(engine: Engine): Promise<Database> {
   return admin;
 }
 
-/** The address of an empty database, which is gone after the test. `needsEngine` is asked first. */
+/** Returns the address of an empty database that is deleted after the test. Call `needsEngine` first. */
 export async function mysqlUrl(scope: Scope, engine: Engine, query = ''): Promise<string> {
   const url = await sharedMySql(engine);
   let admin = admins.get(engine);
@@ -61,11 +63,12 @@ export async function mysqlUrl(scope: Scope, engine: Engine, query = ''): Promis
   const name = `svc_test_${process.pid}_${++databases}`;
   await (await admin).script(`create database ${name} character set utf8mb4`);
   scope.after(async () => (await admin).script(`drop database ${name}`));
-  const [, before, , settings = ''] = /^([^?]*\/\/[^/?]*)(\/[^?]*)?(\?.*)?$/.exec(url)!; // it is one
+  // the address is valid, so it matches
+  const [, before, , settings = ''] = /^([^?]*\/\/[^/?]*)(\/[^?]*)?(\?.*)?$/.exec(url)!;
   return `${before}/${name}${settings}${query === '' ? '' : `${settings === '' ? '?' : '&'}${query}`}`;
 }
 
-/** A database of its own; undefined, and the test skipped, where there is no server. */
+/** Returns a database for one test. Undefined if there is no server; the test is skipped then. */
 export async function mysqlDatabase(
   t: TestContext,
   engine: Engine,
@@ -76,7 +79,7 @@ export async function mysqlDatabase(
   const after: (() => void | Promise<void>)[] = [];
   t.after(async () => {
     for (const end of after.reverse()) await end();
-  }); // the tables after the connections
+  }); // close the connections before the tables are dropped
   const db = await openDatabase(
     await mysqlUrl({ after: (end) => void after.push(end) }, engine, query),
     options,

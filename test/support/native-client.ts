@@ -1,6 +1,7 @@
 /**
- * A native client in a process of its own (RFC 8252 §7.3): a listener on a free port of the loopback interface, PKCE, a browser
- * that it does not control. It knows the server by its address alone, and imports nothing from this package.
+ * A native client in its own process (RFC 8252 §7.3): it listens on a free port of the loopback interface,
+ * uses PKCE, and needs a browser that it does not control. It knows only the address of the server, and
+ * imports nothing from this package.
  *
  *   argument: address of the server   IPC: { open } for the browser, then { state, issuer, tokens, refreshed, me } or { error }
  */

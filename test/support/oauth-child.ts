@@ -1,5 +1,6 @@
 /**
- * A process that refreshes tokens of a database beside others: controlled by messages, until it is killed or exits.
+ * A process that refreshes tokens in a database which other processes use at the same time. Messages control
+ * it until it exits or is killed.
  */
 import { systemClock } from '../../src/base/clock.ts';
 import { DatabaseRecordStore } from '../../src/db/record-store.ts';
@@ -11,7 +12,10 @@ import type { Clock } from '../../src/base/clock.ts';
 
 /** Commands for a process. */
 export type Order =
-  /** So many refreshes of one token at `atMs`, at which they also count as arrived, unless they come `late`. */
+  /**
+   * Refreshes one token `count` times at `atMs`. The requests also count as arrived at that time, unless
+   * `isLate`.
+   */
   | {
       readonly kind: 'refresh';
       readonly token: string;
@@ -20,9 +24,9 @@ export type Order =
       readonly mode: 'coalesce' | 'strict';
       readonly isLate: boolean;
     }
-  /** Each of the tokens is rotated until it is refused. */
+  /** Rotates each token until it is refused. */
   | { readonly kind: 'rotate'; readonly tokens: readonly string[] }
-  /** So many logins of a subject that were begun at `startedAt`, in microseconds. */
+  /** Stores `count` logins of a subject, which started at `startedAt`, in microseconds. */
   | {
       readonly kind: 'issue';
       readonly sub: string;
@@ -30,12 +34,15 @@ export type Order =
       readonly startedAt: number;
       readonly atMs: number;
     }
-  /** So many attempts to take one state out. */
+  /** Tries `count` times to use one login state. */
   | { readonly kind: 'take'; readonly stateHash: string; readonly count: number; readonly atMs: number }
-  /** A refresh that ends this process, so many milliseconds after its commit, as kill -9 does. */
+  /** Refreshes a token and kills this process `afterMs` milliseconds after the commit, as kill -9 does. */
   | { readonly kind: 'die'; readonly token: string; readonly afterMs: number };
 
-/** Response: for each refresh or login the token, or `code reason`; number of rotations, and of detected reuses. */
+/**
+ * Result of a command: for each refresh or login its token, or `code reason`. Also the number of rotations,
+ * and of detected reuses.
+ */
 export interface Outcome {
   readonly id: number;
   readonly results: readonly string[];
@@ -72,10 +79,13 @@ async function rotate(first: string): Promise<{ rotations: number; result: strin
 
 function die(): never {
   process.kill(process.pid, 'SIGKILL');
-  for (;;); // it comes at once
+  for (;;); // wait for the signal, which comes at once
 }
 
-/** Nothing of this process happens after `afterMs` of a pause, or, with 0, after the commit. */
+/**
+ * Refreshes a token and ends the process: with 0 after the commit, otherwise `afterMs` after the beginning of
+ * the wait for overlapping requests.
+ */
 async function refreshAndDie(text: string, afterMs: number): Promise<void> {
   const clock: Clock = { ...systemClock, sleep: (ms) => systemClock.sleep(Math.min(ms, afterMs)).then(die) };
   const store = new SqlTokenStore(() => database, systemClock);

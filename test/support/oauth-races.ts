@@ -1,6 +1,6 @@
 /**
- * Invariants of refresh tokens under races, revocations and kills: run shortly by the suite, at length by
- * test/soak/oauth-races.ts. Each gives back what it has counted.
+ * Checks invariants of refresh tokens under races, revocations and kills: shortly in the suite, at length in
+ * test/soak/oauth-races.ts. Each function returns what it has counted.
  */
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -17,11 +17,14 @@ import type { Order, Outcome } from './oauth-child.ts';
 import type { Tokens } from './oauth-tokens.ts';
 import type { Scope } from './run.ts';
 
-/** Time for processes to receive a command. */
+/** Milliseconds for a command to reach all processes. */
 const LEAD_MS = 15;
 const isToken = (text: string): boolean => text.startsWith('svcrt_');
 
-/** A process of ours. One that is killed while it writes its coverage leaves half a file. */
+/**
+ * Starts a process of this folder and returns its first message. It writes no coverage, because a process
+ * that is killed would leave half a file.
+ */
 export async function forked(
   scope: Scope,
   file: string,
@@ -41,11 +44,11 @@ export async function forked(
   return { child, said };
 }
 
-/** One database, and processes that refresh its tokens. */
+/** A database, and processes that refresh its tokens. */
 export class Fleet {
   readonly url: string;
   readonly database: Database;
-  /** Tokens of this process. */
+  /** Operations in this process. */
   readonly own: Tokens;
   readonly #scope: Scope;
   readonly #children: readonly ChildProcess[];
@@ -59,7 +62,7 @@ export class Fleet {
     this.#children = children;
   }
 
-  /** On a file of SQLite, unless there is another database. */
+  /** Starts the processes. Default database: a SQLite file. */
   static async start(
     scope: Scope,
     processes: number,
@@ -82,7 +85,7 @@ export class Fleet {
     return this.#children.length;
   }
 
-  /** Has a process do something. */
+  /** Sends a command to one process, and returns its result. */
   async tell(index: number, order: Order): Promise<Outcome> {
     const child = this.#children[index]!;
     const id = ++this.#lastId;
@@ -110,7 +113,7 @@ export class Fleet {
     };
   }
 
-  /** A process that does this, and is killed by it. */
+  /** Starts another process with a command that kills it. */
   async sacrifice(order: Order): Promise<void> {
     const { child } = await forked(this.#scope, 'oauth-child.ts', [this.url]);
     child.send({ id: 0, order });
@@ -118,7 +121,7 @@ export class Fleet {
     assert.equal(signal, 'SIGKILL', 'it was killed between commit and answer');
   }
 
-  /** So many refreshes, shared among all. */
+  /** Refreshes a token `count` times, divided among all processes. */
   race(
     token: string,
     count: number,
@@ -136,7 +139,7 @@ export class Fleet {
   }
 }
 
-/** The login of a token goes on with it; and once it has, that token alone ends it. */
+/** Asserts that the login of a token still works, and that it ends when this token is used again. */
 async function assertAliveThenCaught({ own }: Fleet, token: string): Promise<void> {
   const next = await own.refresh(token);
   await assert.rejects(own.refresh(token), { code: 'invalid_grant', reason: 'reuse' });
@@ -162,7 +165,10 @@ export async function coalesced(fleet: Fleet, count: number, rounds: number): Pr
   return rounds;
 }
 
-/** T08: with concurrency strict one gets a successor, the others are refused, and the login lives. */
+/**
+ * Concurrent refreshes in strict mode: one gets a successor, the others are refused, and the login stays
+ * valid.
+ */
 export async function strict(fleet: Fleet, count: number, rounds: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
     const { refreshToken } = await fleet.own.issue('alice');
@@ -175,7 +181,10 @@ export async function strict(fleet: Fleet, count: number, rounds: number): Promi
   return rounds;
 }
 
-/** V06: twenty logins that are rotated all the time are all over when revokeAll() returns. Answers how often they were rotated. */
+/**
+ * Twenty logins that are constantly rotated have all ended when revokeAll() returns. Returns the number of
+ * rotations.
+ */
 export async function revoked(
   fleet: Fleet,
   rounds: number,
@@ -204,7 +213,10 @@ export async function revoked(
   return rotations;
 }
 
-/** A process is killed between commit and response; the retry gets the undelivered successor, without a grace period. */
+/**
+ * A process is killed between commit and response; the retry gets the undelivered successor, without a grace
+ * period.
+ */
 export async function killed(
   fleet: Fleet,
   kills: number,
@@ -225,7 +237,7 @@ export async function killed(
   return kills;
 }
 
-/** Z03: an old token that all processes present at once is one event. */
+/** An old token that all processes use at the same time causes one audit event. */
 export async function replayed(fleet: Fleet, rounds: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
     const { own } = fleet;
@@ -238,7 +250,10 @@ export async function replayed(fleet: Fleet, rounds: number): Promise<number> {
   return rounds;
 }
 
-/** V07: logins that were begun before revokeAll() and come back during it are not usable. Answers how many were admitted, and then ended. */
+/**
+ * Logins that started before revokeAll(), and are stored while it runs, are not usable. Returns how many of
+ * them got a token first.
+ */
 export async function begunBefore(
   fleet: Fleet,
   rounds: number,
@@ -259,7 +274,7 @@ export async function begunBefore(
   return admitted;
 }
 
-/** B03: a state that all processes want is given out once. */
+/** A login state that all processes try to use is accepted once. */
 export async function takenOnce(fleet: Fleet, rounds: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
     const stateHash = `state-${systemClock.nowMicros()}`;
@@ -269,7 +284,7 @@ export async function takenOnce(fleet: Fleet, rounds: number): Promise<number> {
   return rounds;
 }
 
-/** Applications that serve one database, and one client with connections to each. */
+/** Processes that serve applications with one database, and a client with connections to each. */
 export class Sites {
   readonly own: Tokens;
   readonly database: Database;
@@ -287,7 +302,7 @@ export class Sites {
     scope.after(() => this.#agent.destroy());
   }
 
-  /** As {@link Fleet.start}. */
+  /** Starts the processes; see {@link Fleet.start}. */
   static async start(
     scope: Scope,
     processes: number,
@@ -307,12 +322,12 @@ export class Sites {
     );
   }
 
-  /** Refreshes by HTTP. The next token, or `status code`; `cut` when there is no answer. */
+  /** Refreshes by HTTP. Returns the next token, or `status code`, or `cut` without a response. */
   refresh(token: string, site = 0): Promise<string> {
     return this.#post(this.#urls[site % this.#urls.length]!, token);
   }
 
-  /** So many at once, over connections that are open already. */
+  /** Refreshes a token `count` times at once, over connections that are already open. */
   async race(token: string, count: number): Promise<readonly string[]> {
     await Promise.all(
       Array.from({ length: count }, (_, index) => this.#get(this.#urls[index % this.#urls.length]!)),
@@ -320,7 +335,7 @@ export class Sites {
     return Promise.all(Array.from({ length: count }, (_, index) => this.refresh(token, index)));
   }
 
-  /** A process of its own that is killed between commit and answer. */
+  /** Starts another process, which is killed between commit and response. */
   async sacrifice(token: string): Promise<void> {
     const { child, said } = await forked(this.#scope, 'oauth-site.ts', [this.url, 'unlimited', 'mortal']);
     const exit = once(child, 'exit');
@@ -328,7 +343,7 @@ export class Sites {
     assert.equal((await exit)[1], 'SIGKILL');
   }
 
-  /** A process beside the others, to be killed. */
+  /** Starts another process, to be killed by the test. */
   async victim(): Promise<{
     readonly refresh: (token: string) => Promise<string>;
     readonly kill: () => Promise<void>;
@@ -344,7 +359,7 @@ export class Sites {
     };
   }
 
-  /** Again where the connection was an old one: its server may have closed it just now. */
+  /** Sends a request, and repeats it if an old connection was used: the server may just have closed it. */
   #get(url: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const asked = request(`${url}/oauth/token`, { agent: this.#agent }, (answer) =>
@@ -391,17 +406,17 @@ export class Sites {
 /** Results of races over HTTP. */
 export interface HttpRaces {
   readonly rounds: number;
-  /** Rounds after which the login went on. */
+  /** Number of rounds after which the login was still valid. */
   readonly alive: number;
-  /** Replays after that which were found to be ones: of all that were not over the limit. */
+  /** Number of later replays that were detected, without those over the rate limit. */
   readonly caught: number;
   readonly answered: number;
   readonly limited: number;
 }
 
 /**
- * T07 by HTTP: never two successors. The login lives, unless a request was read by its server later than the others were
- * answered, which a busy machine can do to it: then it is theft, as it has to be.
+ * Concurrent refreshes by HTTP never give two successors. The login stays valid, unless a server read a
+ * request after the others had their responses. A busy machine may cause that; the login then has to end.
  */
 export async function overHttp(sites: Sites, count: number, rounds: number): Promise<HttpRaces> {
   let [alive, caught, answered, limited] = [0, 0, 0, 0];
@@ -432,7 +447,9 @@ export async function overHttp(sites: Sites, count: number, rounds: number): Pro
   return { rounds, alive, caught, answered, limited };
 }
 
-/** T16 by HTTP. */
+/**
+ * A process is killed between commit and response, by HTTP: the retry at another process gets the successor.
+ */
 export async function killedOverHttp(sites: Sites, kills: number): Promise<number> {
   for (let kill = 0; kill < kills; kill++) {
     const { refreshToken } = await sites.own.issue('alice');
@@ -447,13 +464,16 @@ export async function killedOverHttp(sites: Sites, kills: number): Promise<numbe
 /** Outcomes of refreshes that were in flight when their process was killed. */
 export interface KilledUnderLoad {
   readonly inFlight: number;
-  /** Logins that ended although their client has presented each token until it had the next one. */
+  /** Number of logins that ended although their client repeated each token until it had the next one. */
   readonly lost: number;
-  /** Replays afterwards, all of which must end their login. */
+  /** Number of later replays, each of which must end its login. */
   readonly caught: number;
 }
 
-/** Clients refresh one after the other at a process that is killed -9; each repeats its last refresh at another process, then replays. */
+/**
+ * Clients refresh one after the other at a process that is killed with kill -9. Each client repeats its last
+ * refresh at another process, and then replays an old token.
+ */
 export async function killedUnderLoad(
   sites: Sites,
   kills: number,
@@ -486,7 +506,10 @@ export async function killedUnderLoad(
   return { inFlight, lost, caught };
 }
 
-/** Pairs of requests that overlap, at two processes: the login lives, and a replay afterwards is caught. Answers how many logins were lost. */
+/**
+ * Pairs of overlapping requests at two processes: the login stays valid, and a later replay is detected.
+ * Returns how many logins were lost.
+ */
 export async function overlapping(
   sites: Sites,
   rounds: number,

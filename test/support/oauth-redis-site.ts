@@ -1,6 +1,7 @@
 /**
- * One of several processes of an application whose used states, codes and limits are in Redis, and whose logins are in a database.
- * Arguments: address of Redis, of the database, of the provider, and logins a minute. It sends its own address.
+ * One of several processes of an application with its used states, codes and limits in Redis, and its logins
+ * in a database. Arguments: addresses of Redis, the database and the provider, and logins a minute. Sends its
+ * own address.
  */
 import { Svc } from '../../src/index.ts';
 import { DatabasePlugin, RedisPlugin, RedisRateLimitStore, RedisRecordStore } from '../../src/db/index.ts';

@@ -1,6 +1,7 @@
 /**
- * A process that serves `/oauth/token` over a database: address; `limited`, `unlimited` for tokens of ours, or `no limits` at
- * all; and `mortal` when a refresh is to end it as kill -9 does, between commit and answer. It sends its address.
+ * A process that serves `/oauth/token` over a database. Arguments: address of the database; `limited`,
+ * `unlimited` (for valid tokens) or `no limits`; and `mortal` if a refresh kills the process between commit
+ * and response. Sends its address.
  */
 import { Svc } from '../../src/index.ts';
 import { DatabasePlugin } from '../../src/db/index.ts';

@@ -1,5 +1,5 @@
 /**
- * Refresh tokens over a database, as the plugin puts them together, without an application around them.
+ * Refresh tokens in a database, assembled as the plugin does, but without an application.
  */
 import { systemClock } from '../../src/base/clock.ts';
 import { Migrator, openDatabase, recordStoreMigration } from '../../src/db/index.ts';
@@ -15,11 +15,11 @@ import type { Database, DatabaseOptions } from '../../src/db/index.ts';
 import type { RefreshPolicy } from '../../src/oauth/tokens/refresh.ts';
 import type { LoginRow, TokenStore } from '../../src/oauth/tokens/store.ts';
 
-/** Random text, for tests alone. */
+/** Random text, used only in tests. */
 export const OAUTH_SECRET = '3b0e41c7d95f28a6e81470bd2c96fa53e7b8';
 const DAY = 86_400_000_000;
 
-/** The usual policy, but for what is given. */
+/** Returns the usual policy with these changes. */
 export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
   return {
     idleTtl: 14 * DAY,
@@ -33,7 +33,10 @@ export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
   };
 }
 
-/** Options by which a database waits for other processes as long as a test takes: SQLite has locks that are waited for, a server callers. */
+/**
+ * Returns options with which a database waits for other processes as long as a test takes: SQLite for locks,
+ * a pool for connections.
+ */
 export function patient(url: string): DatabaseOptions {
   return {
     ...(url.startsWith('sqlite:') ? { busyTimeoutMs: 60_000 } : {}),
@@ -41,7 +44,7 @@ export function patient(url: string): DatabaseOptions {
   };
 }
 
-/** A database with the plugin's tables, brought up as the plugin's migration does it. */
+/** Opens a database and creates the plugin's tables by its migrations. */
 export async function oauthDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   const database = await openDatabase(url, options);
   await new Migrator(database, {
@@ -60,14 +63,17 @@ export interface Tokens {
   readonly codec: RefreshTokenCodec;
   readonly tokens: RefreshTokens;
   readonly clock: Clock;
-  /** Events of the audit trail so far. */
+  /** Events of the audit log so far. */
   readonly events: readonly Record<string, unknown>[];
   issue(sub: string): Promise<{ readonly refreshToken: string; readonly login: LoginRow }>;
-  /** `arrivedAt` in microseconds; now, unless said otherwise. Answers the next token. */
+  /**
+   * Refreshes a token and returns the next one. `arrivedAt`: arrival of the request in microseconds, by
+   * default now.
+   */
   refresh(text: string, arrivedAt?: number): Promise<string>;
 }
 
-/** Refresh tokens over a store. */
+/** Returns operations on a token store. */
 export function tokensOver(
   store: TokenStore,
   policy: Partial<RefreshPolicy> = {},
@@ -118,7 +124,7 @@ export function tokensOver(
   };
 }
 
-/** Operations over a database. */
+/** Returns operations on a database. */
 export function tokensIn(
   database: Database,
   policy: Partial<RefreshPolicy> = {},

@@ -130,7 +130,7 @@ export function generatedApp(seed: number, count: number, options: SvcOptions = 
   return app;
 }
 
-/** A request that the application sends. */
+/** Returns a request that the application sends, as a generated client would. */
 function sentRequest(random: Random): SentRequest {
   return {
     summary: 'It is done',
@@ -141,7 +141,7 @@ function sentRequest(random: Random): SentRequest {
   };
 }
 
-/** A type, and a value of it. */
+/** Returns a random type, and a value of it. */
 function fitting(random: Random): { readonly source: TypeSource; readonly value: unknown } {
   for (;;) {
     const described: Described = describe(random, 3, true);
@@ -155,7 +155,10 @@ function fitting(random: Random): { readonly source: TypeSource; readonly value:
   }
 }
 
-/** Each reader has its own names. Two readers that interpret one text differently could not be described by a document. */
+/**
+ * Each reader has its own names. Two readers that interpret one text differently could not be described by a
+ * document.
+ */
 function dependency(random: Random, name: string): Record<string, Dependency<unknown>> {
   const inner = provide({ query: textShape(random, `${name}Q`, 2) }, ({ query }) => query);
   return {

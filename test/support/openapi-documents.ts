@@ -330,6 +330,15 @@ export const LIBRARY: object = {
         description: 'A token from the desk.',
       },
       apiKey: { type: 'apiKey', in: 'header', name: 'X-Desk-Key' },
+      login: {
+        type: 'oauth2',
+        flows: {
+          clientCredentials: {
+            tokenUrl: 'https://desk.example/token',
+            scopes: { 'loans:write': 'Lend books' },
+          },
+        },
+      },
       session: { type: 'apiKey', in: 'cookie', name: 'svc_session' },
       csrf: {
         type: 'apiKey',
@@ -567,7 +576,10 @@ const FIELDS: readonly (readonly [string, object])[] = [
   ['status', { enum: ['new', 'open', 'closed'] }],
 ];
 
-/** Returns a document with this number of operations on generated resources: list, create, read, replace and delete. */
+/**
+ * Returns a document with this number of operations on generated resources: list, create, read, replace and
+ * delete.
+ */
 export function largeDocument(operations: number): object {
   const paths: Record<string, Record<string, object>> = {};
   const schemas: Record<string, object> = {

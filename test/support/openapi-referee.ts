@@ -183,7 +183,10 @@ export interface Written {
   readonly fits: boolean;
 }
 
-/** Encodes a value as the texts of a parameter or field. Values without a text form, and empty lists, are omitted. */
+/**
+ * Encodes a value as the texts of a parameter or field. Values without a text form, and empty lists, are
+ * omitted.
+ */
 export function writeTexts(
   random: Random,
   schema: Schema,
@@ -219,7 +222,9 @@ export function writeTexts(
   return { texts: [text], fits: readings(text, schema).some((reading) => referee.fits(place, reading)) };
 }
 
-/** Returns why a status, a media type and a body are not documented for an operation; undefined if they are. */
+/**
+ * Returns why a status, a media type and a body are not documented for an operation; undefined if they are.
+ */
 export function undocumented(
   { responses }: Operation,
   place: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Shared parts of own database servers: data created once for each machine, user, port.
+ * Shared parts of private database servers: data that is created once for each machine, users and ports.
  */
 import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
@@ -19,22 +19,23 @@ export interface Account {
   readonly gid?: number;
 }
 
-/** Whom a server runs as that refuses root. */
+/** Returns the account for a server that refuses to run as root. */
 export function account(server: string, user: string): Account {
   if (process.getuid?.() !== 0) return {};
   for (const name of [user, 'nobody']) {
     try {
       return { uid: Number(execFileSync('id', ['-u', name])), gid: Number(execFileSync('id', ['-g', name])) };
     } catch {
-      // the next one
+      // try the next name
     }
   }
   throw new Error(`${server} does not run as root, and there is no user "${user}" or "nobody"`);
 }
 
 /**
- * Data of a server that was never started: created once for each machine and value of `of`, and copied for each server, which takes a
- * fraction of the time. `make` creates it in a folder of the account `as`, under the given name.
+ * Returns the folder with data of a server that was never started. It is created once for each machine and
+ * value of `of`, and copied for each server, which takes a fraction of the time. `make` creates the data in a
+ * folder of the account `as`.
  */
 export function installed(
   server: string,
@@ -57,7 +58,7 @@ export function installed(
   return data;
 }
 
-/** A free port. */
+/** Returns a free port. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -67,7 +68,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Whether a port of this machine takes connections. */
+/** Returns whether a port of this machine accepts connections. */
 export async function isListening(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1');
   try {
@@ -80,7 +81,10 @@ export async function isListening(port: number): Promise<boolean> {
   }
 }
 
-/** Kills a server with its whole process group, and waits until its port is free. Does nothing when it has ended. */
+/**
+ * Kills a server with its process group, and waits until its port is free. Does nothing when the server has
+ * ended.
+ */
 export async function killGroup(child: ChildProcess | undefined, port: number): Promise<void> {
   if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   child.ref();

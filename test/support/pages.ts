@@ -1,6 +1,7 @@
 /**
- * Writes src/openapi/docs/page.generated.ts from the files of the docs page: `npm run pages`. The page is a module, so that a
- * bundler takes it along; test/openapi/docs/script.test.ts compares the module with the files.
+ * Writes src/openapi/docs/page.generated.ts from the files of the docs page: `npm run pages`. The page is a
+ * module, so that a bundler takes it along; test/openapi/docs/script.test.ts compares the module with the
+ * files.
  *
  *   page.html ← page.css, page.js and the other scripts in one function; comments and indentation are left out
  */
@@ -14,7 +15,10 @@ export const SCRIPTS: readonly string[] = ['page', 'sample', 'pattern', 'auth', 
 );
 export const GENERATED: string = join(FOLDER, 'page.generated.ts');
 
-/** Returns the text of page.generated.ts. @throws Error for text that looks like a slot, and for templates of several lines */
+/**
+ * Returns the text of page.generated.ts.
+ * @throws Error for text that looks like a slot, and for templates of several lines
+ */
 export function generatedPage(): string {
   const html = lean(read('page.html').replace(/<!-- [^]*? -->\n/, ''));
   const style = lean(read('page.css').replace(/\/\*[^]*?\*\/\n?/g, '')).replace(
@@ -42,7 +46,7 @@ function read(name: string): string {
   return readFileSync(join(FOLDER, name), 'utf8');
 }
 
-/** Lines without their indentation; empty lines are left out. */
+/** Returns the lines without indentation, and without empty lines. */
 function lean(text: string): string {
   return text.replace(/^[ \t]+/gm, '').replace(/\n{2,}/g, '\n');
 }
@@ -55,7 +59,7 @@ function withoutComments(script: string): string {
     .replace(/(?:^| ) *\/\/ .*$/gm, '');
 }
 
-/** Signs of a style sheet without the white space around them. */
+/** Returns a style sheet without white space around punctuation. */
 function joined(signs: string): string {
   return signs.replace(/\s|;(?=\n\})/g, '');
 }

@@ -1,9 +1,10 @@
 /**
- * PgBouncer in transaction mode, before a PostgreSQL server of one's own: each transaction may run in another session of the
- * server, of which there are fewer than connections.
+ * PgBouncer in transaction mode in front of a private PostgreSQL server: each transaction may run in another
+ * session, and there are fewer sessions than connections.
  *
- * PGBOUNCER_URL names one that runs already, and a database that tests may empty: its name has `svc_test` in it. Else the program is
- * started if it is installed (`apt-get install pgbouncer`), and ends with the process.
+ * PGBOUNCER_URL names a running PgBouncer, with a database that tests may empty: its name contains
+ * `svc_test`. Otherwise the program is started if it is installed (`apt-get install pgbouncer`), and ends
+ * with the process.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -19,7 +20,7 @@ const PROGRAMS = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/p
 const DATABASE = 'svc_test';
 const START_MS = 10_000;
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -KILL "$server" 2> /dev/null; wait "$server"';
-/** Sessions of the server: fewer than a pool has connections. */
+/** Number of server sessions, less than the connections of a pool. */
 const SESSIONS = 2;
 
 function program(): string | undefined {
@@ -33,7 +34,7 @@ function program(): string | undefined {
   });
 }
 
-/** Why there is none, if there is none. */
+/** Returns why there is no PgBouncer, or undefined if there is one. */
 export function pgbouncerProblem(): string | undefined {
   const named = process.env['PGBOUNCER_URL'];
   if (named !== undefined)
@@ -51,7 +52,7 @@ after(async () => {
   for (const end of ends.reverse()) await end();
 });
 
-/** The address of the pooler that the tests of this process share. */
+/** Returns the address of the pooler that the tests of this process share. */
 export function sharedPgbouncer(): Promise<string> {
   const named = process.env['PGBOUNCER_URL'];
   return (started ??= named === undefined ? start() : Promise.resolve(named));

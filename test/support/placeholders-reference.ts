@@ -1,8 +1,8 @@
 /**
- * The reading of placeholders once more, character by character: what the lexer in src must agree with.
+ * Reference implementation of placeholders, character by character. The lexer in src must agree with it.
  */
 
-/** The text with `$n` for each `?`, and how many there were. Nothing is said about mistakes. */
+/** Returns the text with `$n` for each `?`, and their number. Does not look for mistakes. */
 export function plainTranslation(
   source: string,
   isNumbered: boolean = false,
@@ -71,7 +71,7 @@ export function plainTranslation(
   return count > 0 && numbers > 0 ? plainTranslation(source, true) : { text, placeholders: count };
 }
 
-/** How many plain `?` a text of MySQL or SQLite has. Nothing is said about mistakes. */
+/** Returns the number of plain `?` in a text of MySQL or SQLite. Does not look for mistakes. */
 export function plainCount(source: string, dialect: 'mysql' | 'sqlite'): number {
   const isMySql = dialect === 'mysql';
   let count = 0;

@@ -1,8 +1,9 @@
 /**
- * Messages of a PostgreSQL server, written plainly: for tests of the client's codec, and for servers that misbehave.
+ * Creates messages of a PostgreSQL server, for tests of the client's codec and for fake servers that
+ * misbehave.
  */
 
-/** A message with its type and length. */
+/** Returns a message with its type and length. */
 export function message(type: string, ...parts: readonly Uint8Array[]): Buffer {
   const body = Buffer.concat(parts);
   return Buffer.concat([Buffer.from(type, 'latin1'), int32(body.length + 4), body]);
@@ -20,7 +21,7 @@ export function int32(value: number): Buffer {
   return bytes;
 }
 
-/** Text that ends with a NUL. */
+/** Returns text that ends with a NUL. */
 export function text(value: string): Buffer {
   return Buffer.from(`${value}\0`);
 }
@@ -34,7 +35,7 @@ export const parameterStatus = (name: string, value: string): Buffer => message(
 export const ready = (status: string = 'I'): Buffer => message('Z', Buffer.from(status));
 export const commandComplete = (tag: string): Buffer => message('C', text(tag));
 
-/** `E` or `N` with fields by their letters. */
+/** Returns an `E` or `N` message with fields by their letters. */
 export function failure(fields: Readonly<Record<string, string>>, type: string = 'E'): Buffer {
   return message(
     type,
@@ -43,7 +44,7 @@ export function failure(fields: Readonly<Record<string, string>>, type: string =
   );
 }
 
-/** A column of 0 as its table, text by default. */
+/** Returns a RowDescription. Each column has the table 0 and, by default, the type text. */
 export function rowDescription(
   ...columns: readonly (readonly [name: string, typeOid?: number, tableOid?: number])[]
 ): Buffer {
@@ -62,7 +63,7 @@ export function rowDescription(
   );
 }
 
-/** Values as text; null is NULL. */
+/** Returns a DataRow with values as text; null is NULL. */
 export function dataRow(...values: readonly (string | Uint8Array | null)[]): Buffer {
   return message(
     'D',

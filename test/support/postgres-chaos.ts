@@ -1,9 +1,9 @@
 /**
- * How PostgreSQL says what server-chaos.ts asks of every server.
+ * PostgreSQL for server-chaos.ts: statements, and errors that are allowed.
  */
 import { Written, type ServerKind } from './server-chaos.ts';
 
-/** See {@link ServerKind}. */
+/** PostgreSQL; see {@link ServerKind}. */
 export const POSTGRES: ServerKind = {
   table:
     'drop table if exists nonce; create table nonce (id bigint generated always as identity, tx integer not null, step integer not null, value text not null); create index nonce_tx on nonce (tx)',

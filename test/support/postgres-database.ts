@@ -1,15 +1,16 @@
 /**
- * Databases of PostgreSQL for tests: on the server that POSTGRES_URL names, else on one of our own that ends with the process.
+ * PostgreSQL databases for tests: on the server of POSTGRES_URL, or else on a private server that ends with
+ * the process.
  *
- * Each test has a schema of its own, so that many share one server. Without a server tests are skipped, which REQUIRE_POSTGRES=1
- * turns into a failure.
+ * Each test has its own schema, so that many tests share one server. Without a server tests are skipped, or
+ * fail with REQUIRE_POSTGRES=1.
  */
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
 import { PostgresServer, postgresProblem } from './postgres-server.ts';
 import type { Scope } from './run.ts';
 
-/** Skips a test where there is no server, which REQUIRE_POSTGRES=1 turns into a failure. */
+/** Skips a test if there is no server. With REQUIRE_POSTGRES=1 it fails instead. */
 export function needsPostgres(t: TestContext): boolean {
   const problem = postgresProblem();
   if (problem !== undefined) t.skip(problem);
@@ -24,7 +25,7 @@ after(async () => {
   for (const end of ends.reverse()) await end();
 });
 
-/** The address of the server that the tests of this process share. `needsPostgres` is asked first. */
+/** Returns the address of the server that the tests of this process share. Call `needsPostgres` first. */
 export function sharedPostgres(): Promise<string> {
   const named = process.env['POSTGRES_URL'];
   return (server ??=
@@ -39,7 +40,7 @@ async function opened(): Promise<Database> {
   return admin;
 }
 
-/** The address of an empty schema, which is gone after the test. `needsPostgres` is asked first. */
+/** Returns the address of an empty schema that is deleted after the test. Call `needsPostgres` first. */
 export async function postgresUrl(scope: Scope, query = ''): Promise<string> {
   const [url, admin] = [await sharedPostgres(), await (shared ??= opened())];
   const schema = `svc_test_${process.pid}_${++schemas}`;
@@ -48,7 +49,7 @@ export async function postgresUrl(scope: Scope, query = ''): Promise<string> {
   return `${url}${url.includes('?') ? '&' : '?'}set.search_path=${schema}${query}`;
 }
 
-/** A database in a schema of its own; undefined, and the test skipped, where there is no server. */
+/** Returns a database in its own schema. Undefined if there is no server; the test is skipped then. */
 export async function postgresDatabase(
   t: TestContext,
   options: DatabaseOptions = {},
@@ -57,7 +58,7 @@ export async function postgresDatabase(
   const ends: (() => void | Promise<void>)[] = [];
   t.after(async () => {
     for (const end of ends.reverse()) await end();
-  }); // the schema after the database
+  }); // drop the schema after the database is closed
   const db = await openDatabase(await postgresUrl({ after: (end) => void ends.push(end) }), options);
   ends.push(() => db.close());
   return db;

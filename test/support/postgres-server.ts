@@ -1,8 +1,9 @@
 /**
- * A PostgreSQL server of one's own: made in a scratch folder from the programs that Debian installs, killed and started at will.
+ * A private PostgreSQL server in a scratch folder, from the programs of Debian. Tests may kill and restart
+ * it.
  *
- * The server is a child of a shell that waits for the end of its standard input: whatever becomes of the test, it does not
- * outlive it. As root it runs as another user, since it refuses root.
+ * The server is the child of a shell that waits for the end of its standard input, so it ends with the test
+ * in any case. For root it runs as another user, because PostgreSQL refuses root.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
@@ -31,10 +32,10 @@ const DEBIAN = '/usr/lib/postgresql';
 const USER = 'svc';
 const PASSWORD = 'only for tests';
 const START_MS = 30_000;
-/** The server ends with its shell. */
+/** Shell script that starts the server, and ends it when standard input ends. */
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -INT "$server" 2> /dev/null; wait "$server"';
 
-/** The folder with initdb and postgres, of the newest version there is. */
+/** Returns the folder with initdb and postgres of the newest installed version, or undefined. */
 export function postgresPrograms(): string | undefined {
   const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
   return versions
@@ -50,7 +51,7 @@ export function postgresPrograms(): string | undefined {
     });
 }
 
-/** Why there is no server, if there is none. */
+/** Returns why there is no server, or undefined if there is one. */
 export function postgresProblem(): string | undefined {
   if (process.env['POSTGRES_URL'] !== undefined || postgresPrograms() !== undefined) return undefined;
   const problem = 'there is no PostgreSQL: apt-get install postgresql-15, or name a server by POSTGRES_URL';
@@ -58,14 +59,14 @@ export function postgresProblem(): string | undefined {
   return problem;
 }
 
-/** A server, its data, and how to be unkind to it. */
+/** A server with its data, which tests may stop, kill and restart. */
 export class PostgresServer {
   readonly folder: string;
   readonly port: number;
   readonly #programs: string;
   readonly #as: Account;
   #child: ChildProcess | undefined;
-  /** The end of its log. */
+  /** Last part of the server's log. */
   #said = '';
 
   private constructor(programs: string, folder: string, port: number, as: Account) {
@@ -75,7 +76,7 @@ export class PostgresServer {
     this.#as = as;
   }
 
-  /** Makes and starts one. `settings` are lines of postgresql.conf. */
+  /** Creates and starts a server. `settings`: lines of postgresql.conf. */
   static async start(scope: Scope, settings: readonly string[] = []): Promise<PostgresServer> {
     const programs = postgresPrograms();
     assert.ok(programs !== undefined, 'there is no PostgreSQL on this machine');
@@ -93,24 +94,27 @@ export class PostgresServer {
     return server;
   }
 
-  /** Its address over TCP, with log-in by SCRAM. */
+  /** Address of the server over TCP, with login by SCRAM. */
   get url(): string {
     return `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}/postgres`;
   }
 
-  /** Its address by the unix socket, where everybody is trusted. */
+  /** Address of the server by the unix socket, which needs no password. */
   get socketUrl(): string {
     return `postgres://${USER}@/postgres?host=${encodeURIComponent(this.folder)}&port=${this.port}`;
   }
 
-  /** Starts it and waits until it takes connections. What a killed one has left behind may keep it from starting for a moment. */
+  /**
+   * Starts the server, and waits until it accepts connections. Files of a killed server may delay the start
+   * for a moment.
+   */
   async start(): Promise<void> {
     const endMs = systemClock.monotonicMs() + START_MS;
     while (!(await this.#started(endMs)))
       assert.ok(systemClock.monotonicMs() < endMs, `PostgreSQL does not start:\n${this.#said}`);
   }
 
-  /** Ends it at once, with all its processes, as a power failure does. */
+  /** Ends the server at once, with all its processes, as a power failure does. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -118,7 +122,7 @@ export class PostgresServer {
     rmSync(join(this.folder, 'data/postmaster.pid'), { force: true });
   }
 
-  /** Fast shutdown: connections get an error, and are closed. */
+  /** Shuts down fast: connections get an error, and are closed. */
   async stop(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -176,12 +180,14 @@ export class PostgresServer {
       this.#said = (this.#said + text).slice(-10_000);
     });
     child.unref();
-    (child.stdin as unknown as { unref?(): void }).unref?.(); // pipes of child processes are sockets
+    // at run time, pipes of child processes are sockets with unref()
+    (child.stdin as unknown as { unref?(): void }).unref?.();
     (child.stderr as unknown as { unref?(): void }).unref?.();
     this.#child = child;
     const ready = join(this.folder, 'data/postmaster.pid');
     while (systemClock.monotonicMs() < endMs) {
-      if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that connect too early get FATAL, too
+      // FATAL alone is not enough: clients that connect too early get it, too
+      if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break;
       if (/^ready/m.test(textOf(ready)) && (await isListening(this.port))) return true;
       await systemClock.sleep(10);
     }
@@ -191,7 +197,10 @@ export class PostgresServer {
   }
 }
 
-/** Nothing where there is no file: a server that cannot start takes its own away, between two looks as well. */
+/**
+ * Returns the text of a file, or an empty text without the file. A server that cannot start deletes its own
+ * file, also between two reads.
+ */
 function textOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');
@@ -201,7 +210,7 @@ function textOf(file: string): string {
   }
 }
 
-/** A cluster that was never started. */
+/** Returns the folder with a database cluster that was never started, to be copied. */
 function cluster(programs: string, as: Account): string {
   return installed('postgres', [programs, USER, PASSWORD], as, (folder, data) => {
     const secret = join(folder, 'password');

@@ -1,5 +1,5 @@
 /**
- * Single connections to the PostgreSQL of tests: the one that POSTGRES_URL names, else our own.
+ * Single connections to PostgreSQL for tests: to the server of POSTGRES_URL, or else to a private one.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -11,10 +11,10 @@ import type { PostgresConnection } from '../../src/db/postgres/connection.ts';
 import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres/url.ts';
 import type { Limit } from '../../src/db/driver.ts';
 
-/** Why the tests that need a server do not run; false when they do. */
+/** Reason why tests that need a server are skipped; false when they run. */
 export const WITHOUT_POSTGRES: string | false = postgresProblem() ?? false;
 
-/** No encryption. */
+/** TLS options without encryption. */
 export const PLAIN: PostgresTls = {
   mode: 'disable',
   negotiation: 'postgres',
@@ -27,17 +27,20 @@ export const PLAIN: PostgresTls = {
   leastVersion: 'TLSv1.2',
 };
 
-/** Options of a test. */
+/** Connection options that a test may change. */
 export type Changes = Partial<Omit<PostgresConnectionOptions, 'tls'>> & {
   readonly tls?: Partial<PostgresTls>;
 };
 
-/** Ten seconds. */
+/** Returns a limit, by default of ten seconds. */
 export function soon(ms: number = 10_000): Limit {
   return { signal: undefined, deadlineMs: systemClock.monotonicMs() + ms, timeoutMs: ms };
 }
 
-/** Address and options by an URL: user, password, host, port, database, sslmode and the files. */
+/**
+ * Returns address and options from a URL: user, password, host, port, database, sslmode and the certificate
+ * files.
+ */
 export function optionsOf(
   url: string,
   { tls, ...changes }: Changes = {},
@@ -76,7 +79,7 @@ export function optionsOf(
   ];
 }
 
-/** A connection by an URL, closed after the test. */
+/** Returns a connection to a URL, which is closed after the test. */
 export async function connected(
   t: TestContext,
   changes: Changes = {},
@@ -87,7 +90,7 @@ export async function connected(
   return connection;
 }
 
-/** A test that needs the server. */
+/** Registers a test that needs the server. */
 export function withPostgres(does: string, run: (t: TestContext) => Promise<void>): void {
   test(`PostgreSQL: ${does}`, { skip: WITHOUT_POSTGRES }, run);
 }

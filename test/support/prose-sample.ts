@@ -3,8 +3,8 @@
  *
  *   node test/support/prose-sample.ts [COMMIT]
  *
- * Draws 60 comments and 40 messages from `src`, and 40 test names from `test`. The hash of COMMIT (default: HEAD) is the seed, so that
- * the sample is not chosen by hand and can be repeated.
+ * Draws 60 comments and 40 messages from `src`, and 40 test names from `test`. The hash of COMMIT (default:
+ * HEAD) is the seed, so that the sample is not chosen by hand and can be repeated.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

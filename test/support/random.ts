@@ -1,8 +1,8 @@
 /**
- * Random numbers that are the same in every run: mulberry32, for tests against a reference.
+ * Random numbers that are the same in every run (mulberry32), for tests with generated input.
  */
 
-/** Integers of 0 … below - 1, from a seed. */
+/** Returns a function for random integers 0 … below - 1. The seed determines the sequence. */
 export function seeded(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {

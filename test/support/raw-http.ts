@@ -1,27 +1,27 @@
 /**
- * A client that sends raw bytes and reads responses as they come: for requests that no proper client sends.
+ * A client that sends raw bytes and reads the responses, for requests that no normal client sends.
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 
-/** One answer, its body without transfer coding. */
+/** One response. Its body is without transfer coding. */
 export interface RawAnswer {
   readonly version: string;
   readonly status: number;
-  /** By lower-case name, in order of arrival. */
+  /** Header fields by lower-case name, in order of arrival. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly body: Buffer;
-  /** Whether the body ended as its framing announced. */
+  /** Whether the body is complete by its framing. */
   readonly isWhole: boolean;
   field(name: string): string | undefined;
   text(): string;
   json(): Record<string, unknown>;
 }
 
-/** A connection of its own. */
+/** A client with its own connection. */
 export class RawClient implements AsyncDisposable {
   readonly socket: Socket;
-  /** Bytes that have arrived and have not been read, in the chunks in which they arrived: they are joined once, when they are read. */
+  /** Bytes that have arrived and are not read yet, as chunks. They are joined once, when they are read. */
   #chunks: Buffer[] = [];
   #length = 0;
   #hasEnded = false;
@@ -48,18 +48,21 @@ export class RawClient implements AsyncDisposable {
     });
   }
 
-  /** Text is sent as Latin-1, byte for byte. */
+  /** Sends bytes. Text is sent as Latin-1. */
   send(bytes: string | Uint8Array): this {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
     return this;
   }
 
-  /** A request without a body. */
+  /** Sends a GET request. */
   get(path: string, fields = ''): this {
     return this.send(`GET ${path} HTTP/1.1\r\nHost: a.example\r\n${fields}\r\n`);
   }
 
-  /** The next answer; interim ones (1xx) count, too. `method` is that of its request: what answers HEAD has no body. */
+  /**
+   * Returns the next response, including interim ones (1xx). `method`: that of the request, because a
+   * response to HEAD has no body.
+   */
   async answer(method = 'GET'): Promise<RawAnswer> {
     const head = await this.#until((bytes) => bytes.indexOf('\r\n\r\n'), 4);
     const [line, ...rest] = head.toString('latin1').split('\r\n');
@@ -83,13 +86,13 @@ export class RawClient implements AsyncDisposable {
     };
   }
 
-  /** Resolves once the server has closed the connection; with what came unread before. */
+  /** Resolves when the server has closed the connection, with the unread bytes. */
   async ended(): Promise<Buffer> {
     while (!this.#hasEnded) await this.#more();
     return this.#joined();
   }
 
-  /** The number of bytes that have come and have not been read. */
+  /** Number of bytes that have arrived and are not read yet. */
   get unread(): number {
     return this.#length;
   }

@@ -1,5 +1,5 @@
 /**
- * A WebSocket over a real socket, byte by byte: what a server sends is read as messages or as bytes.
+ * A WebSocket over a real socket, byte by byte. Reads what a server sends as messages or as bytes.
  */
 import assert from 'node:assert/strict';
 import { Svc, createLogger } from 'svc';
@@ -30,7 +30,7 @@ export async function portOf(t: TestContext, app: Svc): Promise<number> {
   return server.port;
 }
 
-/** Opens a WebSocket at `path`. `extensions` is offered. */
+/** Opens a WebSocket at `path`, and offers the extensions `extensions`. */
 export async function openRaw(
   t: TestContext,
   port: number,
@@ -48,7 +48,7 @@ export async function openRaw(
   return raw;
 }
 
-/** Text messages and a close frame, in one piece. */
+/** Returns text messages and a close frame as one chunk. */
 export function packet(messages: readonly string[], code?: number, reason = ''): Buffer {
   return Buffer.concat([
     ...messages.map((payload) => frame({ payload })),
@@ -56,7 +56,7 @@ export function packet(messages: readonly string[], code?: number, reason = ''):
   ]);
 }
 
-/** Returns what a server has sent, as messages and the close code with its reason. */
+/** Parses the bytes of a server: its messages, and the close code with its reason. */
 export function messagesOf(bytes: Buffer): string[] {
   const messages: string[] = [];
   const inflater = new MessageInflater(15, true);

@@ -1,5 +1,6 @@
 /**
- * One of several processes that try to win the same records: address, its number, and how many keys there are.
+ * One of several processes that compete for the same records. Arguments: address of the database, number of
+ * the process, number of keys.
  */
 import { DatabaseRecordStore, openDatabase } from '../../src/db/index.ts';
 
@@ -12,7 +13,7 @@ for (let key = 0; key < Number(keys); key++) {
   if (await store.replace(`swap ${key}`, 'old', id!, 600_000)) won.replace++;
 }
 for (let key = 0; key < Number(keys); key++) {
-  while ((await store.get(`swap ${key}`)) === 'old'); // another process is about to replace it
+  while ((await store.get(`swap ${key}`)) === 'old'); // wait until another process replaces the value
   if (await store.delete(`swap ${key}`)) won.delete++;
 }
 console.log(JSON.stringify(won));

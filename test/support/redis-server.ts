@@ -1,8 +1,9 @@
 /**
- * A Redis or Valkey server of one's own: without files, with or without TLS, users and a unix socket, killed and started at will.
+ * A private Redis or Valkey server without files, with or without TLS, users and a unix socket. Tests may
+ * kill and restart it.
  *
- * It is a child of a shell that waits for the end of its standard input: whatever becomes of the test, it does not outlive it.
- * Without the program tests are skipped, which REQUIRE_REDIS=1 turns into a failure.
+ * It is the child of a shell that waits for the end of its standard input, so it ends with the test in any
+ * case. Without the program tests are skipped, or fail with REQUIRE_REDIS=1.
  */
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -20,7 +21,7 @@ const PROGRAMS = ['redis-server', 'valkey-server'].flatMap((name) =>
 const START_MS = 20_000;
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -KILL "$server" 2> /dev/null; wait "$server"';
 
-/** The program: REDIS_SERVER names it, or it is in the path. */
+/** Returns the path of the program: that of REDIS_SERVER, or the one in PATH. */
 export function redisProgram(): string | undefined {
   return [process.env['REDIS_SERVER'] ?? '', ...PROGRAMS].find((path) => {
     try {
@@ -32,7 +33,7 @@ export function redisProgram(): string | undefined {
   });
 }
 
-/** Why there is no server, if there is none. */
+/** Returns why there is no server, or undefined if there is one. */
 export function redisProblem(): string | undefined {
   if (redisProgram() !== undefined) return undefined;
   const problem = 'there is no Redis: apt-get install redis-server';
@@ -40,14 +41,14 @@ export function redisProblem(): string | undefined {
   return problem;
 }
 
-/** Skips a test where there is no server. */
+/** Skips a test if there is no server. */
 export function needsRedis(t: TestContext): boolean {
   const problem = redisProblem();
   if (problem !== undefined) t.skip(problem);
   return problem === undefined;
 }
 
-/** A server, and how to be unkind to it. */
+/** A server that tests may stop, pause, kill and restart. */
 export class RedisServer {
   readonly port: number;
   readonly folder: string;
@@ -61,7 +62,7 @@ export class RedisServer {
     this.#settings = settings;
   }
 
-  /** Makes and starts one. `settings` are words of its command line: `'--requirepass', 'x'`. */
+  /** Creates and starts a server. `settings`: arguments such as `'--requirepass', 'x'`. */
   static async start(scope: Scope, settings: readonly string[] = []): Promise<RedisServer> {
     const server = new RedisServer(await freePort(), settings);
     scope.after(async () => {
@@ -117,7 +118,8 @@ export class RedisServer {
       stream.setEncoding('utf8').on('data', (text: string) => {
         this.#said = (this.#said + text).slice(-4_000);
       });
-      (stream as unknown as { unref?(): void }).unref?.(); // pipes of child processes are sockets
+      // at run time, pipes of child processes are sockets with unref()
+      (stream as unknown as { unref?(): void }).unref?.();
     }
     child.unref();
     (child.stdin as unknown as { unref?(): void }).unref?.();
@@ -132,14 +134,14 @@ export class RedisServer {
     }
   }
 
-  /** Ends it at once, with all that it holds. */
+  /** Ends the server at once. Its data is lost. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
     await killGroup(child, this.port);
   }
 
-  /** Holds it up, as a machine does that is out of breath. */
+  /** Pauses the server, as an overloaded machine does. */
   pause(): void {
     process.kill(-this.#child!.pid!, 'SIGSTOP');
   }
@@ -154,7 +156,7 @@ after(async () => {
   for (const end of ends.reverse()) await end();
 });
 
-/** The server that the tests of this process share. `needsRedis` is asked first. */
+/** Returns the server that the tests of this process share. Call `needsRedis` first. */
 export function sharedRedis(): Promise<RedisServer> {
   return (shared ??= RedisServer.start({ after: (end) => void ends.push(end) }));
 }

@@ -1,6 +1,6 @@
 /**
- * One of several processes that serve the same application, with all that they share in Redis: its address, by IPC. It ends by
- * SIGTERM, gracefully.
+ * One of several processes that serve the same application, and share all data in Redis. Sends its address by
+ * IPC. SIGTERM ends it gracefully.
  */
 import {
   Depends,

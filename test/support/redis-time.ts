@@ -1,5 +1,6 @@
 /**
- * Time that passes for a Redis server at once: what lives gets so much less to live, and buckets are so much older.
+ * Moves the time of a Redis server forward: shortens the lifetime of all keys, and makes rate limit buckets
+ * older.
  */
 import { RedisScript, type Redis } from '../../src/db/index.ts';
 
@@ -13,7 +14,7 @@ const TRAVEL = new RedisScript(`for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return 1`);
 
-/** Lets `ms` pass. `buckets`: what the keys of rate limits begin with. */
+/** Lets `ms` pass. `buckets`: prefix of the keys of rate limits. */
 export async function travel(redis: Redis, ms: number, buckets: string = 'svc:rl:'): Promise<void> {
   await redis.script(TRAVEL, [], [ms, buckets]);
 }

@@ -1,5 +1,5 @@
 /**
- * The router in twenty lines: slow, plain, and what the fast one must agree with.
+ * Reference implementation of the router: slow and plain. The fast router must agree with it.
  */
 
 const PATTERNS: Readonly<Record<string, RegExp>> = {
@@ -21,7 +21,7 @@ export type ReferenceMatch =
   | { readonly kind: 'none' }
   | { readonly kind: 'malformed' };
 
-/** The captures, and the kind of each segment, of a path that a template matches. */
+/** Returns the captures and the kind of each segment if a template matches a path, else undefined. */
 function fit(template: string, path: readonly string[]): { captures: string[]; kinds: number[] } | undefined {
   const segments = template.split('/').slice(1);
   const captures: string[] = [];
@@ -43,7 +43,10 @@ function fit(template: string, path: readonly string[]): { captures: string[]; k
   return template.includes(':path}') || segments.length === path.length ? { captures, kinds } : undefined;
 }
 
-/** Finds the most specific route, segment by segment, among those that match the path and have the method. HEAD follows GET. */
+/**
+ * Finds the most specific route, segment by segment, among those that match the path and have the method.
+ * HEAD follows GET.
+ */
 export function referenceMatch(
   routes: readonly ReferenceRoute[],
   method: string,

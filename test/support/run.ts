@@ -1,5 +1,6 @@
 /**
- * Child processes and scratch folders for tests: waited for by what they print, and gone when the test is.
+ * Child processes and scratch folders for tests. Tests wait for the output of a process; processes and
+ * folders are removed after the test.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -8,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { BIN, ROOT } from './build.ts';
 import type { ChildProcess } from 'node:child_process';
 
-/** Clean-up of a test: a `TestContext`, or the module's own hooks. */
+/** Registers clean-up: a `TestContext`, or the hooks of a module. */
 export interface Scope {
   after(fn: () => void | Promise<void>): void;
 }
@@ -21,16 +22,19 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Where and with what a process runs. `env` comes on top of this process's own, without its settings; `undefined` removes. */
+/**
+ * Folder and environment of a process. `env` is added to that of this process, without settings of svc, npm,
+ * GitHub and Node.js; `undefined` removes a variable.
+ */
 export interface RunOptions {
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-/** Nothing that is started here is to live longer. */
+/** Maximum lifetime of a process in milliseconds. */
 const DEADLINE_MS = 240_000;
 
-/** A process that runs. */
+/** A running process. */
 export class Running {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
@@ -58,7 +62,9 @@ export class Running {
     });
   }
 
-  /** The first match in what it has printed on either stream, as soon as there is one. Rejects when it ends without. */
+  /**
+   * Resolves with the first match in the output of either stream. Rejects when the process ends without it.
+   */
   async printed(pattern: RegExp): Promise<RegExpExecArray> {
     const ended = this.ended.then(() => true);
     for (;;) {
@@ -77,7 +83,10 @@ export class Running {
     }
   }
 
-  /** Resolves when so many matches of a global pattern are in what it has printed on standard error. Rejects when it ends without. */
+  /**
+   * Resolves when a global pattern has matched `count` times on standard error. Rejects when the process ends
+   * before.
+   */
   async printedTimes(pattern: RegExp, count: number): Promise<void> {
     const ended = this.ended.then(() => true);
     while (this.count(pattern) < count) {
@@ -92,7 +101,7 @@ ${this.#stderr}`);
     }
   }
 
-  /** How often it has printed so on standard error. */
+  /** Returns how often a pattern has matched on standard error. */
   count(pattern: RegExp): number {
     return this.#stderr.match(pattern)?.length ?? 0;
   }
@@ -102,13 +111,13 @@ ${this.#stderr}`);
   }
 }
 
-/** Starts a process that does not outlive the test. */
+/** Starts a process that ends with the test. */
 export function start(scope: Scope, command: string, args: readonly string[], options?: RunOptions): Running {
   const running = new Running(command, args, options);
   scope.after(async () => {
     if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGKILL');
     await running.ended.catch(() => {
-      /* it never started */
+      /* ignore it: the process never started */
     });
   });
   return running;
@@ -134,7 +143,7 @@ function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
-/** A folder with these files that is gone after the test. */
+/** Returns a folder with these files, which is deleted after the test. */
 export function folder(scope: Scope, files: Readonly<Record<string, string>> = {}): string {
   const path = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')));
   scope.after(() => rmSync(path, { recursive: true, force: true }));
@@ -142,7 +151,7 @@ export function folder(scope: Scope, files: Readonly<Record<string, string>> = {
   return path;
 }
 
-/** A folder that imports this repository as the package `svc`. */
+/** Returns a folder that imports this repository as the package `svc`. */
 export function project(scope: Scope, files: Readonly<Record<string, string>> = {}): string {
   const path = folder(scope, { 'package.json': '{"type":"module"}', ...files });
   mkdirSync(join(path, 'node_modules'), { recursive: true });
@@ -150,7 +159,7 @@ export function project(scope: Scope, files: Readonly<Record<string, string>> = 
   return path;
 }
 
-/** Writes files by their path in a folder. */
+/** Writes files into a folder, by their relative paths. */
 export function write(path: string, files: Readonly<Record<string, string>>): void {
   for (const [name, content] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true });

@@ -1,8 +1,9 @@
 /**
- * Validation once more, as plainly as it can be written: walks a description, compiles nothing, shares no code with src.
- * The compiled validators must agree with it: same verdict, same paths and codes in the same order, same value.
+ * Reference implementation of validation: walks a description, compiles nothing, and shares no code with src.
+ * The compiled validators must agree with it: same verdict, same paths and codes in the same order, same
+ * value.
  *
- * Also makes descriptions, values near them, and the schemas that they describe, from a seed.
+ * Also generates descriptions, values near them, and the schemas that they describe, from a seed.
  */
 import {
   any,
@@ -25,7 +26,7 @@ import {
 } from '../../src/schema/schema.ts';
 import type { FieldType, FormatName, Literal, SchemaClass, TypeSource } from '../../src/schema/schema.ts';
 
-/** One type, described as data. */
+/** A type as data. */
 export type Described =
   | { kind: 'str'; minLength?: number; maxLength?: number; pattern?: string; format?: FormatName }
   | { kind: 'int' | 'float'; ge?: number; le?: number; gt?: number; lt?: number; multipleOf?: number }
@@ -108,7 +109,7 @@ function moment(text: string): number | undefined {
   return ms;
 }
 
-/** The problems of a value, and the value as it should come out: instances as plain objects. */
+/** Returns the problems of a value, and the value after validation, with instances as plain objects. */
 export function judge(type: Described, value: unknown): { found: Found[]; value: unknown } {
   const found: Found[] = [];
   const out = walk(type, value, [], found, 0);
@@ -148,7 +149,8 @@ function walk(
       if (value > (type.le ?? Infinity)) return fail('le');
       if (type.gt !== undefined && !(value > type.gt)) return fail('gt');
       if (type.lt !== undefined && !(value < type.lt)) return fail('lt');
-      return type.multipleOf !== undefined && value % type.multipleOf !== 0 ? fail('multiple_of') : value; // factors are powers of two or integers
+      // exact: factors are powers of two or integers
+      return type.multipleOf !== undefined && value % type.multipleOf !== 0 ? fail('multiple_of') : value;
     }
     case 'bool':
       return typeof value === 'boolean' ? value : fail('type');
@@ -161,7 +163,7 @@ function walk(
       const isWritable =
         ms !== undefined &&
         ms >= Date.parse('0000-01-01T00:00:00Z') &&
-        ms <= Date.parse('9999-12-31T23:59:59.999Z'); // JSON Schema cannot say so
+        ms <= Date.parse('9999-12-31T23:59:59.999Z'); // JSON Schema cannot express this limit
       return isWritable ? new Date(ms) : fail('format');
     }
     case 'bytes': {
@@ -317,12 +319,12 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 /** A deterministic source of numbers: mulberry32. */
 export class Random {
   #state: number;
-  /** Whether descriptions have read-only members, which input passes over and replies need. */
+  /** Whether descriptions have read-only members, which input ignores and replies need. */
   makesReadOnly = false;
   constructor(seed: number) {
     this.#state = seed;
   }
-  /** 0 … 1, 1 excluded. */
+  /** Returns a random number from 0 up to, but not including, 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -399,13 +401,17 @@ const NUMBERS = [
   -(2 ** 53),
   1e308,
 ];
-const MODEST_NUMBERS = NUMBERS.filter((value) => Math.abs(value) < 1e21); // ajv 8 reads larger quotients of multipleOf by parseInt()
+// without larger numbers, because ajv 8 divides them by parseInt() in multipleOf
+const MODEST_NUMBERS = NUMBERS.filter((value) => Math.abs(value) < 1e21);
 const ODD_NUMBERS = [NaN, Infinity, -Infinity];
 const FORMAT_NAMES: FormatName[] = ['email', 'uuid', 'date', 'date-time', 'ipv4'];
 
 const SCALARS: ReadonlySet<string> = new Set(['str', 'int', 'float', 'bool', 'literal', 'date', 'uuid']);
 
-/** A description, at most `levels` deep. `isForReferee` leaves out what JSON Schema cannot say or ajv understands otherwise. */
+/**
+ * Returns a random description, at most `levels` deep. `isForReferee` leaves out what JSON Schema cannot
+ * express, or ajv understands otherwise.
+ */
 export function describe(random: Random, levels: number, isForReferee = false): Described {
   const simple = [
     'str',
@@ -540,7 +546,7 @@ function describeObject(
   };
 }
 
-/** A value that often fits, and often only nearly. */
+/** Returns a random value that often fits a description, and often almost fits. */
 export function invent(random: Random, type: Described, isForReferee = false): unknown {
   if (random.chance(0.06)) return anything(random, 2, isForReferee);
   switch (type.kind) {
@@ -607,7 +613,8 @@ export function invent(random: Random, type: Described, isForReferee = false): u
           ]
         : [];
       const all = [...surplus, ...members];
-      if (random.chance(0.3)) all.sort(() => random.next() - 0.5); // members come in any order, problems in that of the schema
+      // the members of a value come in any order, but problems are in the order of the schema
+      if (random.chance(0.3)) all.sort(() => random.next() - 0.5);
       return Object.fromEntries(all);
     }
   }
@@ -628,17 +635,19 @@ function anything(random: Random, levels: number, isForReferee: boolean): unknow
   ]);
 }
 
-/** The type that a description describes. Classes declare their fields in a constructor, as compiled-down classes do. */
+/**
+ * Returns the type of a description. Classes declare their fields in a constructor, as compiled classes do.
+ */
 export function realise(type: Described): TypeSource {
   const { token, options } = constrained(type);
   if (options === undefined) return token;
   class Holder extends Schema {
     value = Field(token, options as object);
-  } // constraints belong to fields: {@link unwrapped}
+  } // constraints belong to fields, so {@link realise} wraps such a type
   return Holder;
 }
 
-/** Whether {@link realise} had to wrap the type in an object with the member `value`. */
+/** Whether {@link realise} wraps the type in an object with the member `value`. */
 export function isWrapped(type: Described): boolean {
   return constrained(type).options !== undefined;
 }
@@ -671,7 +680,7 @@ function constrained(type: Described): { token: TypeSource; options: object | un
       const make = (type.kind === 'list' ? list : record) as (
         item: TypeSource,
         options?: object,
-      ) => FieldType<unknown, object>; // options fit: the same description made both
+      ) => FieldType<unknown, object>; // the options fit the type, because both come from one description
       return withOptions(make(item.token, item.options), {
         minLength: type.minLength,
         maxLength: type.maxLength,

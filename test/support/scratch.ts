@@ -1,5 +1,6 @@
 /**
- * Packages from the registry that tests need and the repository does not: installed once per machine, kept between runs.
+ * Installs packages from the registry that tests need and the repository does not have: once per machine,
+ * kept between runs.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -8,7 +9,10 @@ import { delimiter, dirname, join } from 'node:path';
 import { exclusively } from './build.ts';
 import type { TestContext } from 'node:test';
 
-/** The environment in which `npm` and `npx` run on this very Node, whatever PATH says, and settings of an outer npm do not count. */
+/**
+ * Returns the environment in which `npm` and `npx` use this Node.js, whatever PATH contains. Settings of an
+ * outer npm are removed.
+ */
 export function npmEnvironment(): Record<string, string | undefined> {
   return {
     PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`,
@@ -19,8 +23,8 @@ export function npmEnvironment(): Record<string, string | undefined> {
 }
 
 /**
- * A folder whose node_modules has these packages, `{ typescript: '~5.9.0' }`. Without a registry the test is skipped, which
- * REQUIRE_SCRATCH=1 turns into a failure; then the answer is undefined.
+ * Returns a folder whose node_modules has these packages, such as `{ typescript: '~5.9.0' }`. Without a
+ * registry it returns undefined and skips the test, or fails with REQUIRE_SCRATCH=1.
  */
 export function scratch(
   t: Pick<TestContext, 'skip'>,

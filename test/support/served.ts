@@ -1,5 +1,5 @@
 /**
- * An application on a socket, asked with requests that are written out.
+ * Serves an application on a socket, and sends requests that are written out.
  */
 import { HttpServer } from '../../src/http/server/server.ts';
 import { RawClient } from './raw-http.ts';
@@ -9,7 +9,10 @@ import type { RawAnswer } from './raw-http.ts';
 /** An application that listens until it is disposed of. */
 export interface Served extends AsyncDisposable {
   readonly port: number;
-  /** The answer to a request on a connection of its own. `request` is everything behind the field `Host`. */
+  /**
+   * Sends a request on a new connection and returns the response. `request`: everything after the field
+   * `Host`.
+   */
   ask(method: string, path: string, request?: string): Promise<RawAnswer>;
 }
 

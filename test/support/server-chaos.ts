@@ -1,9 +1,10 @@
 /**
- * Invariants of a database server under interleaving, disconnects and cancellation: run shortly by the suite, at length by
- * test/soak/postgres.ts and test/soak/mysql.ts. postgres-chaos.ts and mysql-chaos.ts have the differences between servers.
+ * Invariants of a database server under interleaving, disconnects and cancellation: run shortly by the suite,
+ * at length by test/soak/postgres.ts and test/soak/mysql.ts. postgres-chaos.ts and mysql-chaos.ts have the
+ * differences between servers.
  *
- * Each transaction writes two rows with its identity, and records its outcome: rows of a `committed` one are complete, rows of an
- * `undone` one are absent, and rows of an unknown one are complete or absent.
+ * Each transaction writes two rows with its identity, and records its outcome: rows of a `committed` one are
+ * complete, rows of an `undone` one are absent, and rows of an unknown one are complete or absent.
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -35,19 +36,22 @@ export class Written extends Schema {
 
 /** Differences between servers. */
 export interface ServerKind {
-  /** Makes an empty table `nonce`. */
+  /** Script that creates an empty table `nonce`. */
   readonly table: string;
-  /** Statement for the identity of a transaction. */
+  /** Runs the statement that identifies the transaction. */
   mark(handle: Transaction, tx: number): Promise<string>;
-  /** Writes a row, and reads it and the mark back. */
+  /** Writes a row, and returns it together with the identity of the transaction. */
   insert(handle: Transaction, tx: number, step: number, value: string): Promise<Written>;
-  /** Whether a caller may meet this whose server ends its connection, or itself. */
+  /** Whether this error is allowed when the server ends, or closes the connection. */
   isCutOff(error: DatabaseError): boolean;
-  /** All other connections to this database. */
+  /** Returns the ids of all other connections to this database. */
   connections(admin: Database): Promise<readonly number[]>;
-  /** Ends one. False when it was gone. */
+  /** Ends a connection. Returns false when it had ended already. */
   end(admin: Database, id: number): Promise<boolean>;
-  /** Statements that give back what they are given: a number; a number, after so many seconds, in so many rows. */
+  /**
+   * `echo` returns its parameter, a number. `slowEcho` returns its first parameter after some seconds and in
+   * some rows, which are its other parameters.
+   */
   readonly echo: string;
   readonly slowEcho: string;
 }
@@ -60,17 +64,17 @@ export interface Restartable {
 }
 
 const MINE = new Error('undone');
-/** Callers at once: more than there are connections, fewer than are refused. */
+/** Number of concurrent callers: more than there are connections, fewer than the pool refuses. */
 const CALLERS = 100;
 
-/** Transactions that note how they ended. */
+/** Runs transactions and records their outcomes. */
 export class Ledger {
   readonly #db: Database;
   readonly #kind: ServerKind;
   readonly #random: Random;
   readonly #outcomes = new Map<number, Outcome>();
   #last = 0;
-  /** The first of what must never happen. In an object, since anything can be thrown. */
+  /** First error that must never happen, in an object because any value can be thrown. */
   #failure: { readonly error: unknown } | undefined;
 
   constructor(db: Database, kind: ServerKind, random: Random) {
@@ -79,7 +83,7 @@ export class Ledger {
     this.#random = random;
   }
 
-  /** With an empty table. */
+  /** Creates an empty table and a ledger. */
   static async open(db: Database, kind: ServerKind, random: Random): Promise<Ledger> {
     await db.script(kind.table);
     return new Ledger(db, kind, random);
@@ -92,7 +96,7 @@ export class Ledger {
     return [...this.#outcomes.values()].filter((each) => each === outcome).length;
   }
 
-  /** One transaction. Rejects only for what must never happen. */
+  /** Runs one transaction. Rejects only with an error that must never happen. */
   async transact(): Promise<Outcome> {
     const tx = ++this.#last;
     try {
@@ -105,7 +109,10 @@ export class Ledger {
     }
   }
 
-  /** Waits until `isThere`. @throws an error of a caller that must never happen, instead of waiting for ever */
+  /**
+   * Waits until `isThere` returns true.
+   * @throws an error of a caller that must never happen, instead of waiting for ever
+   */
   async until(isThere: () => boolean): Promise<void> {
     while (!isThere()) {
       if (this.#failure !== undefined) throw this.#failure.error;
@@ -113,7 +120,7 @@ export class Ledger {
     }
   }
 
-  /** Callers who go on while `goesOn` says so. */
+  /** Runs transactions with some callers while `goesOn` returns true. */
   async load(goesOn: () => boolean, callers: number = CALLERS): Promise<void> {
     await Promise.all(
       Array.from({ length: callers }, async () => {
@@ -122,7 +129,7 @@ export class Ledger {
     );
   }
 
-  /** Looks at every row. */
+  /** Compares every row with the recorded outcomes. */
   async check(): Promise<void> {
     const rows = await this.#db.fetchAll('select tx, step, value from nonce order by tx, step');
     const byTx = Map.groupBy(rows, ({ tx }) => Number(tx));
@@ -180,7 +187,7 @@ export async function interleaved(
   await ledger.check();
 }
 
-/** Connections that are ended one after the other, by an administrator, under load. */
+/** Ends connections one after the other under load, as an administrator does. */
 export async function terminated(
   url: string,
   kind: ServerKind,
@@ -204,7 +211,10 @@ export async function terminated(
   return `${ledger.size} transactions, ${ledger.count('unknown')} of unknown outcome`;
 }
 
-/** The server goes down and comes back under load: how long until it serves again, and the most attempts in a second. */
+/**
+ * Stops and starts the server under load. Returns the time until it serves again, and the most attempts to
+ * connect in a second.
+ */
 export async function restarted(
   server: Restartable,
   url: string,
@@ -228,7 +238,7 @@ export async function restarted(
   try {
     for (let round = 0; round < times; round++) {
       await advanced(ledger, 100);
-      attempts = []; // attempts of this period
+      attempts = []; // count the attempts of this period
       await server[how]();
       await systemClock.sleep(200 + random(800));
       await server.start();
@@ -250,13 +260,16 @@ export async function restarted(
   return { backMs, attempts: most, unknown: ledger.count('unknown') };
 }
 
-/** Awaited later, or never: if something else fails first, that is reported, and not the closed database. */
+/**
+ * Ignores an early rejection of work that is awaited later, or never: another failure may come first and is
+ * more informative.
+ */
 function begun<T>(loading: Promise<T>): Promise<T> {
   loading.catch(() => undefined);
   return loading;
 }
 
-/** Waits until so many more have committed. */
+/** Waits until `more` further transactions have committed. */
 async function advanced(ledger: Ledger, more: number): Promise<void> {
   const wanted = ledger.count('committed') + more;
   await ledger.until(() => ledger.count('committed') >= wanted);
@@ -299,12 +312,12 @@ export async function canceled(
     checks,
     Array.from({ length: 100 }, (_, index) => index),
   );
-  // a statement is canceled behind its caller, who does not wait for a slow server
+  // cancellations may still run: their callers did not wait for them
   const deadlineMs = systemClock.monotonicMs() + 15_000;
   while (db.load.inUse > 0 && systemClock.monotonicMs() < deadlineMs) await systemClock.sleep(10);
   assert.deepEqual([db.load.inUse, db.load.waiting], [0, 0]);
   return counts;
 }
 
-/** No caller is refused that could be served in time. */
+/** Options with which every caller that can be served in time is served. */
 const PATIENT: DatabaseOptions = { pool: { acquireTimeoutMs: 60_000, maxWaiting: 10_000 } };

@@ -1,5 +1,6 @@
 /**
- * Rounds of server-chaos.ts for test/soak/postgres.ts and test/soak/mysql.ts: each kind once at least, and in full when there is time.
+ * Runs rounds of server-chaos.ts for test/soak/postgres.ts and test/soak/mysql.ts: each kind at least once,
+ * and in full if there is time.
  */
 import assert from 'node:assert/strict';
 import { openDatabase } from '../../src/db/index.ts';
@@ -14,12 +15,12 @@ import {
   type ServerKind,
 } from './server-chaos.ts';
 
-/** In so many seconds everything is run in full. */
+/** Seconds that are enough to run everything in full. */
 const FULL_SECONDS = 60;
-/** Rounds of every kind in a short run. */
+/** Fraction of rounds in a short run. */
 const PART = 0.2;
 
-/** Until `seconds` are over. `server`: one that may be taken down. */
+/** Runs rounds until `seconds` are over. `server`: a server that may be stopped. */
 export async function soakServer(
   url: string,
   kind: ServerKind,

@@ -1,5 +1,6 @@
 /**
- * An application with sessions whose handler each visit brings along: what a browser sees of them, request by request.
+ * An application with sessions, and a browser. Each request brings its own handler, so that a test sees what
+ * a browser sees.
  */
 import { MemoryRecordStore, SessionMiddleware, Svc } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
@@ -7,11 +8,11 @@ import { collectedLog } from './collected-log.ts';
 import type { Env, HttpRequest, Middleware, RecordStore, SessionOptions } from 'svc';
 import type { TestRequest } from 'svc/testing';
 
-/** Random text, for tests alone. */
+/** Random text, used only in tests. */
 export const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 export const NEXT_SECRET = 'Zp5&uE1*oA7(iQ0)rW4-tK8_gV2+lX6=';
 
-/** Handler of a visit. */
+/** Handler of one request. */
 export type Act = (req: HttpRequest) => unknown;
 
 export interface SiteOptions {
@@ -19,15 +20,15 @@ export interface SiteOptions {
   readonly session?: SessionOptions | undefined;
   readonly clock?: ManualClock | undefined;
   readonly baseUrl?: string | undefined;
-  /** Behind the session. */
+  /** Middleware inside of the session middleware. */
   readonly use?: readonly Middleware[] | undefined;
-  /** Over a socket. */
+  /** Whether requests use a socket. */
   readonly listen?: boolean | undefined;
   /** Further settings of the application. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
-  /** Leaves out the session middleware: `before` has another. */
+  /** Leaves out the session middleware, because `before` contains another one. */
   readonly isWithoutSession?: boolean | undefined;
-  /** Before the session. */
+  /** Middleware outside of the session middleware. */
   readonly before?: readonly Middleware[] | undefined;
 }
 
@@ -64,7 +65,7 @@ export class Site implements AsyncDisposable {
     this.client = new TestClient(app, { clock, raiseErrors: false, baseUrl, listen });
   }
 
-  /** A request whose handler is `act`. */
+  /** Sends a request whose handler is `act`. */
   visit(
     act: Act,
     request: TestRequest & { readonly method?: string; readonly path?: string } = {},
@@ -74,19 +75,19 @@ export class Site implements AsyncDisposable {
     return this.client.request(method, path, { ...rest, headers: { ...headers, 'x-act': String(number) } });
   }
 
-  /** The JSON of what `act` answers. */
+  /** Returns the JSON of the value that `act` returns. */
   async ask(act: Act, request?: TestRequest): Promise<unknown> {
     return (await this.visit((req) => ({ answer: act(req) ?? null }), request))
       .json()
       .then((body) => (body as { answer: unknown }).answer);
   }
 
-  /** Passes time. */
+  /** Moves the clock forward. */
   async wait(seconds: number): Promise<void> {
     await this.clock.advance(seconds * 1_000);
   }
 
-  /** Events of the security log. */
+  /** Returns the events of the security log with this name. */
   audited(event: string): Record<string, unknown>[] {
     return this.events.filter((line) => line['logger'] === 'svc_security' && line['event'] === event);
   }
@@ -96,7 +97,7 @@ export class Site implements AsyncDisposable {
   }
 }
 
-/** Options with a store that lives by the clock of the site. */
+/** Returns session options with a store that uses the clock of the site. */
 export function stored(
   clock: ManualClock,
   options: SessionOptions = {},
@@ -105,7 +106,10 @@ export function stored(
   return { clock, store, session: { store, ...options } };
 }
 
-/** A store whose every call waits a turn, as one on another machine does; `calls` are the names of what was called. */
+/**
+ * A store whose calls each wait a turn of the event loop, as for another machine. `calls` has the names of
+ * the called methods.
+ */
 export class SlowStore implements RecordStore {
   readonly calls: string[] = [];
   readonly inner: RecordStore;
@@ -141,7 +145,7 @@ export class SlowStore implements RecordStore {
   }
 }
 
-/** The attributes of a `Set-Cookie` field, sorted; its name and value first. */
+/** Returns the parts of a `Set-Cookie` field: name and value, then the attributes, sorted. */
 export function cookieParts(field: string): {
   readonly name: string;
   readonly value: string;

@@ -1,17 +1,18 @@
 /**
- * A proxy in front of a server that can stop passing bytes on, without a word: what a cut cable or a lost firewall state looks like.
+ * A proxy in front of a server that can stop to pass on bytes without closing connections, like a cut cable
+ * or a firewall that has lost its state.
  */
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Scope } from './run.ts';
 
-/** See the top of this file. */
+/** A proxy that can be silenced. */
 export interface SilencedProxy {
-  /** The server's address, with the proxy in its place. */
+  /** Address of the server, with host and port of the proxy. */
   readonly url: string;
-  /** Swallows what comes from both sides, on connections that there are and on those to come. */
+  /** Drops all bytes from both sides, on existing and new connections. */
   silence(): void;
-  /** Ends the connections that were silenced, and passes bytes again on new ones. */
+  /** Ends the silenced connections, and passes bytes on for new ones. */
   restore(): void;
 }
 

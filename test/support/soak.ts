@@ -1,5 +1,6 @@
 /**
- * Shared by all soaks: how long they run, a server in a process of its own, what that process holds, and the verdict.
+ * Shared by all soaks: their duration, a server in its own process, the resources of that process, and the
+ * verdict.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,9 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChildProcess } from 'node:child_process';
 import type { Scope } from './run.ts';
 
-/** How long a soak runs: SOAK_SECONDS, default 60. */
+/** Duration of a soak in seconds: SOAK_SECONDS, default 60. */
 export const SECONDS: number = Number(process.env['SOAK_SECONDS'] ?? 60);
-/** Repeats what clients do: SOAK_SEED, default from the time. */
+/** Seed of the clients' random numbers: SOAK_SEED, by default from the time. */
 export const SEED: number = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
 const SETTLE_MS = 15_000;
 const MOST_SHOWN = 20;
@@ -24,24 +25,27 @@ export interface Held {
   readonly sockets: number;
 }
 
-/** Collects garbage several times, since finalizers release what only the next collection finds. Needs `--expose-gc`. */
+/**
+ * Returns the memory after several garbage collections, because finalizers release what only the next
+ * collection finds. Needs `--expose-gc`.
+ */
 export async function held(): Promise<Held> {
   for (let round = 0; round < 3; round++) {
     globalThis.gc!();
     await sleep(10);
   }
-  globalThis.gc!(); // right before, since a server under load goes on
+  globalThis.gc!(); // collect right before measuring, because a server under load allocates all the time
   const { heapUsed, external, rss } = process.memoryUsage();
   return { heapUsed, external, rss, sockets: resources()['TCPSocketWrap'] ?? 0 };
 }
 
-/** Open handles of this process by kind. */
+/** Returns the number of open handles of this process by kind. */
 export function resources(): Readonly<Record<string, number>> {
   const kinds = Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind);
   return Object.fromEntries([...kinds].map(([kind, { length }]) => [kind, length]));
 }
 
-/** In the server's process: reports the port, and answers the questions of {@link SoakServer.ask}. */
+/** Called in the server's process: sends the port, and answers requests of {@link SoakServer.ask}. */
 export function serving(port: number, answer: (what: string) => Awaitable<object>): void {
   process.on('message', async (what) => process.send!(await answer(String(what))));
   process.on('disconnect', () => process.exit(9)); // the soak has ended
@@ -49,7 +53,7 @@ export function serving(port: number, answer: (what: string) => Awaitable<object
   process.send!({ port });
 }
 
-/** The server of a soak: its own file, started with `serve` and more arguments. */
+/** The server of a soak in its own process: the same file, started with `serve` and further arguments. */
 export class SoakServer<Inside extends object> {
   readonly child: ChildProcess;
   readonly port: number;
@@ -61,7 +65,9 @@ export class SoakServer<Inside extends object> {
     this.exited = exited;
   }
 
-  /** `onStart` gets the process before it has printed anything; its standard error is the soak's unless it is read there. */
+  /**
+   * Starts the server. `onStart` gets the process before it has printed anything, to read its standard error.
+   */
   static async start<Inside extends object>(
     file: string,
     args: readonly string[] = [],
@@ -88,7 +94,7 @@ export class SoakServer<Inside extends object> {
     return ((await Promise.race([once(this.child, 'message'), ended])) as [Inside])[0];
   }
 
-  /** Asks until the server is at rest, or for so long. */
+  /** Asks until the server is at rest, or `settleMs` have passed. Returns the last response. */
   async settled(isAtRest: (inside: Inside) => boolean, settleMs: number = SETTLE_MS): Promise<Inside> {
     for (const endMs = performance.now() + settleMs; ; await sleep(100)) {
       const inside = await this.ask();
@@ -96,7 +102,7 @@ export class SoakServer<Inside extends object> {
     }
   }
 
-  /** Sends SIGTERM and returns how the process ended wrongly. */
+  /** Sends SIGTERM. Returns a failure unless the process ended with status 0. */
   async terminated(): Promise<readonly string[]> {
     this.child.kill('SIGTERM');
     const late = setTimeout(() => this.child.kill('SIGKILL'), SETTLE_MS);
@@ -124,7 +130,7 @@ export async function soak(
   process.exitCode = 1;
 }
 
-/** Runs what starts processes or makes folders, and cleans up after it. */
+/** Runs a function with a scope, and cleans up after it. */
 export async function scoped(run: (scope: Scope) => Promise<void>): Promise<void> {
   const ends: (() => void | Promise<void>)[] = [];
   try {
@@ -142,7 +148,7 @@ export function median(samples: readonly number[]): number {
   return samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
 }
 
-/** The limit of open files of this process, which its children inherit. */
+/** Returns the limit of open files of this process, which its children inherit. */
 export function openFiles(): number {
   const { userLimits } = process.report.getReport() as unknown as {
     userLimits: Record<string, { soft: number | 'unlimited' }>;

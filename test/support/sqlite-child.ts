@@ -1,6 +1,7 @@
 /**
- * A process that writes one database beside others, until it is done or killed: address, its number, how many transactions.
- * It says "ready", then each number of a transaction that was committed.
+ * A process that writes to a database which other processes write, too, until it is done or killed.
+ * Arguments: address, number of the process, number of transactions. It prints "ready", then the number of
+ * each committed transaction.
  */
 import { writeSync } from 'node:fs';
 import { openDatabase } from '../../src/db/index.ts';
@@ -16,7 +17,7 @@ for (let step = 0; step < Number(count); step++) {
       step,
       before,
     ]);
-    if (step % 5 === 0) await new Promise(setImmediate); // others run in between
+    if (step % 5 === 0) await new Promise(setImmediate); // let other transactions run in between
     await tx.execute('insert into entry (writer, step, part, seen) values (?, ?, 1, ?)', [
       Number(id),
       step,
@@ -24,5 +25,5 @@ for (let step = 0; step < Number(count); step++) {
     ]);
     await tx.execute('update counter set total = ?', [before + 1]);
   });
-  writeSync(1, `${step}\n`); // at once: what is said was committed
+  writeSync(1, `${step}\n`); // write synchronously, so that a printed number is always committed
 }

@@ -1,5 +1,5 @@
 /**
- * Invariants of a SQLite file when writing processes die: run shortly by the suite, at length by
+ * Checks invariants of a SQLite file when writing processes are killed: shortly in the suite, at length in
  * test/soak/sqlite.ts.
  */
 import assert from 'node:assert/strict';
@@ -10,7 +10,7 @@ import { ROOT } from './build.ts';
 import { folder, start, type Scope } from './run.ts';
 
 const CHILD = join(ROOT, 'test/support/sqlite-child.ts');
-/** A process that is killed while it writes its coverage leaves half a file. */
+/** No coverage, because a process that is killed while it writes its coverage leaves half a file. */
 const UNCOVERED = { env: { NODE_V8_COVERAGE: '' } };
 
 async function made(scope: Scope): Promise<{ path: string; url: string }> {
@@ -21,7 +21,10 @@ async function made(scope: Scope): Promise<{ path: string; url: string }> {
   return { path, url: `sqlite:${path}` };
 }
 
-/** The counter is the number of transactions, each saw another number, and each has both of its rows. */
+/**
+ * Asserts that the counter is the number of transactions, that each transaction saw another number, and that
+ * each has both of its rows.
+ */
 async function assertWhole(db: Database): Promise<number> {
   assert.equal(await db.scalar('pragma integrity_check'), 'ok');
   const total = Number(await db.scalar('select total from counter'));
@@ -48,23 +51,31 @@ export async function sixWriters(scope: Scope, transactionsEach: number): Promis
   assert.equal(await assertWhole(db), 6 * transactionsEach);
 }
 
-/** Processes are killed at moments that a generator picks: what they said they committed is there, and nothing by halves. */
+/**
+ * Processes are killed at random moments: every transaction that they reported as committed is there, and
+ * none is incomplete.
+ */
 export async function killed(scope: Scope, times: number, random: (below: number) => number): Promise<void> {
   const { url } = await made(scope);
   for (let id = 0; id < times; id++) {
     const child = start(scope, process.execPath, [CHILD, url, String(id), '100000'], UNCOVERED);
     await child.printed(new RegExp(`^${random(40)}$`, 'm'));
-    for (let turns = random(200); turns > 0; turns--) await new Promise(setImmediate); // some moment inside a transaction
+    // wait for a random moment inside a transaction
+    for (let turns = random(200); turns > 0; turns--) await new Promise(setImmediate);
     child.child.kill('SIGKILL');
     const said = Number((await child.ended).stdout.trimEnd().split('\n').at(-1));
     await using db = await openDatabase(url);
     await assertWhole(db);
     const last = await db.scalar('select max(step) from entry where writer = ?', [id]);
-    assert.ok(last === said || last === said + 1, `it said that ${said} was committed, ${last} is there`); // killed between COMMIT and saying so
+    // one more if it was killed after COMMIT and before printing
+    assert.ok(last === said || last === said + 1, `it said that ${said} was committed, ${last} is there`);
   }
 }
 
-/** Files as they lie on the disk after each commit, and with a write-ahead log cut off anywhere behind it: all that was committed is there. */
+/**
+ * Copies of the files after each commit, also with the write-ahead log cut off at any place: every committed
+ * transaction is there.
+ */
 export async function copies(
   scope: Scope,
   commits: number,
@@ -100,10 +111,10 @@ async function inCopy(scope: Scope, path: string, wal?: Uint8Array): Promise<num
   if (wal !== undefined) writeFileSync(`${copy}-wal`, wal);
   else if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
   await using db = await openDatabase(`sqlite:${copy}`);
-  return await assertWhole(db); // it is closed after that
+  return await assertWhole(db); // return await: the database is closed after this
 }
 
-/** Transactions that interleave on one database: no row in the wrong place. */
+/** Transactions that interleave on one database: no row is in the wrong place. */
 export async function interleaved(
   db: Database,
   transactions: number,
@@ -112,7 +123,7 @@ export async function interleaved(
   await db.script(
     'create table nonce (id integer primary key, tx integer not null, step integer not null, value text not null)',
   );
-  const gate = 500; // callers at once: more than wait by default would only be refused
+  const gate = 500; // limits the concurrent callers: more than the default queue allows would be refused
   let next = 0;
   async function caller(): Promise<void> {
     while (next < transactions) {

@@ -21,7 +21,7 @@ const FORBIDDEN_WORD = /\b(?:whoever|nobody|somebody|anybody|told|hears?)\b/i;
 const FORBIDDEN_OPENING =
   /^(?:(?:those|of|who|what)(?=\s+\S|['’])|(?:the same|as above|see above)(?![-\w]))/i;
 const QUESTION = /^(?:of|who|what)\b[^.!?]*\?/i;
-/** Bullets, rules and emphasis before the first word, and a doc tag. */
+/** Pattern of bullets, rules, emphasis and a doc tag before the first word. */
 const BEFORE_FIRST_WORD = /^(?:[\s*#>_~[(─═·•-]|\d+[.)]\s)*(?:@[\w-]+\s+)?/;
 
 const NEW_ERROR =
@@ -31,7 +31,7 @@ const REPORTING_CALL =
 const TEST_CALL = /^(?:\w+\.)?(?:test|it|describe|suite|\w*[cC]ontract|with[A-Z]\w*)$/;
 const MESSAGE_KEY = /^(?:message|remedy|summary|description|describe|detail|title|why|help|hint|usage)$/;
 
-/** A sign or word after which `/` starts a regular expression, and `(` groups. */
+/** Pattern of a sign or word after which `/` starts a regular expression, and `(` groups. */
 const BEFORE_VALUE =
   /^(?:|[([{,;:=!&|?+\-*%~^<>}]|return|typeof|case|in|of|yield|await|void|delete|throw|if|while|for|else|do)$/;
 
@@ -46,17 +46,20 @@ export interface Passage {
 /** An open bracket or template. */
 interface Frame {
   readonly open: string;
-  /** `new SvcError`, `test`; '' where the bracket is not a call. */
+  /** Called function such as `new SvcError` or `test`; '' if the bracket is not a call. */
   readonly callee: string;
   readonly start: number;
-  /** Text of a template so far, each expression as `…`. */
+  /** Text of a template so far, with each expression as `…`. */
   text: string;
   /** Key of the property, or name of the variable, whose value is being read. */
   label: string;
   argument: number;
 }
 
-/** Returns the comments, messages and test names of a program. @throws Error when its brackets do not match */
+/**
+ * Returns the comments, messages and test names of a program.
+ * @throws Error when its brackets do not match
+ */
 export function scanSource(source: string): Passage[] {
   return new SourceScanner(source).run();
 }
@@ -123,7 +126,7 @@ class SourceScanner {
 
   #readSign(sign: string, start: number): void {
     const isPostfix = sign === '!' && !BEFORE_VALUE.test(this.#last) && this.#source[this.#at] !== '=';
-    if (isPostfix) return; // `a! / 2` divides
+    if (isPostfix) return; // the `!` of `a! / 2` asserts, so `/` divides
     if (sign === '`') this.#open(sign, start, '');
     else if (sign === '(') this.#open(sign, start, BEFORE_VALUE.test(this.#last) ? '' : this.#path || '?');
     else if (sign === '[' || sign === '{') this.#open(sign, start, '');
@@ -174,7 +177,10 @@ class SourceScanner {
     this.#advance("'", '');
   }
 
-  /** Groups, lists and expressions of a template count as what they stand in. */
+  /**
+   * Returns what a string is: it has the kind of the call or property around it, also through groups, lists
+   * and expressions of a template.
+   */
   #kindOfLiteral(depth: number): 'message' | 'test name' | undefined {
     const frame = this.#frames[depth];
     if (frame === undefined) return undefined;
@@ -233,7 +239,10 @@ export function scanScript(text: string): Passage[] {
   return passages;
 }
 
-/** Returns a line for each forbidden word or opening in a file: `src/x.ts:12: …`. The path selects the scanner. */
+/**
+ * Returns a line for each forbidden word or opening in a file: `src/x.ts:12: …`. The path selects the
+ * scanner.
+ */
 export function problemsOf(path: string, text: string): string[] {
   const scan = path.endsWith('.md') ? scanMarkdown : SOURCE_FILE.test(path) ? scanSource : scanScript;
   return scan(text).flatMap((passage) => {
@@ -284,7 +293,10 @@ export function writeExceptions(files: readonly string[]): void {
   );
 }
 
-/** Replaces the list by what is unclean now. For use by hand after files moved; a test must not call it. */
+/**
+ * Replaces the list by the files that have problems now. For use by hand after files were moved; a test must
+ * not call it.
+ */
 export function regenerateExceptions(): void {
   writeExceptions([...problemsByFile().keys()]);
 }

@@ -1,8 +1,12 @@
 /**
- * Assertions in loops of thousands: the text that tells of a failure costs more than what is tested, and is made where one fails.
+ * Assertions in loops of thousands: their message is created only for a failure, because creating it costs
+ * more than the test.
  */
 
-/** Runs an assertion. @throws an Error with `message()` for its message where it fails, and the failure as its cause */
+/**
+ * Runs an assertion.
+ * @throws an Error with `message()` for its message where it fails, and the failure as its cause
+ */
 export function withMessage(check: () => void, message: () => string): void {
   try {
     check();

@@ -1,5 +1,5 @@
 /**
- * A request without a transport: its bytes are pushed by the test.
+ * A request without a transport, whose bytes the test pushes.
  */
 import { USUAL_IDENTITY } from '../../src/http/request-id.ts';
 import { EventEmitter } from 'node:events';
@@ -8,7 +8,7 @@ import { TransportRequest } from '../../src/http/request/request.ts';
 import { AppState } from '../../src/http/state.ts';
 import type { Incoming, Outgoing, RequestDefaults } from '../../src/http/request/request.ts';
 
-/** The receiving side: push chunks, then `null`; or destroy it. */
+/** The receiving side. Push chunks, then `null`; or destroy it. */
 export class FakeIncoming extends Readable implements Incoming {
   readonly method: string;
   readonly url: string;
@@ -25,10 +25,10 @@ export class FakeIncoming extends Readable implements Incoming {
   }
 
   override _read(): void {
-    /* chunks are pushed when they come */
+    /* nothing to do: the test pushes the chunks */
   }
 
-  /** Each chunk in a turn of its own, then the end. */
+  /** Pushes each chunk in its own turn of the event loop, then the end. */
   async pushAll(chunks: readonly (string | Uint8Array)[]): Promise<void> {
     for (const chunk of chunks) {
       this.push(chunk);
@@ -55,15 +55,15 @@ export class FakeOutgoing extends EventEmitter implements Outgoing {
 export interface RequestInput {
   readonly method?: string;
   readonly url?: string;
-  /** Name and value in turn. */
+  /** Names and values alternately. */
   readonly headers?: readonly string[];
   readonly socket?: Incoming['socket'];
-  /** Pushed at once; without it the body stays open. */
+  /** Body that is pushed at once. Without it, the body stays open. */
   readonly body?: string | Uint8Array;
   readonly defaults?: Partial<RequestDefaults>;
 }
 
-/** A request and its two sides. */
+/** Returns a request and its two sides. */
 export function fakeRequest(input: RequestInput = {}): {
   req: TransportRequest;
   incoming: FakeIncoming;

@@ -1,8 +1,8 @@
 /**
- * Turns of the event loop, for tests that wait for what happens in the next one.
+ * Turns of the event loop, for tests that wait for work of the next turn.
  */
 
-/** Resolves in the next turn. */
+/** Resolves in the next turn of the event loop. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,5 +1,6 @@
 /**
- * test/types as a user of the package would have them: beside an installed package, whose declarations they are held against.
+ * The files of test/types as a user of the package would have them: beside an installed package, whose
+ * declarations they are checked against.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,14 +8,15 @@ import { ROOT } from './build.ts';
 
 const TYPES = join(ROOT, 'test/types');
 
-/** By the name of the file, as they stand. */
+/** Texts of the files by name, unchanged. */
 export const TYPE_ASSERTIONS: Readonly<Record<string, string>> = Object.fromEntries(
   readdirSync(TYPES)
-    .filter((file) => file.endsWith('.ts') && file !== 'schema-inside.ts') // its types are not exported
+    // without the file whose types are not exported
+    .filter((file) => file.endsWith('.ts') && file !== 'schema-inside.ts')
     .map((file) => [file, readFileSync(join(TYPES, file), 'utf8')]),
 );
 
-/** Variant whose imports of sources are replaced by the built declarations. */
+/** Returns the texts with imports of sources replaced by imports of the built declarations. */
 export function typeAssertionsOutside(): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(TYPE_ASSERTIONS).map(([file, text]) => [

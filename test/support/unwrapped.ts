@@ -2,7 +2,9 @@
  * Source text for tests that search it with regular expressions.
  */
 
-/** Returns the text with calls, lists, conditions and chains of several lines on one line each, as a formatter may break them. */
+/**
+ * Returns the text with each call, list, condition and chain on one line, however a formatter has broken it.
+ */
 export function unwrapped(source: string): string {
   return source
     .replace(/([([])\n\s+/g, '$1')

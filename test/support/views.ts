@@ -1,8 +1,8 @@
 /**
- * Some bytes in every kind of buffer and view.
+ * Equal bytes in every kind of buffer and view.
  */
 
-/** Buffers and views by their names. The number of `bytes` is a multiple of four. */
+/** Returns buffers and views of the same bytes by name. The number of `bytes` must be a multiple of four. */
 export function viewsOf(
   bytes: Uint8Array,
 ): readonly (readonly [what: string, view: ArrayBufferLike | ArrayBufferView])[] {

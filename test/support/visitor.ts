@@ -1,5 +1,6 @@
 /**
- * A person at a new project: a scripted browser with a cookie jar, which follows redirects and sends forms, and runs no scripts.
+ * A person who uses a new project: a scripted browser with a cookie jar, which follows redirects and sends
+ * forms, but runs no scripts.
  */
 import assert from 'node:assert/strict';
 import { CookieJar } from '../../src/testing/cookie-jar.ts';
@@ -13,7 +14,7 @@ export class Visitor {
     this.url = url;
   }
 
-  /** An answer that leads nowhere else; `form` is posted. */
+  /** Opens an address and returns the final response after all redirects. `form` is sent by POST. */
   async visit(address: string, form?: Record<string, string>): Promise<Response> {
     const url = new URL(address, this.url);
     const response = await fetch(url, {
@@ -36,11 +37,11 @@ export class Visitor {
     const choice = await this.visit('/oauth/login');
     const address = new URL(choice.url);
     assert.equal(address.origin, this.url);
-    assert.match(address.pathname, /^\/_dev\/\w+\/authorize$/); // the name of a provider stands between
+    assert.match(address.pathname, /^\/_dev\/\w+\/authorize$/); // the path contains the name of the provider
     assert.match(
       choice.headers.get('content-security-policy')!,
       /form-action 'self' http:\/\/127\.0\.0\.1:\d+;/,
-    ); // that of the provider, not of the application
+    ); // the address of the provider, not of the application
     const [, action] = /<form method="post" action="([^"]+)"/.exec(await choice.text())!;
     const home = await this.visit(new URL(action!, address).href, {
       ...Object.fromEntries(address.searchParams),
@@ -49,7 +50,7 @@ export class Visitor {
     assert.equal(home.url, `${this.url}/`, await home.text());
   }
 
-  /** Logs out everywhere, and at the provider. Returns the page that follows. */
+  /** Logs out everywhere, and at the provider. Returns the text of the page that follows. */
   async logOut(): Promise<string> {
     const page = await this.submit('/logout');
     const [, action] = /<form method="post" action="([^"]+)"/.exec(page)!;
@@ -60,7 +61,7 @@ export class Visitor {
     return (await this.visit(url, { ...Object.fromEntries(fields), confirmed: '1' })).text();
   }
 
-  /** Sends a form of the page, and gives the page that follows. */
+  /** Sends a form of the page, and returns the text of the page that follows. */
   async submit(path: string, fields: Record<string, string> = {}): Promise<string> {
     const [, token] = /name="_csrf_token" value="([^"]+)"/.exec(await (await this.visit('/')).text())!;
     const response = await this.visit(path, { ...fields, _csrf_token: token! });

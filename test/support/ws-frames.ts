@@ -1,5 +1,5 @@
 /**
- * Frames for tests, and what a reader says of them.
+ * Creates frames for tests, and reads them with the frame reader.
  */
 import { OPCODE } from '../../src/http/websocket/codes.ts';
 import { FrameReader, SpareReaders } from '../../src/http/websocket/frames.ts';
@@ -10,18 +10,18 @@ import type { FrameEvent } from './ws-reference.ts';
 export interface FrameOptions {
   readonly opcode?: number;
   readonly isFinal?: boolean;
-  /** RSV1 is 4, RSV2 2, RSV3 1. */
+  /** Reserved bits: RSV1 is 4, RSV2 is 2, RSV3 is 1. */
   readonly rsv?: number;
   readonly payload?: string | Uint8Array;
-  /** Undefined: not masked. */
+  /** Masking key; undefined for an unmasked frame. */
   readonly key?: readonly number[] | undefined;
-  /** The size of the length field: 7, 16 or 64 bits; as short as it can be unless said. */
+  /** Size of the length field: 7, 16 or 64 bits. Default: the shortest that fits. */
   readonly lengthBits?: 7 | 16 | 64;
-  /** Announced length, if wrong. */
+  /** Announced length, if it differs from the payload. */
   readonly length?: bigint;
 }
 
-/** A frame of a client, byte by byte. */
+/** Returns the bytes of a client's frame. */
 export function frame(options: FrameOptions): Buffer {
   const { opcode = OPCODE.text, isFinal = true, rsv = 0, payload = '' } = options;
   const key = 'key' in options ? options.key : [0x37, 0xfa, 0x21, 0x3d];
@@ -46,12 +46,12 @@ export function frame(options: FrameOptions): Buffer {
   ]);
 }
 
-/** The payload of a close frame. */
+/** Returns the payload of a close frame. */
 export function closing(code: number, reason: string | Uint8Array = ''): Buffer {
   return Buffer.concat([Buffer.of(code >> 8, code & 255), Buffer.from(reason as string)]);
 }
 
-/** Events of a reader for copies of these chunks. */
+/** Returns the events of a reader for copies of these chunks. */
 export function read(chunks: readonly Uint8Array[], options: Partial<FrameReaderOptions> = {}): FrameEvent[] {
   const reported: FrameEvent[] = [];
   const reader = new FrameReader(
@@ -62,7 +62,10 @@ export function read(chunks: readonly Uint8Array[], options: Partial<FrameReader
   return reported;
 }
 
-/** Events of two sockets that get chunks in turn, each with a pooled reader while it needs one. */
+/**
+ * Returns the events of two sockets that get chunks alternately. Each has a pooled reader only while it needs
+ * one.
+ */
 export function readInTurn(
   chunks: readonly Uint8Array[],
   readers: SpareReaders,
@@ -95,7 +98,7 @@ function sinkInto(reported: FrameEvent[]): FrameSink {
   };
 }
 
-/** The bytes whole, cut in two at every position, and one by one. */
+/** Yields the bytes whole, cut in two at every position, and one by one. */
 export function* everySplit(
   bytes: Uint8Array,
 ): Generator<readonly [how: string, chunks: readonly Uint8Array[]]> {

@@ -1,5 +1,6 @@
 /**
- * A plain reading of RFC 6455 §5 for a server: all bytes at hand, one thing after the other, nothing fast.
+ * Reference implementation of RFC 6455 §5 for a server: it has all bytes at once, and is plain instead of
+ * fast.
  */
 
 /** Events of a stream of frames, in order; none follows `close` or `violation`. */
@@ -19,7 +20,7 @@ function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Whether some bytes behind these make a text of them. */
+/** Whether further bytes can complete these to valid UTF-8. */
 function mayBecomeText(bytes: Uint8Array): boolean {
   if (textOf(bytes) !== undefined) return true;
   for (let cut = 1; cut <= 3 && cut <= bytes.length; cut++) {
@@ -53,7 +54,7 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): FrameEv
     let head = at + 2;
     if (length >= 126) {
       const size = length === 126 ? 2 : 8;
-      if (head + size + 4 > stream.length) return reported; // a head is judged when it is whole
+      if (head + size + 4 > stream.length) return reported; // wait until the head of the frame is complete
       if (size === 8 && stream[head]! >= 128) return violation(1002);
       const least = length === 126 ? 126 : 65_536;
       length = 0;

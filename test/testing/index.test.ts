@@ -53,7 +53,7 @@ function fault(code: FaultCode): (error: unknown) => boolean {
 for (const listen of [false, true]) {
   const how = listen ? 'over a socket' : 'in memory';
 
-  test(`TestClient sends each method ${how}`, async () => {
+  test(`TestClient sends a request with each method ${how}`, async () => {
     await using client = new TestClient(mirror(), { listen });
     for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
       assert.equal(
@@ -101,7 +101,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`TestClient gives statuses, fields and bodies as they are sent, and follows no redirect, ${how}`, async () => {
+  test(`TestClient returns statuses, header fields and bodies unchanged, and follows no redirect, ${how}`, async () => {
     const app = quiet();
     app.get('/html', () => new HTMLResponse('<p>', { status: 203 }));
     app.get('/go', () => new RedirectResponse('/html'));
@@ -123,7 +123,7 @@ for (const listen of [false, true]) {
     assert.equal(((await (await client.get('/missing')).json()) as { detail: string }).detail, 'gone');
   });
 
-  test(`TestClient rejects with what a handler threw ${how}, unless raiseErrors is false`, async () => {
+  test(`TestClient rejects with the error that a handler threw ${how}, unless raiseErrors is false`, async () => {
     const failure = new Error('mine');
     const app = quiet();
     app.get('/fail', () => {
@@ -143,7 +143,7 @@ for (const listen of [false, true]) {
     assert.doesNotMatch(await response.text(), /mine/);
   });
 
-  test(`TestClient gives each of several requests at once its own error ${how}`, async () => {
+  test(`TestClient rejects each of several concurrent requests with its own error ${how}`, async () => {
     const app = quiet();
     app.get('/fail/{n:int}', ({ params }) => {
       throw new Error(`number ${params.n}`);
@@ -163,7 +163,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`TestClient keeps cookies and sends them back ${how}, unless the request brings its own`, async () => {
+  test(`TestClient stores cookies and sends them back ${how}, unless the request has its own`, async () => {
     const app = mirror();
     app.get('/login', () => {
       const response = new TextResponse('in');
@@ -184,7 +184,7 @@ for (const listen of [false, true]) {
     assert.equal(await cookieSent(), null);
   });
 
-  test(`TestClient ends a request ${how} when its signal aborts, and the handler's signal aborts too`, async () => {
+  test(`TestClient aborts the handler's signal when the signal of a request ${how} aborts`, async () => {
     const app = quiet();
     const entered = Promise.withResolvers<void>();
     const left = Promise.withResolvers<unknown>();
@@ -207,7 +207,7 @@ for (const listen of [false, true]) {
   });
 }
 
-test('TestClient starts the application with the first request, once, and shuts it down when it closes', async () => {
+test('TestClient starts the application once, at the first request, and shuts it down when it closes', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(() => {
@@ -225,7 +225,7 @@ test('TestClient starts the application with the first request, once, and shuts 
   assert.deepEqual(events, ['start', 'stop']);
 });
 
-test('TestClient leaves the application running until the last of several clients closes, in whichever order', async () => {
+test('TestClient leaves the application running until the last of several clients closes, in any order', async () => {
   for (const first of [0, 1]) {
     const events: string[] = [];
     const app = quiet();
@@ -262,7 +262,7 @@ test('TestClient.close() does nothing to an application that no client has used'
   assert.equal(stops, 0);
 });
 
-test('TestClient rejects every request with what made the start fail, and closes all the same', async () => {
+test('TestClient rejects every request with the error of the start, and can still be closed', async () => {
   const app = quiet();
   app.onStartup(() => {
     throw new Error('no database');
@@ -272,7 +272,7 @@ test('TestClient rejects every request with what made the start fail, and closes
   await assert.rejects(client.get('/'), /no database/);
 });
 
-test('TestClient.close() waits for a start that is under way', async () => {
+test('TestClient.close() waits for a start that is in progress', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(async () => {
@@ -292,7 +292,7 @@ test('TestClient.close() waits for a start that is under way', async () => {
   await answer;
 });
 
-test('TestClient makes the environment "test", unless the application names one or the client does', async () => {
+test('TestClient sets the environment to "test", unless the application or the client specifies one', async () => {
   assert.equal(await envOf(quiet()), 'test');
   assert.equal(await envOf(quiet({ env: 'production' })), 'production');
   assert.equal(await envOf(quiet({ config: { env: 'development' } })), 'development');
@@ -305,7 +305,7 @@ async function envOf(app: Svc, options = {}): Promise<string> {
   return await (await client.get('/')).text();
 }
 
-test('TestClient lets the application, and its cookies, live by the clock it is given', async () => {
+test('TestClient passes its clock to the application, and uses it for the expiry of cookies', async () => {
   const clock = new ManualClock();
   const app = quiet();
   app.get('/', () => {
@@ -321,7 +321,7 @@ test('TestClient lets the application, and its cookies, live by the clock it is 
   assert.equal(client.cookies.get('short'), undefined);
 });
 
-test('TestClient refuses another clock or environment once the application is compiled, and takes the same', async () => {
+test('TestClient refuses another clock or environment once the application is compiled, and accepts the same ones', async () => {
   const app = quiet().compileAll();
   assert.throws(() => new TestClient(app, { clock: new ManualClock() }), fault('E_APP_FROZEN'));
   assert.throws(() => new TestClient(app, { env: 'development' }), fault('E_APP_FROZEN'));
@@ -337,7 +337,7 @@ test('TestClient refuses unknown options with the nearest name, and values of an
   refused({ clock: null }, 'E_OPTION_RANGE');
 });
 
-test('TestClient.baseUrl is http://localhost, what was given, or with listen where the application listens', async () => {
+test('TestClient.baseUrl is http://localhost, the option baseUrl, or with listen the address of the application', async () => {
   await using memory = new TestClient(mirror());
   assert.equal(memory.baseUrl, 'http://localhost');
   await using named = new TestClient(mirror(), { baseUrl: 'https://shop.example' });
@@ -354,7 +354,7 @@ test('TestClient that listens closes with an unread response body', async () => 
   await client.get('/');
 });
 
-test('TestClient puts overrides in the place of dependencies, for itself alone', async () => {
+test('overrides of a TestClient replace dependencies for that client only', async () => {
   const user = (): string => 'real';
   const greeting = async ({ state }: { state: unknown }): Promise<string> => `hello ${typeof state}`;
   const app = quiet();
@@ -393,7 +393,7 @@ function failsBehind(): Svc {
   return app;
 }
 
-test('TestClient raises errors of background tasks and clean-ups from the call', async () => {
+test('TestClient raises errors of background tasks and clean-ups from the call that caused them', async () => {
   await using client = new TestClient(failsBehind());
   await assert.rejects(client.get('/task'), /the task failed/);
   await assert.rejects(client.get('/clean-up'), /the clean-up failed/);
@@ -404,7 +404,7 @@ test('TestClient raises errors of background tasks and clean-ups from the call',
   });
 });
 
-test('TestClient.close() raises errors of clean-ups that came behind a response, several together', async () => {
+test('TestClient.close() raises errors of clean-ups that happened after a response, several together', async () => {
   const client = new TestClient(failsBehind());
   assert.equal(await (await client.get('/stream')).text(), 'ab');
   await assert.rejects(client.close(), /the clean-up failed/);

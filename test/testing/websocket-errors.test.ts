@@ -38,7 +38,7 @@ function failing(): Svc {
 }
 
 for (const listen of [false, true])
-  describe(`TestClient with raiseErrors ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
+  describe(`WebSocket errors of TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
     const raising = (t: TestContext, app = failing()): TestClient => {
       const client = new TestClient(app, { listen });
       t.after(() => client.close().catch(() => undefined));
@@ -46,7 +46,7 @@ for (const listen of [false, true])
     };
 
     for (const path of ['/open', '/message', '/error', '/handler', '/loop'])
-      test(`rethrows what the handler of ${path} has thrown from receive(), closed and close()`, async (t) => {
+      test(`TestClient rethrows the error of the handler of ${path} from receive(), closed and close() of the WebSocket`, async (t) => {
         const client = raising(t);
         for (const call of ['receive', 'closed', 'close'] as const) {
           const socket = await client.websocket(path);
@@ -60,7 +60,7 @@ for (const listen of [false, true])
         await client.close(); // the test has each of them
       });
 
-    test('rethrows from a for-await loop of the test', async (t) => {
+    test('TestClient rethrows the error of a WebSocket handler from a for-await loop of the test', async (t) => {
       const socket = await raising(t).websocket('/message');
       socket.send('a');
       const got: unknown[] = [];
@@ -70,7 +70,7 @@ for (const listen of [false, true])
       assert.deepEqual(got, ['before']);
     });
 
-    test('rethrows when the socket is disposed of, if the test has not got the error', async (t) => {
+    test('TestClient rethrows the error of a WebSocket handler when the socket is disposed, if the test has not seen the error', async (t) => {
       const client = raising(t);
       await assert.rejects(async () => {
         await using socket = await client.websocket('/loop');
@@ -79,7 +79,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('rethrows from close() of the client what no call on the socket has thrown', async (t) => {
+    test('TestClient.close() rethrows the error of a WebSocket handler that no call on the socket has thrown', async (t) => {
       const app = failing();
       const failed = Promise.withResolvers<void>();
       app.websocket('/unasked').onMessage(() => {
@@ -92,7 +92,7 @@ for (const listen of [false, true])
       await assert.rejects(client.close(), isFailure);
     });
 
-    test('rethrows what onClose has thrown, at the latest from close() of the client', async (t) => {
+    test('TestClient rethrows an error of onClose, at the latest from close()', async (t) => {
       const client = raising(t);
       const socket = await client.websocket('/close');
       await assert.rejects(async () => {
@@ -101,7 +101,7 @@ for (const listen of [false, true])
       }, isFailure);
     });
 
-    test('does not wait for a handler of a socket without end', async (t) => {
+    test('TestClient.close() does not wait for a WebSocket handler that never ends', async (t) => {
       const app = failing();
       const gate = gateOf(t);
       app.websocket('/endless', () => gate.promise);
@@ -110,14 +110,14 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('gives the close codes of exceptions that are meant for clients, and of declared ones', async (t) => {
+    test('the WebSocket of TestClient reports the close codes of HTTP exceptions, and of declared exceptions', async (t) => {
       const client = raising(t);
       assert.equal((await (await client.websocket('/forbidden')).closed).code, 1008);
       assert.equal((await (await client.websocket('/declared')).closed).code, 1011);
       await client.close();
     });
 
-    test('gives each of several sockets its own error', async (t) => {
+    test('TestClient rethrows for each of several WebSockets its own error', async (t) => {
       const app = failing();
       app.websocket('/fail/{n:int}', (_socket, { params }) =>
         Promise.reject(new Error(`number ${params.n}`)),
@@ -139,7 +139,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('rethrows nothing when raiseErrors is false', async () => {
+    test('TestClient with raiseErrors: false rethrows no error of a WebSocket handler', async () => {
       await using client = new TestClient(failing(), { listen, raiseErrors: false });
       for (const path of ['/open', '/message', '/error', '/handler']) {
         const socket = await client.websocket(path);

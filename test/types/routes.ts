@@ -23,12 +23,14 @@ import {
   reply,
   stateKey,
   str,
+  toolClient,
   union,
 } from 'svc';
 import { TestClient } from 'svc/testing';
 import type {
   Context,
   Dependency,
+  Elicited,
   FormPart,
   HttpRequest,
   Infer,
@@ -117,6 +119,23 @@ app.post(
   },
 );
 
+// questions to the client of a tool
+app.tool('ask', { client: Depends(toolClient) }, async ({ client }) => {
+  const answer = await client.elicit({ message: 'm', schema: { age: Field(int) } });
+  is<Equal<typeof answer, Elicited<{ readonly age: number }>>>();
+  if (answer.action === 'accept') is<Equal<typeof answer.content.age, number>>();
+  // @ts-expect-error a declined form has no content
+  void answer.content.age;
+  const user = await client.elicit({ message: 'm', schema: User });
+  is<Equal<typeof user, Elicited<User>>>();
+  const page = await client.elicit({ message: 'm', url: 'https://a.example' });
+  is<Equal<typeof page, Elicited<undefined>>>();
+  // @ts-expect-error no such ability
+  client.can('everything');
+  // @ts-expect-error a sample needs its limit of tokens
+  return client.sample({ messages: 'x' });
+});
+
 // replies
 app.get('/a', { response: Address }, () => ({ city: 'x' }));
 app.get('/b', { response: Address }, () => ({ city: 'x', zip: 'y' }));
@@ -154,7 +173,7 @@ app.websocket('/files/*rest');
 app.get('/users/{id:integer}', () => 1);
 // @ts-expect-error Unknown path converter "integer"
 app.get('/users/{id:integer}', { summary: 'x' }, () => 1);
-// @ts-expect-error "bdoy" is no route option, and no Depends(…)
+// @ts-expect-error "bdoy" is neither a route option nor Depends(…)
 app.post('/x', { bdoy: User }, () => 1);
 // @ts-expect-error a function is no dependency
 app.post('/x', { db: connection }, () => 1);

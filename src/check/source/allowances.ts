@@ -1,10 +1,10 @@
 /**
- * Findings that a comment in the source allows, with a reason and an optional last day:
+ * Allows findings by a comment in the source, with a reason and an optional last day:
  *
  *   // svc-allow SVC606 until 2027-01-31: names come from the table of uploads
  *
- * It stands at the end of the line of the finding, or alone above it. It works for every finding that has a place, middleware and
- * settings too, but for mistakes that keep an application from starting.
+ * The comment stands at the end of the line of the finding, or alone above that line. Every finding with a
+ * place can be allowed, also one about middleware or settings. Errors that prevent a start cannot.
  */
 import { pathToFileURL } from 'node:url';
 import { makeReport, issueOf } from '../check.ts';
@@ -22,7 +22,10 @@ interface InlineAllowance {
   readonly until: string | undefined;
 }
 
-/** A report without the findings that comments allow. A comment without a reason, or past its day, allows nothing and makes an error of it. */
+/**
+ * Returns the report without the findings that comments allow. An allowance without a reason, or past its
+ * last day, turns the finding into an error.
+ */
 export function allowInline(
   report: Report,
   modules: readonly SourceModule[],
@@ -52,13 +55,13 @@ export function allowInline(
   return makeReport(findings, suppressed);
 }
 
-/** Whether it keeps the application from starting, whatever a comment says. */
+/** Whether a finding prevents the application from starting. No comment can allow it. */
 function isGrave({ rule, severity }: Finding, rules: readonly RuleText[]): boolean {
   const phase = rules.find(({ id }) => id === rule)?.phase;
   return severity === 'error' && (phase === 'graph' || phase === 'load');
 }
 
-/** By the line of code that each is about. */
+/** Returns the `svc-allow` comments of a module by the line of code that each allows. */
 function allowancesOf(module: SourceModule): Map<number, InlineAllowance[]> {
   const byLine = new Map<number, InlineAllowance[]>();
   const lines = module.source.split('\n');

@@ -1,6 +1,6 @@
 /**
- * Promises that are not awaited, and work that holds up everything else: SVC611 … SVC614, SVC634, SVC635, and SVC501 in functions that
- * handlers call.
+ * Rules about promises that are not awaited (SVC611 … SVC614), unbounded memory and time (SVC634, SVC635),
+ * and blocking calls in functions that handlers call (SVC501).
  */
 import { calledName, childrenOf, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
@@ -21,7 +21,7 @@ export function reportAsync(sources: Sources, report: ReportNode): void {
   findBlockingHelpers(sources, report);
 }
 
-// -- SVC611 --
+// -- SVC611: promises that are not awaited --
 
 const OURS = /^(?:svc\.)?(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
@@ -36,14 +36,17 @@ const OF_CLASSES: Readonly<Record<string, RegExp>> = {
   'svc/db.Redis': /^(?:get|set|del|incr|expire|hget|hset|publish)$/,
 };
 
-/** A call that gives a promise. `isOurs`: of this package or of Node.js, so that it always is one. */
+/**
+ * A call that returns a promise. `isOurs`: a known function of this package or of Node.js, so that it
+ * certainly returns one.
+ */
 interface Promised {
   readonly name: string;
   readonly isOurs: boolean;
   readonly fn?: Fn;
 }
 
-/** Returns what a call gives a promise of; undefined for calls that rules do not know. */
+/** Returns the promise that a call returns, or undefined if the call is unknown or returns none. */
 function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
   if (call.isNew) return undefined;
   const meaning = meaningOfCall(call, module);
@@ -68,7 +71,10 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     : undefined;
 }
 
-/** A transaction that gives no promise: of IndexedDB, and of databases whose functions are synchronous. */
+/**
+ * Whether a call to transaction() returns no promise: a transaction of IndexedDB, or of a database with
+ * synchronous functions.
+ */
 function isOtherTransaction({ args: [work], parent }: Call): boolean {
   if (parent?.type === 'member' && parent.property === 'objectStore') return true;
   return work?.type === 'function'
@@ -76,7 +82,10 @@ function isOtherTransaction({ args: [work], parent }: Call): boolean {
     : work?.type === 'list' || work?.type === 'text';
 }
 
-/** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
+/**
+ * Whether `fn` is certainly the method that the call runs: the object is `this` in the class of the method, a
+ * module, an object literal of the project, or `new` of the class that has the method.
+ */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
   if (fn === undefined || object.type !== 'name') return false;
@@ -92,7 +101,7 @@ function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): b
   return made?.kind === 'declared' && made.node === owner;
 }
 
-/** Whether a function is asynchronous, or returns what another one promises. */
+/** Whether a function is asynchronous, or returns only promises of other calls. */
 function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   if (fn.isGenerator) return false;
   if (fn.isAsync) return true;
@@ -107,7 +116,10 @@ function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   );
 }
 
-/** Whether a function that is not waited for fails unseen: something that it waits for, or throws, is outside of `try`. */
+/**
+ * Whether errors of a function can escape: the function throws, or awaits a promise that may reject, outside
+ * of `try`.
+ */
 function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
   const module = sources.handlers.homeOf(fn);
   let fails = false;
@@ -128,7 +140,10 @@ function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
   return fails;
 }
 
-/** Whether a promise may fail: one of `load().catch(…)` does not, nor one of a function that catches what fails. */
+/**
+ * Whether nothing catches the rejection of a promise. `load().catch(…)` catches it, and so does a function
+ * that awaits only in `try`.
+ */
 function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
   if (value.type !== 'call') return true;
   if (calledName(value) === 'catch' || pathOf(value.callee) === 'Promise.allSettled') return false;
@@ -177,13 +192,19 @@ function findForgotten(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether the result and the errors of a promise are lost. Functions of the project count where requests reach the call. */
+/**
+ * Whether the errors of a promise are lost. For functions of the project, only calls that requests reach
+ * count.
+ */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
   return sources.reachedFrom(functionAround(call)) !== undefined && mayFail(fn, sources);
 }
 
-/** Returns what becomes of a promise: nothing (`statement`), a test of whether it is there, or a name; undefined where it may be waited for. */
+/**
+ * Returns how code uses the promise of a call: ignores it, tests it, stores it in a variable, or uses it as a
+ * value. Undefined if it may be awaited.
+ */
 function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
   switch (parent?.type) {
@@ -216,7 +237,9 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undef
   }
 }
 
-/** Whether a list is the values of a statement: `db.execute('…', [name, hashPassword(password)])`. */
+/**
+ * Whether a list holds the parameters of an SQL statement: `db.execute('…', [name, hashPassword(password)])`.
+ */
 function isBound(list: Node): boolean {
   const { parent } = list;
   return (
@@ -233,7 +256,10 @@ function isTest(node: Node): boolean {
   return (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
 }
 
-/** The name that holds a promise and is used as if it were the value: tested, or asked for a member. */
+/**
+ * Returns the variable that holds the promise, if all code uses it as the result: tests it or reads a member
+ * of it.
+ */
 function keptPromise(call: Call): string | undefined {
   const declarator = call.parent;
   const fn = functionAround(call);
@@ -255,12 +281,12 @@ function keptPromise(call: Call): string | undefined {
         parent.object === node &&
         !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
     if (isMisuse) isMisused = true;
-    else isAwaited = true; // it may be handed on, or awaited
+    else isAwaited = true; // the promise may be awaited, or passed on
   });
   return isMisused && !isAwaited ? name : undefined;
 }
 
-// -- SVC612 --
+// -- SVC612: asynchronous callbacks of array methods --
 
 const ASKS_NOTHING = /^(?:forEach)$/;
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
@@ -309,7 +335,7 @@ function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
   return found;
 }
 
-// -- SVC613 --
+// -- SVC613: pipe() without an error handler --
 
 const STREAMS =
   /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from)\b/;
@@ -318,7 +344,8 @@ function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
-    if (call.parent?.type === 'call') continue; // `await finished(source.pipe(target))`
+    // a function such as finished() handles the errors: `await finished(source.pipe(target))`
+    if (call.parent?.type === 'call') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
     if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;
@@ -343,7 +370,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** How an expression is written, and for a name, what it was made with. */
+/** Returns the source text of an expression; for a variable, the text of its initial value. */
 function sourceOf(node: Node, module: SourceModule): string {
   const written = module.source.slice(node.start, node.end);
   if (node.type !== 'name') return written;
@@ -353,7 +380,7 @@ function sourceOf(node: Node, module: SourceModule): string {
   return value === undefined ? written : module.source.slice(value.start, value.end);
 }
 
-// -- SVC614 --
+// -- SVC614: statements outside of their transaction --
 
 function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -385,13 +412,13 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   }
 }
 
-// -- SVC634 --
+// -- SVC634: request bodies collected without a limit --
 
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind !== 'of') continue;
-    const over = loop.head[1]!; // it has two parts
+    const over = loop.head[1]!; // the declaration of a for-of loop has two parts
     const call = over.type === 'call' ? over : undefined;
     const path = pathOf(call?.callee ?? over) ?? '';
     if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
@@ -407,7 +434,10 @@ function findCollected(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `https.get(url, (request) => { request.on('data', …); })`: it is the answer of another server. */
+/**
+ * Whether the variable `request` holds a response of another server:
+ * `https.get(url, (request) => { request.on('data', …); })`.
+ */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
   return around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module));
@@ -425,7 +455,7 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     report('SVC634', module, at, 'the body is collected without a limit: one client can fill the memory');
 }
 
-// -- SVC635 --
+// -- SVC635: outbound calls without a time limit --
 
 function findEndless(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -468,7 +498,8 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue; // the handler itself is read as it runs
+    // code-rules.ts checks calls in the handler itself
+    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     report(
@@ -491,7 +522,7 @@ function nameOf(fn: Fn): string | undefined {
     : undefined;
 }
 
-/** `cache.get(path) ?? readFileSync(path)` */
+/** Whether an expression calls get(), as a cache does: `cache.get(path) ?? readFileSync(path)`. */
 function readsCache(node: Node): boolean {
   let found = false;
   walk(node, (part) => {
@@ -500,7 +531,9 @@ function readsCache(node: Node): boolean {
   return found;
 }
 
-/** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
+/**
+ * Whether a call runs only the first time: `text ??= readFileSync(…)` or `if (text === undefined) text = …`.
+ */
 function isOnce(call: Call, { source }: SourceModule): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
@@ -525,7 +558,7 @@ function isOnce(call: Call, { source }: SourceModule): boolean {
   return false;
 }
 
-/** `if (text) return text; text = readFileSync(…); return text;` */
+/** Whether a call runs only the first time: `if (text) return text; text = readFileSync(…); return text;`. */
 function isKept(call: Call): boolean {
   const { parent } = call;
   const path = parent?.type === 'assign' ? pathOf(parent.target) : undefined;
@@ -556,7 +589,7 @@ function mentionsPath(node: Node, path: string): boolean {
   return found;
 }
 
-/** Whether every call of a function is what is done the first time only. */
+/** Whether every call of a function runs only the first time. */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = fn.name ?? nameOf(fn);
   if (name === undefined) return false;

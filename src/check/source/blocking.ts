@@ -6,7 +6,7 @@ import * as crypto from 'node:crypto';
 import * as fs from 'node:fs';
 import * as zlib from 'node:zlib';
 
-/** These are over in microseconds, as `createHmac()` is. */
+/** Synchronous functions that take only microseconds, as `createHmac()` does. */
 const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
 const NAMES: ReadonlySet<string> = new Set([
   ...[fs, crypto, zlib, childProcess]
@@ -17,7 +17,7 @@ const NAMES: ReadonlySet<string> = new Set([
   'genSaltSync',
 ]);
 
-/** Whether every other request waits for a function of this name. */
+/** Whether a function of this name blocks the event loop. */
 export function isBlockingName(name: string): boolean {
   return NAMES.has(name);
 }

@@ -1,5 +1,6 @@
 /**
- * The rules of the source phase, which read the code of handlers and of the functions that they call. An id never changes.
+ * The rules of the source phase, which read the code of handlers and of the functions that they call. An id
+ * never changes.
  */
 import type { CoreRule } from '../check.ts';
 

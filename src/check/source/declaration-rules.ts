@@ -1,6 +1,6 @@
 /**
- * Guards, routes and tools as they are written: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305, as far as the application that was made
- * of them no longer shows them, or not their line.
+ * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
+ * They report what the compiled application does not show, or whose line it does not know.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
@@ -22,7 +22,7 @@ export function reportDeclared(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** SVC201, SVC215 */
+/** SVC201 and SVC215: guards that accept every authenticated client, and tokens that stay valid too long. */
 function judgeGuards(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.requireIf') {
     const test = call.args.find(({ type }) => type === 'function');
@@ -52,7 +52,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (required?.type === 'value' && required.raw === 'false')
       report(
         'SVC215',
-        constant!.module, // it has the member
+        constant!.module, // entryOf() found the member, so the constant exists
         required,
         'tokens without an expiry are accepted, so a leaked token never becomes invalid',
       );
@@ -60,14 +60,17 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (seconds !== undefined && seconds > 366 * 86_400)
       report(
         'SVC215',
-        constant!.module, // it has the member
+        constant!.module, // entryOf() found the member, so the constant exists
         entryOf(arg, 'expiresInSeconds')!,
         'the token is valid for more than a year, and so is a leaked token',
       );
   }
 }
 
-/** `() => true`, also as a promise, and `(claims) => !!claims`: claims are always there. */
+/**
+ * Whether a condition accepts every client: `() => true`, `Promise.resolve(true)`, or a test whether claims
+ * exist, such as `(claims) => !!claims`.
+ */
 function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
   const [only] = body;
   const value = isExpression ? only : body.length === 1 && only?.type === 'leave' ? only.value : undefined;
@@ -97,7 +100,7 @@ function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
   }
 }
 
-/** SVC305: exception handlers whose replies differ from the document. */
+/** SVC305: exception handlers whose replies differ from the OpenAPI document. */
 function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const [error, given] = call.args;
   if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
@@ -131,7 +134,10 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
 const WRITES =
   /^(?:execute|executeMany|insert\w*|update\w*|delete\w*|remove\w*|save\w*|create\w*|transaction|unlink|writeFile|rm)$/;
 
-/** SVC201 for tools of MCP and messages of WebSockets, which SVC201 of routes does not see. */
+/**
+ * SVC201 for MCP tools and WebSocket messages that change data. The rule of the same id in access-rules.ts
+ * sees only routes.
+ */
 function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const name = calledName(call);
   if ((name !== 'tool' && name !== 'onMessage') || call.callee.type !== 'member') return;
@@ -159,7 +165,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
     report('SVC201', module, at, 'messages of this WebSocket change data, and every client may send them');
 }
 
-/** Whether a function, or one of the project that it calls, writes to a database or a file. */
+/** Whether a function writes to a database or a file, itself or through project functions that it calls. */
 function writesIn(handler: Fn, sources: Sources, depth = 0): boolean {
   if (callsAny(handler, WRITES)) return true;
   if (depth > 1) return false;
@@ -173,7 +179,7 @@ function writesIn(handler: Fn, sources: Sources, depth = 0): boolean {
   return found;
 }
 
-/** Whether a function changes a collection of its module: `stock.set(id, count)`. */
+/** Whether a function changes a collection in a module variable: `stock.set(id, count)`. */
 function changesModule(handler: Fn, sources: Sources): boolean {
   const module = sources.handlers.homeOf(handler);
   let found = false;
@@ -200,11 +206,12 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
 const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
-/** SVC216, SVC217 */
+/** SVC216 and SVC217: GET routes that change data, and logins that keep the session id. */
 function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
-  const method = call.callee.type === 'member' ? call.callee.property! : ''; // isRouteCall
+  // isRouteCall() requires a member with a name
+  const method = call.callee.type === 'member' ? call.callee.property! : '';
   const [path] = call.args;
-  const last = call.args.at(-1)!; // there is a path at least
+  const last = call.args.at(-1)!; // isRouteCall() requires a path, so there is an argument
   const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
   if (path?.type !== 'text' || handler === undefined) return;
   const limit = entryOf(specOf({ call, module }), 'rateLimit');
@@ -212,7 +219,12 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   const tries = entryOf(limit, 'perMinute');
   const perMinute = numberOf(tries);
   if (method === 'post' && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
-    report('SVC204', module, tries!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
+    report(
+      'SVC204',
+      module,
+      tries!,
+      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+    );
   if (method === 'get') {
     const change =
       changeIn(handler, module, sources) ??
@@ -241,7 +253,10 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
-/** Returns the name of a module variable that a handler, or a project function that it calls, changes. */
+/**
+ * Returns how a handler changes data, such as "deletes rows", also through project functions that it calls.
+ * Undefined if nothing was found.
+ */
 function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0): string | undefined {
   let found: string | undefined;
   walk(handler, (node) => {
@@ -283,11 +298,11 @@ function setsSession(handler: Fn): boolean {
   return found;
 }
 
-/** More tries in a minute are no limit for a password. */
+/** Highest limit in requests per minute that still hinders the guessing of passwords. */
 const MOST_TRIES = 600;
 const GUESSED = /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset)(?:\/|$)/i;
 
-/** SVC204 */
+/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
 function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const node = entryOf(call.args[0], 'perMinute');
   const perMinute = numberOf(node);
@@ -301,12 +316,17 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
       entryOf(specOf({ call: route, module: other }), 'rateLimit') !== undefined
     )
       continue;
-    report('SVC204', module, node!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
+    report(
+      'SVC204',
+      module,
+      node!,
+      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+    );
     return;
   }
 }
 
-/** SVC210: the key of a rate limit, out of what every client can write. */
+/** SVC210: rate limit keys that are computed from a header which clients can set. */
 function judgeKey(
   options: Node | undefined,
   module: SourceModule,

@@ -1,5 +1,6 @@
 /**
- * Environment variables that the sources read: misspelt variables, and variables that nothing sets (a part of SVC401).
+ * Environment variables that the sources read: misspelt variables, and variables that nothing sets (a part of
+ * SVC401).
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,13 +9,13 @@ import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Variables that the system, Node.js or a platform sets. */
+/** Variables that the operating system, Node.js or a hosting platform sets. */
 const FOREIGN =
   /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
-/** Calls that handle a missing variable themselves. */
+/** Functions that handle a missing variable themselves. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
-/** Methods of schemas that judge an object. */
+/** Methods that validate an object against a schema. */
 const VALIDATES = /^(?:safe)?(?:parse|validate|decode|assert|check)(?:Sync|Async)?$/i;
 
 interface Read {
@@ -36,9 +37,9 @@ export function findVariables(sources: Sources, report: ReportNode): void {
     if (files.names.has(name)) continue;
     const near = [...known].find((other) => isMisspelt(name, other));
     if (near !== undefined)
-      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is?`, {
+      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
-        remedy: `Read ${near}, or set ${name}`,
+        remedy: `Read the variable ${near}, or set ${name}`,
       });
     else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
@@ -66,7 +67,10 @@ function readsOf(sources: Sources): Read[] {
   return reads;
 }
 
-/** Returns the variables that files such as `.env.example` set, beside the modules or in the working directory. */
+/**
+ * Returns the variables set in files such as `.env.example`, in the folders of the modules and in the working
+ * folder.
+ */
 function environmentFiles(sources: Sources): {
   readonly names: ReadonlySet<string>;
   readonly found: boolean;
@@ -83,7 +87,7 @@ function environmentFiles(sources: Sources): {
     for (const file of filesIn(folder)) {
       found = true;
       for (const [, name] of readText(join(folder, file)).matchAll(/^\s*(?:#\s*)?(?:export\s+)?(\w+)\s*=/gm))
-        names.add(name!); // the group always matches
+        names.add(name!); // the pattern always captures a name
     }
   return { names, found };
 }
@@ -92,7 +96,7 @@ function filesIn(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => /^\.?env(?:\.\w+)*$/.test(name));
   } catch {
-    return []; // a folder that cannot be listed
+    return []; // a folder that cannot be listed has no files
   }
 }
 
@@ -100,11 +104,14 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch {
-    return ''; // a folder, or a file without rights
+    return ''; // a folder, or a file that must not be read
   }
 }
 
-/** Whether one word of two names differs by one letter, or two that changed places: not by its end, as a number or a plural does. */
+/**
+ * Whether two names differ in one word by one letter or by two swapped letters. A plural `S` and digits do
+ * not count as misspelt.
+ */
 function isMisspelt(name: string, other: string): boolean {
   const [left, right] = [name.split('_'), other.split('_')];
   if (left.length !== right.length || name === other) return false;
@@ -136,7 +143,7 @@ function mayBeAbsent(node: Node, module: SourceModule): boolean {
     case 'binary':
       return parent.operator !== '+';
     case 'assign':
-      return parent.operator !== '='; // ??=
+      return parent.operator !== '='; // `??=` and `||=` set a default
     case 'if':
     case 'choice':
       return parent.test === node;
@@ -157,7 +164,10 @@ function mayBeAbsent(node: Node, module: SourceModule): boolean {
   }
 }
 
-/** `schema.parse({ URL: process.env.URL })`, also by way of a name: the schema decides what may be absent. */
+/**
+ * Whether a schema validates the variable: `schema.parse({ URL: process.env.URL })`, also if the object is in
+ * a constant first.
+ */
 function isValidated(node: Node, { source }: SourceModule): boolean {
   const object = node.parent?.type === 'entry' ? node.parent.parent : undefined;
   const around = object?.type === 'object' ? object.parent : undefined;
@@ -165,10 +175,14 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
   if (call !== undefined) return VALIDATES.test(call);
   if (around?.type !== 'declarator' || around.target.type !== 'name') return false;
   const given = new RegExp(`\\b(\\w+)\\(\\s*${around.target.name.replaceAll('$', '\\$')}\\s*[,)]`, 'g');
-  return [...source.matchAll(given)].some(([, name]) => VALIDATES.test(name!)); // the group always matches
+  // the pattern always captures a name
+  return [...source.matchAll(given)].some(([, name]) => VALIDATES.test(name!));
 }
 
-/** Whether `undefined` becomes text, or the code says with `!` that the variable is there. */
+/**
+ * Whether a missing variable would become the text "undefined", or code asserts with `!` or `as string` that
+ * it is set.
+ */
 function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
   return (
     node.parent?.type === 'template' ||

@@ -26,13 +26,16 @@ import type { Finding, Place } from '../../base/findings.ts';
 import type { RuleText } from '../check.ts';
 import type { Project } from './modules.ts';
 
-/** The findings in the sources of a project, and its modules. */
+/** Findings in the sources of a project, and its modules. */
 export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
 }
 
-/** Reads these files and the modules that they import, and returns the findings. Never throws for their contents. */
+/**
+ * Reads the entry files and the modules that they import, and returns the findings. Unreadable files never
+ * make it throw.
+ */
 export function examineSources(entries: readonly string[], rules: readonly RuleText[]): SourceReport {
   const project = readProject(entries);
   const sources = new Sources(project);
@@ -69,8 +72,8 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
 const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
 
 /**
- * Where the import of a module opens a connection: the first call for it that stands in no function. By the time a driver connects, the
- * stack has no frame of the application any more.
+ * Returns the first call outside of any function that opens a connection while the module is imported. The
+ * sources are searched because the stack of a connecting driver no longer shows the application.
  */
 export function openedAtImport(entry: string): Place | undefined {
   const sources = new Sources(readProject([entry]));
@@ -85,7 +88,7 @@ function subjectOf(node: Node, module: SourceModule): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
     if (at.type !== 'call' || !isRouteCall(at)) continue;
     const [path] = at.args;
-    const method = at.callee.type === 'member' ? at.callee.property! : ''; // isRouteCall
+    const method = at.callee.type === 'member' ? at.callee.property! : ''; // isRouteCall() requires a member
     if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
   }
   for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn)) {

@@ -1,10 +1,10 @@
 /**
- * Expressions of a module, out of its tokens.
+ * Parses the expressions of a module from its tokens.
  */
 import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** Text that could not be read, with where. */
+/** Text that cannot be parsed, with its position. */
 class Unreadable extends Error {
   readonly offset: number;
 
@@ -14,7 +14,7 @@ class Unreadable extends Error {
   }
 }
 
-/** How tightly operators of two operands bind; `**` and assignments bind to the right. */
+/** Precedence of binary operators. `**` and assignments are right-associative. */
 const PRECEDENCE: ReadonlyMap<string, number> = new Map(
   [
     ['??', '||'],
@@ -43,12 +43,12 @@ const ESCAPES: Readonly<Record<string, string>> = {
   0: '\0',
 };
 
-/** Reads expressions. Bodies of functions are statements, which the class that extends this one reads. */
+/** Parses expressions. A subclass parses statements, which the bodies of functions need. */
 export abstract class ExpressionReader {
   protected readonly tokens: readonly Token[];
   protected readonly textEnd: Token;
   protected at = 0;
-  /** Whether `in` belongs to the head of a loop. */
+  /** Whether the parser is in the head of a `for` loop, where `in` is not an operator. */
   protected isInHead = false;
 
   constructor(tokens: readonly Token[], length: number) {
@@ -56,7 +56,7 @@ export abstract class ExpressionReader {
     this.textEnd = { ...END, start: length, end: length };
   }
 
-  // -- tokens --
+  // -- reading of tokens --
 
   protected peek(ahead = 0): Token {
     return this.tokens[this.at + ahead] ?? this.textEnd;
@@ -66,7 +66,7 @@ export abstract class ExpressionReader {
     return this.tokens[this.at++] ?? this.textEnd;
   }
 
-  /** Whether the next token is a punctuator or a word. */
+  /** Whether the next token, or one `ahead` of it, is this punctuator or word. */
   protected is(text: string, ahead = 0): boolean {
     const token = this.peek(ahead);
     return token.text === text && (token.kind === 'punctuator' || token.kind === 'name');
@@ -79,7 +79,7 @@ export abstract class ExpressionReader {
   }
 
   protected expect(text: string): Token {
-    if (!this.is(text)) this.refuse(`"${text}" was expected`);
+    if (!this.is(text)) this.refuse(`the source lacks "${text}" here`);
     return this.take();
   }
 
@@ -91,10 +91,10 @@ export abstract class ExpressionReader {
     return this.tokens[this.at - 1]?.end ?? 0;
   }
 
-  /** Statements between braces. */
+  /** Parses the statements between braces. */
   protected abstract block(): Block;
 
-  // -- expressions --
+  // -- parsing of expressions --
 
   protected decorators(): void {
     while (this.skip('@')) this.suffixes(this.primary());
@@ -138,7 +138,7 @@ export abstract class ExpressionReader {
     return { type: 'unary', operator: 'yield', value, start, end: this.lastEnd };
   }
 
-  /** An arrow function, where one begins here. */
+  /** Parses an arrow function if one begins here, else returns undefined. */
   protected arrow(start: number): Fn | undefined {
     const isAsync =
       this.is('async') && !this.peek(1).isFirstOfLine && (this.peek(1).kind === 'name' || this.is('(', 1));
@@ -177,7 +177,7 @@ export abstract class ExpressionReader {
     };
   }
 
-  /** The index of the token that closes the parenthesis at an index. */
+  /** Returns the index of the token that closes the parenthesis at an index. */
   protected closing(from: number): number {
     let depth = 0;
     for (let at = from; at < this.tokens.length; at++) {
@@ -199,8 +199,8 @@ export abstract class ExpressionReader {
     this.isInHead = false;
     const items: Node[] = [];
     while (!this.skip(close)) {
-      if (this.skip(',')) continue; // a hole
-      if (this.at >= this.tokens.length) this.refuse('a list does not end');
+      if (this.skip(',')) continue; // an empty element, as in `[, a]`
+      if (this.at >= this.tokens.length) this.refuse('a list is not closed');
       if (this.is('@')) this.decorators();
       items.push(this.assignment());
       if (!this.is(close)) this.expect(',');
@@ -258,7 +258,7 @@ export abstract class ExpressionReader {
     return value;
   }
 
-  /** Whether a word such as `await` is a name here: nothing that it could be applied to comes next. */
+  /** Whether a word such as `await` is an identifier here: no operand follows it. */
   protected isNameHere(): boolean {
     const next = this.peek(1);
     return next.kind === 'punctuator' && !/^(?:[([{`!~+\-@/]|\+\+|--|\$\{)$/.test(next.text);
@@ -360,7 +360,7 @@ export abstract class ExpressionReader {
         return { type: 'spread', value: this.primary(), start, end: this.lastEnd };
       }
       default:
-        return this.refuse(`"${text}" was not expected`);
+        return this.refuse(`the source must not have "${text}" here`);
     }
   }
 
@@ -459,7 +459,7 @@ export abstract class ExpressionReader {
     return { type: 'object', entries, start, end: this.lastEnd };
   }
 
-  /** A member of an object (`between` is a comma) or of a class (a semicolon). */
+  /** Parses a member of an object (`between` is a comma) or of a class (a semicolon). */
   protected member(between: ',' | ';'): Entry {
     const { start } = this.peek();
     const isStatic = between === ';' && this.modifier('static');
@@ -488,7 +488,7 @@ export abstract class ExpressionReader {
     return made({ type: 'assign', operator: '=', target: name, value, start, end: this.lastEnd }, true);
   }
 
-  /** Whether a word stands before the name of a member, and is not the name itself. */
+  /** Whether a word is a modifier of a member, such as `static`, and not the name of the member. */
   protected modifier(word: string): boolean {
     if (!this.is(word)) return false;
     const next = this.peek(1);
@@ -499,7 +499,7 @@ export abstract class ExpressionReader {
   }
 }
 
-/** The value of a string literal; a name as it is. */
+/** Returns the value of a string literal, or a name unchanged. */
 export function unquoted(text: string): string {
   if (!/^["']/.test(text)) return text;
   const inside = text.slice(1, text.endsWith(text[0]!) && text.length > 1 ? -1 : undefined);

@@ -1,7 +1,7 @@
 /**
- * Shows which calls get what of a request: within one function, the functions inside of it, and the functions of the project that it calls
- * itself. A value counts as checked as soon as code compares it or hands it to a test; what an unknown function returns counts as
- * made safe. So a mistake may be missed, and what is found is one.
+ * Follows values of requests to the calls that receive them: within a function, its inner functions, and the
+ * functions it calls. A value counts as checked once code compares it or passes it to a test. The result of
+ * an unknown function counts as safe. So the analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -42,7 +42,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call, and what of a request its arguments hold. */
+/** A call, and a function that returns which value of a request an argument holds. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;
@@ -50,20 +50,19 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-
-/** An assignment of a value of a request. */
+/** An assignment of a value of a request to a variable. */
 export interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;
 }
 
-/** Follows the requests of a project and shows every call to `visit`, and every assignment of a value of a request to `onKept`. */
+/** Passes every call to `visit`, and assignments of values of requests to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
   readonly #onKept: (kept: Kept) => void;
-  #module!: SourceModule; // set before anything is read
+  #module!: SourceModule; // run() sets it before any other method reads it
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 
@@ -80,9 +79,9 @@ export class Flow {
     }
   }
 
-  // -- functions --
+  // -- analysis of functions --
 
-  /** A function where it is written. */
+  /** Analyses a function where it is written. Its parameters have the values `given`, or their roles. */
   #enter(
     fn: Fn,
     around: Names,
@@ -117,7 +116,7 @@ export class Flow {
     } else this.#statements(fn.body, names);
   }
 
-  /** Returns what a function of the project gives back for what it is given. */
+  /** Analyses a call of a project function. Returns the value of a request in its result, if any. */
   #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
     if (
       this.#stack.length >= MAX_DEPTH ||
@@ -148,7 +147,7 @@ export class Flow {
     }
   }
 
-  // -- statements --
+  // -- analysis of statements --
 
   #statements(body: readonly Node[], names: Names): void {
     for (const statement of body) this.#statement(statement, names);
@@ -213,7 +212,7 @@ export class Flow {
 
   #loop({ kind, head, body }: Extract<Node, { type: 'loop' }>, names: Names): void {
     if (kind === 'of' || kind === 'in') {
-      const [target, over] = head as [Node, Node]; // it has two parts
+      const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
       if (target.type === 'declare') for (const item of target.items) this.#bind(item.target, value, names);
@@ -222,14 +221,14 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** `assertKnown(sort);` */
+  /** Marks the arguments of an assertion such as `assertKnown(sort);` as checked. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     if (call.type !== 'call' || !ASSERTING.test(calledName(call) ?? '')) return;
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
-  /** `const user = await find(params.id);`: once code tests the result, `params.id` is known. */
+  /** `const user = await find(params.id);`: a later test of `user` counts as a check of `params.id`, too. */
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
@@ -239,7 +238,7 @@ export class Flow {
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
 
-  /** `query.equalTo('id', params.id);`: the query looks up what it is given. */
+  /** `query.equalTo('id', params.id);`: a later test of `query` counts as a check of `params.id`, too. */
   #narrowed(node: Node, names: Names): void {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
     const { name } = node.callee.object;
@@ -249,7 +248,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Paths of single values of a request within a node, and what its names were looked up by. */
+  /** Returns the paths of single request values in a node, and the Names.keysOf() of its variables. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -266,11 +265,11 @@ export class Flow {
     return [...found];
   }
 
-  // -- tests --
+  // -- tests: which values a condition checks --
 
   /**
-   * Paths of values that a condition judges by what they hold, not only by whether they are there: known where it holds, and where it does
-   * not. A value that equals another is known in one case; one that was handed to a test counts as known in both.
+   * Returns the paths that count as checked where a condition is true (`yes`) and false (`no`): of `===`
+   * where both sides are equal, of most tests in both cases. A test for presence checks only Names.keysOf().
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -291,7 +290,8 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        const isIn = negated && !isDenial(node) ? 'no' : 'both'; // a value that failed its test is not known
+        // after `!isKnown(value)`, only the branch where the test succeeded has a checked value
+        const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
         return;
@@ -326,7 +326,7 @@ export class Flow {
     return found;
   }
 
-  /** The path of an expression that holds something from outside, its beginnings, and where it comes from. */
+  /** Returns the paths that a check of this expression covers: its own, its object and its origin. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -344,9 +344,9 @@ export class Flow {
     );
   }
 
-  // -- expressions --
+  // -- analysis of expressions --
 
-  /** Looks at every call inside of an expression, in the order in which they run. */
+  /** Visits every call in an expression, in the order in which the calls run. */
   #scan(node: Node, names: Names): void {
     switch (node.type) {
       case 'function':
@@ -421,7 +421,8 @@ export class Flow {
       module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    if (!isUsed(call)) this.#value(call, names); // follows it into the function
+    // nothing uses the result: analyse the called function only for the calls in it
+    if (!isUsed(call)) this.#value(call, names);
   }
 
   #outside(node: Node, names: Names): Given | undefined {
@@ -429,7 +430,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the part of a request that an expression holds. */
+  /** Returns the unchecked value of a request that an expression holds. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;
@@ -493,7 +494,7 @@ export class Flow {
     }
   }
 
-  /** `{ db, text: query.q }` */
+  /** Returns the members of an object that hold values of a request: `text` of `{ db, text: query.q }`. */
   #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
     const members = new Map<string, Given>();
     for (const entry of entries) {
@@ -551,7 +552,7 @@ export class Flow {
     );
   }
 
-  /** Returns what a function makes of the elements of a list. */
+  /** Returns the value of a request in the results of a callback of map() or flatMap(). */
   #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
     const names = new Names(around);
     const [param] = fn.params;
@@ -564,11 +565,10 @@ export class Flow {
     const values = node.values.map((value) => this.#value(value, names));
     const index = values.findIndex((value) => value?.kind === 'outside');
     if (index === -1) return undefined;
-    const text = node.texts
-      .map((part, at) => `${part} ${values[at]?.text ?? literalTextOf(node.values[at], this.#module)} `)
-      .join('');
-    const start = node.texts[0]!; // a template has at least one
-    const before = index === 0 ? start : start === '' ? OWN : start;
+    const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
+    const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
+    const start = node.texts[0]!; // a template has at least one text
+    const before = index !== 0 && start === '' ? OWN : start;
     return {
       ...values[index]!,
       part: undefined,

@@ -1,16 +1,20 @@
 /**
- * Functions parsed from the text of `String(fn)`: parameters, body and returned values. Nested callbacks are cut to `=>`.
+ * Parses the text of `String(fn)`: parameters, body and returned values. Nested callbacks are shortened to
+ * `=>`.
  *
  *   text -> code without comments and the inside of strings -> parameters, body -> returns
  *
- * Reading text finds mistakes before a request shows them. It is a hint and not a proof: a finding that rests on it is a
- * warning at most.
+ * Reading text finds mistakes before a request does, but proves nothing. Findings based on it are warnings at
+ * most.
  */
 import { tokensOf } from './tokens.ts';
 
 const codes = new WeakMap<(...args: never[]) => unknown, string>();
 
-/** The code of a function: comments are gone, strings are empty, what stands in `${...}` stays. Of a native function: nothing. */
+/**
+ * Returns the code of a function without comments and with empty strings; the code in `${...}` is kept. Empty
+ * for a native function.
+ */
 export function codeOf(fn: (...args: never[]) => unknown): string {
   let code = codes.get(fn);
   if (code === undefined)
@@ -22,7 +26,10 @@ function isNative(fn: (...args: never[]) => unknown): boolean {
   return /\{\s*\[native code\]\s*\}\s*$/.test(Function.prototype.toString.call(fn));
 }
 
-/** JavaScript without comments and with empty literals; a template becomes its expressions, in parentheses. */
+/**
+ * Returns JavaScript without comments and with empty literals. A template becomes its expressions in
+ * parentheses.
+ */
 export function withoutText(source: string): string {
   let code = '';
   let at = 0;
@@ -45,7 +52,10 @@ export function withoutText(source: string): string {
   return code + ')'.repeat(open);
 }
 
-/** Returns the code for the marks of a template: `` ` `` at its start, `${`, `}`, and `` ` `` at its end. */
+/**
+ * Returns the code that replaces a delimiter of a template: `` ` `` at its start, `${`, `}`, and `` ` `` at
+ * its end.
+ */
 function templateMark(mark: string, isBefore: boolean): string {
   if (mark === '`') return isBefore ? '``' : '';
   return mark === '}' ? ')' : ' (';
@@ -54,19 +64,22 @@ function templateMark(mark: string, isBefore: boolean): string {
 type AnyFunction = (...args: never[]) => unknown;
 
 interface FunctionSource {
-  /** Between the parentheses. */
+  /** Text between the parentheses. */
   readonly parameters: string;
-  /** The statements of a block, or an expression. */
+  /** Statements of a block, or an expression. */
   readonly body: string;
   readonly isExpression: boolean;
 }
 
-/** Stands for the body of a callback that gives an object. */
+/** Replaces the body of a callback that returns an object. */
 const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';
 
-/** The parts of a function's text; undefined when there is no code to read, as of native functions. */
+/**
+ * Splits the text of a function into its parts. Undefined when there is no code to read, as for native
+ * functions.
+ */
 function partsOf(fn: AnyFunction): FunctionSource | undefined {
   return split(codeOf(fn));
 }
@@ -83,14 +96,20 @@ function split(code: string): FunctionSource | undefined {
   return { parameters, isExpression, body: isExpression ? body : body.slice(1, afterPair(body, 0) - 1) };
 }
 
-/** The destructuring pattern of the first parameter without its braces; '' without a parameter; undefined when it cannot be read. */
+/**
+ * Returns the destructuring pattern of the first parameter without its braces; '' without parameters;
+ * undefined if it is not a pattern.
+ */
 export function takenBy(handler: AnyFunction): string | undefined {
   const parameters = partsOf(handler)?.parameters;
   if (parameters === undefined || parameters === '') return parameters;
   return parameters.startsWith('{') ? parameters.slice(1, afterPair(parameters, 0) - 1) : undefined;
 }
 
-/** Whether it calls one of the methods of its request: `req.json(`, `ctx.req.json(`, and by the name that it gives to `req`. */
+/**
+ * Whether a handler calls a method of its request: `req.json(`, `ctx.req.json(`, or on the name that it gives
+ * to `req`.
+ */
 export function callsOfRequest(handler: AnyFunction, call: string): boolean {
   const alias = /(?<![\w$])req\s*:\s*([\w$]+)/
     .exec(partsOf(handler)?.parameters ?? '')?.[1]
@@ -109,7 +128,7 @@ export function givesNothing(fn: AnyFunction): boolean {
   );
 }
 
-/** Whether an object, a list of objects, or a reply of one is written down where it returns. */
+/** Whether a handler returns an object literal, a list of them, or `reply()` with one. */
 export function repliesWithObject(handler: AnyFunction): boolean {
   const parts = partsOf(handler);
   return parts !== undefined && givesObject(parts);
@@ -133,7 +152,10 @@ function givesObject({ body, isExpression }: FunctionSource): boolean {
     );
 }
 
-/** Whether it is an object as it is written down, or a list or pair that begins with one, and not what is made of it. */
+/**
+ * Whether an expression is just an object literal, or a list that begins with one, without a further
+ * operation on it.
+ */
 function isObject(expression: string): boolean {
   const start = /^\s*(?:await\s+)?(?:\(\s*)*/.exec(expression)![0].length;
   const isList = /^\[\s*(?:\(\s*)*\{/.test(expression.slice(start));
@@ -142,7 +164,7 @@ function isObject(expression: string): boolean {
   );
 }
 
-/** Whether it is `[{ ... }, 404]` or `reply({ ... }, 404)`: that says why there is no reply. */
+/** Whether an expression is an error reply, such as `[{ ... }, 404]` or `reply({ ... }, 404)`. */
 function isRefusal(expression: string): boolean {
   const before = /^\s*(?:await\s+)?(?:\(\s*)*(?:\[|reply\s*\()\s*(?=[{[])/.exec(expression)?.[0];
   return (
@@ -151,7 +173,10 @@ function isRefusal(expression: string): boolean {
   );
 }
 
-/** Returns `b` and `c` of `a ? b : c`, also within parentheses; any other expression as it is. */
+/**
+ * Returns the branches `b` and `c` of `a ? b : c`, also within parentheses. Returns any other expression
+ * unchanged.
+ */
 function branchesOf(parenthesized: string): string[] {
   const expression = withoutParentheses(parenthesized);
   const marks: number[] = [];
@@ -165,7 +190,7 @@ function branchesOf(parenthesized: string): string[] {
     : [...marks.keys()].flatMap((at) => branchesOf(expression.slice(marks[at]! + 1, marks[at + 1])));
 }
 
-/** An expression without the parentheses around all of it, which formatters write around conditions. */
+/** Returns an expression without parentheses around the whole of it. */
 function withoutParentheses(expression: string): string {
   const text = expression.trim();
   return text.startsWith('(') && afterPair(text, 0) === text.length
@@ -173,7 +198,10 @@ function withoutParentheses(expression: string): string {
     : expression;
 }
 
-/** Code without what is done the first time only: `text ??= ...`, `if (text === undefined) text = ...`, `if (!text) { ... text = ...; }`. */
+/**
+ * Returns code without what runs only the first time: `text ??= ...`, `if (text === undefined) text = ...`,
+ * `if (!text) { ... text = ...; }`.
+ */
 export function withoutOnce(code: string): string {
   let kept = '';
   for (let index = 0; index < code.length;) {
@@ -188,7 +216,10 @@ export function withoutOnce(code: string): string {
 const ABSENT =
   /^if\s*\(\s*(?:!\s*(?<negated>[\w$.#]+)|(?<compared>[\w$.#]+)\s*===?\s*(?:undefined|null|void 0))\s*\)\s*/;
 
-/** The end of what is done where a name is without value yet, and gets it; a name of the function itself is so at each call. */
+/**
+ * Returns the end of an `if` that sets a variable which has no value yet, else undefined. A local variable
+ * does not count: it is empty at each call.
+ */
 function endOfFirstTime(code: string, from: number): number | undefined {
   if (!code.startsWith('if', from) || /[\w$.]/.test(code[from - 1] ?? '')) return undefined;
   const { 0: { length = 0 } = '', groups } = ABSENT.exec(code.slice(from)) ?? {};
@@ -199,7 +230,7 @@ function endOfFirstTime(code: string, from: number): number | undefined {
   return new RegExp(`(?<![\\w$.])${name}\\s*=(?![=>])`).test(code.slice(start, end)) ? end : undefined;
 }
 
-/** Whether a function declares a name, or has it as a parameter. */
+/** Whether a function declares a name as a variable or parameter. */
 function isOwn(code: string, name: string): boolean {
   const word = `(?<![\\w$.#])${name}(?![\\w$])`;
   return (
@@ -208,10 +239,10 @@ function isOwn(code: string, name: string): boolean {
   );
 }
 
-/** Words before parentheses and a brace that do not make a method of them. */
+/** Keywords before parentheses and a brace, which are not names of methods. */
 const STATEMENTS = /(?<![\w$.])(?:if|for|await|while|switch|catch|with)\s*$/;
 
-/** Code without the bodies of functions and methods in it. */
+/** Returns code without the bodies of the functions and methods in it. */
 function withoutCallbacks(code: string): string {
   let kept = '';
   for (let index = 0; index < code.length;) {
@@ -231,7 +262,10 @@ function withoutCallbacks(code: string): string {
   return kept;
 }
 
-/** Whether what comes next is the body of a method: behind `name(...)`, which is no statement. */
+/**
+ * Whether a brace after this code opens the body of a method: the code ends with `name(...)`, and `name` is
+ * not a keyword such as `if`.
+ */
 function isMethod(before: string): boolean {
   const code = before.trimEnd();
   if (!code.endsWith(')')) return false;
@@ -244,7 +278,7 @@ function isMethod(before: string): boolean {
   return false;
 }
 
-/** The end of the function whose arrow, or whose word `function`, stands there. */
+/** Returns the end of the function whose `=>` or `function` is at `from`, or undefined if there is none. */
 function endOfCallback(code: string, from: number): number | undefined {
   if (code.startsWith('=>', from)) {
     const start = from + 2 + /^\s*/.exec(code.slice(from + 2))![0].length;
@@ -260,7 +294,10 @@ function endOfCallback(code: string, from: number): number | undefined {
   return body === -1 ? undefined : afterPair(code, body);
 }
 
-/** Where an expression ends: at a comma, a semicolon or a bracket that is not its own, or where the next line begins a statement. */
+/**
+ * Returns the end of an expression: a comma, a semicolon, an unmatched closing bracket, or the end of a line
+ * before a new statement.
+ */
 function endOfExpression(code: string, from: number): number {
   for (let index = from; index < code.length; index++) {
     const char = code[index]!;
@@ -276,7 +313,7 @@ function endOfExpression(code: string, from: number): number {
   return code.length;
 }
 
-/** The position after the bracket that closes the one at `from`. */
+/** Returns the position after the bracket that closes the one at `from`. */
 function afterPair(code: string, from: number): number {
   let depth = 0;
   for (let index = from; index < code.length; index++) {

@@ -1,5 +1,6 @@
 /**
- * Client input in SQL, commands, code, patterns, redirects, paths, addresses and HTML (SVC601 … SVC608).
+ * Client input in SQL, commands, code, patterns, redirects, file paths, network addresses and HTML (SVC601 …
+ * SVC608).
  */
 import { calledName, entryOf, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
@@ -11,13 +12,13 @@ import type { Given } from './values.ts';
 
 const SQL =
   /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
-/** Methods of databases; the names of the second group mean other things as well. */
+/** Methods that run SQL. The names of the second group have other meanings, too. */
 const RUNS_SQL =
   /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
 
-/** Whether a given value has a fixed beginning that no client can change. */
+/** Whether a text begins with a fixed part that no client can change. */
 function isAnchored({ lead }: Given): boolean {
   return (
     lead.startsWith(OWN) ||
@@ -27,7 +28,7 @@ function isAnchored({ lead }: Given): boolean {
   );
 }
 
-/** Checks one call. */
+/** Runs the rules SVC601 to SVC608 on one call. */
 export function findInjection(visit: Visit, report: ReportNode): void {
   const meaning = meaningOfCall(visit.call, visit.module);
   const name = calledName(visit.call);
@@ -41,7 +42,7 @@ export function findInjection(visit: Visit, report: ReportNode): void {
   findHtml(visit, meaning, name, report);
 }
 
-/** SVC601 */
+/** SVC601: client input in the text of an SQL statement. */
 function findSql({ call, module, given }: Visit, name: string | undefined, report: ReportNode): void {
   const [statement] = call.args;
   if (
@@ -68,7 +69,7 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
 const SHELL = /^child_process\.(?:exec|execSync)$/;
 const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$/;
 
-/** SVC602 */
+/** SVC602: client input in commands of the operating system. */
 function findCommands({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [command, args, options] = call.args;
   if (command === undefined) return;
@@ -97,7 +98,7 @@ function findCommands({ call, module, given }: Visit, meaning: string, report: R
 const RUNS_CODE =
   /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
 
-/** SVC603 */
+/** SVC603: client input in code that is evaluated. */
 function findCode({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
@@ -112,7 +113,7 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
   }
 }
 
-/** SVC604 */
+/** SVC604: client input in regular expressions. */
 function findPatterns({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [source] = call.args;
   if (meaning !== 'RegExp' || source === undefined) return;
@@ -126,12 +127,13 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
     );
 }
 
-/** SVC605 */
+/** SVC605: client input in the target of a redirect. */
 function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
   const { module } = visit;
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
-  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return; // back to where the client comes from
+  // a redirect to the Referer leads back to the previous page
+  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return;
   report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
 }
 
@@ -147,7 +149,8 @@ function redirectTarget(
   const isOfCreated =
     location !== undefined &&
     /\bstatus(?:Code)?\s*[(:=]\s*2\d\d\b|^[^(]*\(\s*2\d\d\b/.test(module.source.slice(call.start, call.end));
-  return isOfCreated ? undefined : location; // with 201 it names what was made
+  // a 2xx reply is not a redirect: its Location names a created resource
+  return isOfCreated ? undefined : location;
 }
 
 function locationIn({ args }: Visit['call'], name: string | undefined): Node | undefined {
@@ -170,7 +173,7 @@ const OPENS_FILE =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|stat|lstat|access|exists|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
-/** SVC606 */
+/** SVC606: client input in file paths. */
 function findPaths(
   { call, module, given }: Visit,
   meaning: string,
@@ -194,7 +197,8 @@ function findPaths(
     const value = given(path);
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
-    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue; // where a parser has put an upload
+    // the parser of a form chose the path of an upload
+    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue;
     report(
       'SVC606',
       module,
@@ -204,7 +208,7 @@ function findPaths(
   }
 }
 
-/** `res.download(path)`, `res.status(200).sendFile(path)` */
+/** Whether a method belongs to a reply: `res.download(path)`, `res.status(200).sendFile(path)`. */
 function isReply({ callee }: Call): boolean {
   if (callee.type !== 'member') return false;
   let at = callee.object;
@@ -215,7 +219,7 @@ function isReply({ callee }: Call): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-/** SVC607 */
+/** SVC607: client input in addresses that the server requests. */
 function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [address] = call.args;
   if (!ASKS.test(meaning) || address === undefined) return;
@@ -229,11 +233,11 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
     'SVC607',
     module,
     target!,
-    `the server asks whatever ${value.what} names, also in the internal network`,
+    `the server sends a request to the address in ${value.what}, also inside the internal network`,
   );
 }
 
-/** Whether an agent of its own opens the connections of a call: it may refuse addresses of the own network. */
+/** Whether a call has its own agent for connections, which may refuse private addresses. */
 function hasAgent({ args }: Call): boolean {
   return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
     args.some((arg) => entryOf(arg, key) !== undefined),
@@ -244,7 +248,7 @@ function hasHost({ lead }: Given): boolean {
   return lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
-/** SVC608 */
+/** SVC608: client input in HTML. */
 function findHtml(
   { call, module, given }: Visit,
   meaning: string,
@@ -262,7 +266,8 @@ function findHtml(
   const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  if (value === undefined || value.part !== undefined || value.what === 'headers') return; // other sites cannot choose them
+  // another site can set single values by a link or form, but no headers
+  if (value === undefined || value.part !== undefined || value.what === 'headers') return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(
     'SVC608',

@@ -1,6 +1,7 @@
 /**
- * JSX as plain expressions: each element becomes a list of the expressions in its attributes and children. Every character keeps its place,
- * so that findings do; tags and text become blanks.
+ * Replaces JSX by plain expressions: each element becomes a list of the expressions in its attributes and
+ * children. Tags and text become spaces, so that every other character keeps its position and findings show
+ * the right place.
  *
  *   <p title={a}>Hello {b}</p>   ->   [         a,          b,     ]
  */
@@ -10,12 +11,12 @@ export function mayHoldJsx(file: string): boolean {
   return /\.[jt]sx$/.test(file);
 }
 
-/** Returns the code without JSX. Text that ends early gives what was read. */
+/** Returns the code without JSX. If the code ends within an element, returns what was read so far. */
 export function withoutJsx(source: string): string {
   return new JsxReader(source).all();
 }
 
-/** Words and punctuators behind which an expression begins. */
+/** Tokens after which an expression begins, so that `<` opens JSX. */
 const BEFORE_EXPRESSION =
   /(?:^|[=(,[{;:?&|!+\-*%^~>}]|\b(?:return|yield|await|default|case|typeof|in|of|else))$/;
 
@@ -34,11 +35,11 @@ class JsxReader {
     return this.#out.join('');
   }
 
-  /** Code up to the brace that closes an expression of JSX, or to the end. */
+  /** Copies code up to the brace that closes a JSX expression, or to the end. */
   #code(close: '}' | undefined): void {
     const source = this.#source;
     let depth = 0;
-    let last = ''; // the code before, without blanks and comments: its end says whether an expression begins
+    let last = ''; // the code before, without spaces and comments: its end shows whether an expression begins
     while (this.#at < source.length) {
       const char = source[this.#at]!;
       const end = this.#skippedEnd(char);
@@ -60,7 +61,7 @@ class JsxReader {
     }
   }
 
-  /** The end of a comment, a string or a template that begins here. */
+  /** Returns the end of the comment, string or template that begins here, or undefined. */
   #skippedEnd(char: string): number | undefined {
     const source = this.#source;
     if (char === '/' && source[this.#at + 1] === '/') return endBehind(source, '\n', this.#at);
@@ -71,14 +72,14 @@ class JsxReader {
     return end + 1;
   }
 
-  /** `<p>`, `<Page.Title `, `<>`; not `<T,>(…)` and `<T extends …>`, which are types. */
+  /** Whether `<p>`, `<Page.Title ` or `<>` begins here. `<T,>(…)` and `<T extends …>` are type parameters. */
   #beginsElement(): boolean {
     return /^<(?:>|[A-Za-z_$][\w$.:-]*(?:\s*\/?>|\s+(?!extends\b)[\w${]))/.test(
       this.#source.slice(this.#at, this.#at + 200),
     );
   }
 
-  /** An element: `[`, its expressions, `]`; as a child with a comma behind it. */
+  /** Writes an element as `[`, its expressions, `]`. A child gets a comma after it. */
   #element(isChild: boolean): void {
     const source = this.#source;
     this.#put('[');
@@ -111,14 +112,14 @@ class JsxReader {
     }
   }
 
-  /** `{expression}`: blank, the expression, a comma. */
+  /** Writes `{expression}` as a space, the expression and a comma. */
   #expression(): void {
     this.#put(' ');
     this.#code('}');
     this.#put(',');
   }
 
-  /** Replaces one character; line ends stay. */
+  /** Writes a character in place of the next one; a line end stays. */
   #put(char: string): void {
     if (this.#at < this.#out.length && this.#out[this.#at] !== '\n') this.#out[this.#at] = char;
     this.#at++;

@@ -1,6 +1,6 @@
 /**
- * The modules of a project: the one that is checked and all that it imports, but for packages. Types are stripped by Node.js itself,
- * which leaves every place in the text as it was.
+ * Reads the modules of a project: the entry files and all that they import, except packages. Node.js strips
+ * the types, which leaves every character at its position.
  *
  *   file -> text -> without types -> statements and expressions -> imports -> further files
  */
@@ -16,20 +16,20 @@ import type { Place } from '../../base/findings.ts';
 import type { Block, ClassNode, Declarator, Fn, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** More files than this are not read: the check says so. */
+/** Most files that are read. The check reports when there are more. */
 const MAX_FILES = 5_000;
-/** A longer file is generated, and not read. */
+/** Larger files are not read: they are usually generated. */
 const MAX_FILE_BYTES = 2_000_000;
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs', '.jsx'];
 
-/** The meaning of a name. */
+/** Meaning of an identifier: the declaration or import that it refers to. */
 export type Binding =
   | { readonly kind: 'declared'; readonly module: SourceModule; readonly node: Fn | ClassNode | Declarator }
-  /** A parameter, a caught error, or the target of a loop. */
+  /** A parameter, a caught error, or the variable of a loop. */
   | { readonly kind: 'parameter'; readonly owner: Node }
-  /** A name of a package or of Node.js: `randomBytes` of `node:crypto`. */
+  /** An import from a package or from Node.js: `randomBytes` of `node:crypto`. */
   | { readonly kind: 'external'; readonly from: string; readonly imported: string }
-  /** A module of the project as a whole: `import * as notes`. */
+  /** A whole module of the project: `import * as notes`. */
   | { readonly kind: 'module'; readonly module: SourceModule };
 
 interface Imported {
@@ -37,14 +37,14 @@ interface Imported {
   readonly imported: string;
 }
 
-/** A module as rules see it. */
+/** A parsed module for the rules. */
 export class SourceModule {
   readonly file: string;
   readonly source: string;
   readonly body: Block;
   readonly comments: readonly Token[];
   readonly imports: ReadonlyMap<string, Imported>;
-  /** Modules of the project by the text of their import. */
+  /** Imported modules of the project by specifier. */
   readonly resolved: Map<string, SourceModule> = new Map();
   readonly #exports: ReadonlyMap<
     string,
@@ -55,7 +55,10 @@ export class SourceModule {
   #lines: number[] | undefined;
 
   readonly #map: SourceMap | undefined;
-  /** The text with its types, where every character stands where it does in the source. */
+  /**
+   * The text before the types were stripped, at the same offsets as `source`. Undefined when the file is
+   * JavaScript, or its offsets have moved.
+   */
   readonly text: string | undefined;
 
   constructor(file: string, { source, map, text }: Readable) {
@@ -72,7 +75,7 @@ export class SourceModule {
     this.#all = all;
   }
 
-  /** The place of an offset in the text: one-based line and column. */
+  /** Returns the line and column of an offset in `source`, one-based. */
   placeAt(offset: number): Place {
     this.#lines ??= lineStarts(this.source);
     let [low, high] = [0, this.#lines.length - 1];
@@ -89,7 +92,7 @@ export class SourceModule {
       : { file, line: low + 1, column: column + 1 };
   }
 
-  /** Every specifier that it imports from. */
+  /** Specifiers of all modules that this module imports. */
   get specifiers(): readonly string[] {
     const found = new Set([...this.imports.values()].map(({ from }) => from));
     for (const statement of this.body.body)
@@ -105,7 +108,7 @@ export class SourceModule {
     return [...found];
   }
 
-  /** Returns the meaning of a name where a node uses it. */
+  /** Returns what a name refers to at a node, or undefined. */
   lookup(name: string, at: Node): Binding | undefined {
     for (let scope: Node | undefined = at; scope !== undefined; scope = scope.parent) {
       if (!isScope(scope)) continue;
@@ -116,10 +119,10 @@ export class SourceModule {
     return imported === undefined ? undefined : this.#bindingOf(imported);
   }
 
-  /** Returns what it exports by a name. */
+  /** Returns what the export of this name refers to. */
   exported(name: string, depth = 0): Binding | undefined {
     const found = this.#exports.get(name);
-    if (depth > 20) return undefined; // modules that export each other's names
+    if (depth > 20) return undefined; // stops at a circle of re-exports
     if (found === undefined) {
       for (const from of this.#all) {
         const binding = this.resolved.get(from)?.exported(name, depth + 1);
@@ -150,14 +153,17 @@ export class SourceModule {
   }
 }
 
-/** The modules of a project. */
+/** Modules of a project. */
 export interface Project {
   readonly modules: readonly SourceModule[];
-  /** Files that could not be read as JavaScript, with why. */
+  /** Files that could not be parsed as JavaScript, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
 }
 
-/** Reads files, and all that they import. Never throws for what they hold. */
+/**
+ * Reads the entry files and all files that they import. Unreadable files are listed in `unread` and never
+ * make it throw.
+ */
 export function readProject(entries: readonly string[]): Project {
   const modules = new Map<string, SourceModule>();
   const unread: { file: string; why: string }[] = [];
@@ -178,7 +184,7 @@ export function readProject(entries: readonly string[]): Project {
   };
   for (const entry of entries) read(realpathSync.native(entry));
   for (const module of modules.values()) {
-    // grows while it is read
+    // the map grows during this loop, so imported files are read, too
     for (const specifier of module.specifiers) {
       const file = locator.locate(specifier, module.file);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
@@ -189,44 +195,51 @@ export function readProject(entries: readonly string[]): Project {
   return { modules: [...modules.values()], unread };
 }
 
-/** The code of a module, and where its parts were if they have moved. */
+/** The code of a file as JavaScript, with a source map if positions have moved. */
 interface Readable {
   readonly source: string;
   readonly map?: SourceMap | undefined;
   readonly text?: string | undefined;
 }
 
-/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for text that is neither */
+/**
+ * Returns the code of a file as JavaScript. If TypeScript adds only types, all offsets are unchanged.
+ * @throws Error for text that is neither JavaScript nor TypeScript
+ */
 function sourceOf(file: string): Readable {
-  if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes`);
+  if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`the file has more than ${MAX_FILE_BYTES} bytes`);
   const read = readFileSync(file, 'utf8');
   const text = mayHoldJsx(file) ? withoutJsx(read) : read;
   if (!/\.(?:[mc]?ts|tsx)$/.test(file)) return { source: text };
   const { emitWarning } = process;
-  process.emitWarning = () => undefined; // that the function is experimental
+  process.emitWarning = () => undefined; // suppresses the warning that stripTypeScriptTypes() is experimental
   try {
     return { source: stripTypeScriptTypes(text), text };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
-    const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true }); // enums, parameter properties
+    // enums and parameter properties become code, so removing types is not enough
+    const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true });
     const map = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/.exec(source)?.[1];
     return {
       source,
       map:
         map === undefined
           ? undefined
-          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never), // as Node.js wrote it
+          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never), // JSON by Node.js
     };
   } finally {
     process.emitWarning = emitWarning;
   }
 }
 
-/** Finds the files of imports: those of one name from one folder once. */
+/** Finds the files of imports. Caches the result by folder and specifier. */
 class Locator {
   readonly #known = new Map<string, string | undefined>();
 
-  /** The file that an import means; undefined for packages, Node.js, and what is not JavaScript. */
+  /**
+   * Returns the file of an import; undefined for packages, built-in modules and files that are not JavaScript
+   * or TypeScript.
+   */
   locate(specifier: string, from: string): string | undefined {
     const key = `${dirname(from)}\0${specifier}`;
     if (!this.#known.has(key)) this.#known.set(key, locate(specifier, from));
@@ -259,7 +272,7 @@ function onDisk(path: string): string | undefined {
   return candidates.find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile() === true);
 }
 
-/** `#notes` by `imports` of package.json, and packages of the same workspace. */
+/** Resolves `#notes` by `imports` of package.json, and packages of the same workspace. */
 function throughPackage(specifier: string, from: string): string | undefined {
   try {
     const isOwn = specifier.startsWith('#');
@@ -271,11 +284,13 @@ function throughPackage(specifier: string, from: string): string | undefined {
     const target = targetOf(isOwn ? imports : (exports ?? { '.': main ?? './index.js' }), key);
     return target === undefined ? undefined : onDisk(resolve(dirname(manifest), target));
   } catch {
-    return undefined; // absent or not readable: Node.js reports it at import
+    return undefined; // the package is missing or unreadable: Node.js reports that at import
   }
 }
 
-/** Returns what a name means in `imports` or `exports` of package.json: with `*` for any text, and by condition. */
+/**
+ * Returns the target of a key in `imports` or `exports` of package.json, with `*` patterns and conditions.
+ */
 function targetOf(table: unknown, key: string): string | undefined {
   if (typeof table === 'string') return key === '.' ? table : undefined;
   if (typeof table !== 'object' || table === null) return undefined;
@@ -307,7 +322,7 @@ function lineStarts(source: string): number[] {
   return starts;
 }
 
-// -- names --
+// -- imported and exported names --
 
 function importsOf(body: Block): Map<string, Imported> {
   const imports = new Map<string, Imported>();
@@ -320,7 +335,7 @@ function importsOf(body: Block): Map<string, Imported> {
   return imports;
 }
 
-/** `const { exec } = require('node:child_process')`, and `await import(…)`. */
+/** Adds the names of `const { exec } = require('node:child_process')` and of `await import(…)`. */
 function addRequired({ target, value }: Declarator, imports: Map<string, Imported>): void {
   const call = value?.type === 'await' ? value.value : value;
   if (call?.type !== 'call' || call.callee.type !== 'name') return;
@@ -343,19 +358,19 @@ function exportsOf(body: Block): { byName: Map<string, Exported>; all: string[] 
     const { declared, from, names, isDefault } = statement;
     for (const { local, exported } of names) {
       if (exported === '*')
-        all.push(from!); // there is a module behind `*`
+        all.push(from!); // `export * from` always names a module
       else byName.set(exported, { local, from });
     }
     if (isDefault && declared !== undefined) byName.set('default', declared);
     else if (declared?.type === 'function' || declared?.type === 'class')
-      byName.set(declared.name!, declared); // it is a declaration
+      byName.set(declared.name!, declared); // a declared function or class has a name
     else if (declared?.type === 'declare')
       for (const item of declared.items) if (item.target.type === 'name') byName.set(item.target.name, item);
   }
   return { byName, all };
 }
 
-/** `module.exports = { a, b: … }`, `exports.a = …` */
+/** Adds the exports of CommonJS: `module.exports = { a, b: … }`, `exports.a = …`. */
 function addAssigned(node: Node, byName: Map<string, Exported>): void {
   if (node.type !== 'assign' || node.target.type !== 'member') return;
   const { object, property } = node.target;
@@ -371,7 +386,10 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
-/** Names that a pattern binds, with the key of the object that each is taken from. */
+/**
+ * Returns the variables that a destructuring pattern declares, each with the key of the object that it is
+ * taken from.
+ */
 export function boundIn(
   target: Node,
   key?: string,
@@ -407,7 +425,7 @@ function isScope({ type }: Node): boolean {
   );
 }
 
-/** Returns the names that a scope declares itself: not what scopes inside of it do. */
+/** Returns the names that a scope declares itself, without those of scopes nested in it. */
 function namesIn(scope: Node, module: SourceModule): Map<string, Binding> {
   const names = new Map<string, Binding>();
   const declare = (node: Node): void => {

@@ -1,16 +1,20 @@
 /**
- * The structure of a module as rules see it: statements and expressions with their places in the text.
+ * The syntax tree of a module: statements and expressions with their positions in the text.
  *
- * Patterns of declarations and parameters are expressions too: `{ a, b = 1 }` is an object, `b = 1` an assignment.
+ * Patterns of declarations and parameters are expressions, too: `{ a, b = 1 }` is an object, and `b = 1` an
+ * assignment.
  */
 
-/** Where a node stands in the text, and what it is part of. */
+/** The position of a node in the text, and its place in the tree. */
 interface Placed {
   readonly start: number;
   readonly end: number;
-  /** Undefined for the module. Set once the whole module is read. */
+  /** The enclosing node; undefined for the module. Set after the whole module has been parsed. */
   parent?: Node | undefined;
-  /** The nodes that it is made of, in the order of the text. Set with the parent: rules walk over every node many times. */
+  /**
+   * The child nodes in the order of the text. Cached together with `parent`, because rules walk over the tree
+   * many times.
+   */
   parts?: readonly Node[] | undefined;
 }
 
@@ -18,12 +22,12 @@ interface Name extends Placed {
   readonly type: 'name';
   readonly name: string;
 }
-/** A string literal, by its value. */
+/** A string literal with its value. */
 interface Text extends Placed {
   readonly type: 'text';
   readonly value: string;
 }
-/** A number, `true`, `false` or `null`, as it is written. */
+/** A number, `true`, `false` or `null`, as written in the source. */
 interface Value extends Placed {
   readonly type: 'value';
   readonly raw: string;
@@ -37,14 +41,14 @@ interface Pattern extends Placed {
 interface Template extends Placed {
   readonly type: 'template';
   readonly tag: Node | undefined;
-  /** One more than there are values. */
+  /** Texts around the values: one more than there are values. */
   readonly texts: readonly string[];
   readonly values: readonly Node[];
 }
 export interface Member extends Placed {
   readonly type: 'member';
   readonly object: Node;
-  /** The name behind the dot; undefined for `object[index]`. */
+  /** The name after the dot; undefined for `object[index]`. */
   readonly property: string | undefined;
   readonly index: Node | undefined;
 }
@@ -58,7 +62,7 @@ export interface Fn extends Placed {
   readonly type: 'function';
   readonly name: string | undefined;
   readonly params: readonly Node[];
-  /** Statements; of an arrow without braces, the one expression. */
+  /** The statements of the body; for an arrow function without braces, its expression. */
   readonly body: readonly Node[];
   readonly isExpression: boolean;
   readonly isAsync: boolean;
@@ -74,7 +78,7 @@ export interface ClassNode extends Placed {
 /** A member of an object or a class. */
 export interface Entry extends Placed {
   readonly type: 'entry';
-  /** Undefined where it is computed. */
+  /** Undefined for a computed key. */
   readonly key: string | undefined;
   readonly computed: Node | undefined;
   readonly value: Node | undefined;
@@ -97,7 +101,7 @@ interface Await extends Placed {
   readonly type: 'await';
   readonly value: Node;
 }
-/** One operand: `!a`, `typeof a`, `a++`, `yield a`. */
+/** An operator with one operand: `!a`, `typeof a`, `a++`, `yield a`. */
 interface Unary extends Placed {
   readonly type: 'unary';
   readonly operator: string;
@@ -158,7 +162,7 @@ interface If extends Placed {
 interface Loop extends Placed {
   readonly type: 'loop';
   readonly kind: 'for' | 'of' | 'in' | 'while' | 'do';
-  /** For `of` and `in`, the target and what is looped over; else the parts of the head. */
+  /** For `of` and `in`: the variable and the iterated expression. Otherwise the parts of the head. */
   readonly head: readonly Node[];
   readonly body: Node;
 }
@@ -182,7 +186,7 @@ export interface Case extends Placed {
 interface Import extends Placed {
   readonly type: 'import';
   readonly from: string;
-  /** `*` is the whole module. */
+  /** `*` stands for the whole module. */
   readonly names: readonly { readonly imported: string; readonly local: string }[];
 }
 interface Export extends Placed {
@@ -226,7 +230,7 @@ export type Node =
   | Import
   | Export;
 
-/** The nodes that a node is made of, in the order of the text. */
+/** Returns the direct child nodes in the order of the text. */
 export function childrenOf(node: Node): readonly Node[] {
   return node.parts ?? collectParts(node);
 }
@@ -248,14 +252,20 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && 'type' in value;
 }
 
-/** Every node inside of one, itself first; `visit` returns false to leave out what is inside. */
+/**
+ * Visits a node and all nodes in it, parents first. If `visit` returns false, the children of that node are
+ * left out.
+ */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
   if (visit(node) === false) return;
   const parts = childrenOf(node);
   for (let index = 0; index < parts.length; index++) walk(parts[index]!, visit);
 }
 
-/** `req.query.name` of a chain of names, `this` included; undefined for anything else. */
+/**
+ * Returns the text of a chain of names, such as `req.query.name` or `this.db`; undefined for any other
+ * expression.
+ */
 export function pathOf(node: Node): string | undefined {
   if (node.type === 'name') return node.name;
   if (node.type === 'await') return pathOf(node.value);
@@ -265,18 +275,18 @@ export function pathOf(node: Node): string | undefined {
   return object === undefined ? undefined : `${object}.${property}`;
 }
 
-/** The last name of what is called: `fetchAll` of `this.#db.fetchAll(…)`. */
+/** Returns the last name of a called expression: `fetchAll` of `this.#db.fetchAll(…)`. */
 export function calledName({ callee }: Call): string | undefined {
   return callee.type === 'name' ? callee.name : callee.type === 'member' ? callee.property : undefined;
 }
 
-/** The function that a node is in; undefined at the top of the module. */
+/** Returns the function around a node; undefined at the top level of the module. */
 export function functionAround(node: Node): Fn | undefined {
   for (let at = node.parent; at !== undefined; at = at.parent) if (at.type === 'function') return at;
   return undefined;
 }
 
-/** The value of a member of an object by its name. */
+/** Returns the value of a member of an object literal. */
 export function entryOf(node: Node | undefined, key: string): Node | undefined {
   if (node?.type !== 'object') return undefined;
   const found = node.entries.find((entry) => entry.type === 'entry' && entry.key === key);

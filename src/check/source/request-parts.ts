@@ -1,5 +1,6 @@
 /**
- * The parts of a request: which members of it hold text of a client, and which methods and functions pass that text on.
+ * Parts of a request: which members hold text of a client, and which methods and functions keep that text in
+ * their result.
  */
 import { isHarmless } from './routes.ts';
 import type { Call } from './nodes.ts';
@@ -11,29 +12,40 @@ export const READERS: RegExp =
   /^(?:json|text|form|body|parts|stream|formData|param|queries|header|get|query|leadingFields)$/;
 /** Members of a request that cannot hold client text. */
 const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
-/** Harmless members of headers; below, of addresses. */
+/** Headers that rules do not treat as client input. */
 export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
 const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
-/** A test of one of these says nothing of the rest of a value: `url.protocol === 'https:'`, `name.length < 100`. */
+/**
+ * Members whose test does not check the rest of a value: `url.protocol === 'https:'`, `name.length < 100`.
+ */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
-/** A test for such a beginning says nothing of the rest either: `next.startsWith('/')`, `/^https?:/.test(url)`. */
+/**
+ * Fixed beginnings of values: a test for one does not check the rest of the value: `next.startsWith('/')`,
+ * `/^https?:/.test(url)`.
+ */
 const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
-/** Methods whose result holds what they were called on. */
+/** Methods whose result contains the value that they are called on. */
 export const PASSING: RegExp =
   /^(?:toString|valueOf|trim|trimStart|trimEnd|toLowerCase|toUpperCase|normalize|slice|substring|substr|split|join|concat|padStart|padEnd|at|get|getAll|charAt|repeat|map|filter|flatMap|find|reverse|sort|flat|values|entries|keys|pop|shift|then|json|text|toSorted|with|first|last|bytes)$/;
-/** Functions whose result holds their arguments. */
+/** Functions whose result contains their arguments. */
 export const PASSING_FUNCTIONS: RegExp =
   /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
 export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
   /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
-/** Functions that throw where they find nothing: `findOneOrFail`. */
+/** Functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
-/** Functions whose promise fails for a key that they do not know; what follows in `then()` has a known one. */
+/**
+ * Functions whose promise rejects for an unknown key. Their arguments count as checked in a callback of
+ * `then()`.
+ */
 export const LOOKS_UP: RegExp = /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)/;
 
-/** Returns the member of a value that a request has given; undefined where that cannot carry anything. */
+/**
+ * Returns a member of a value that a request contains, or undefined if the member cannot contain harmful
+ * text.
+ */
 export function memberOf(object: Given, property: string): Given | undefined {
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({
@@ -56,7 +68,9 @@ export function memberOf(object: Given, property: string): Given | undefined {
   return made(`${object.what}.${property}`);
 }
 
-/** `next.startsWith('/')`, `/^https?:/.test(url)`: says nothing of what follows. */
+/**
+ * Whether a call tests only the beginning, and not the rest: `next.startsWith('/')`, `/^https?:/.test(url)`.
+ */
 export function isWeakTest({ callee, args }: Call): boolean {
   if (callee.type !== 'member') return false;
   const [arg] = args;

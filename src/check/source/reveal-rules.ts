@@ -11,14 +11,14 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not follow requests. */
+/** Runs the rules of this file that do not need the flow of request values. */
 export function findRevealing(sources: Sources, report: ReportNode): void {
   findLogged(sources, report);
   findRevealed(sources, report);
   findUnverifiedMail(sources, report);
 }
 
-// -- SVC625 --
+// -- SVC625: secrets in logs --
 
 const LOGGED =
   /^(?:password|passwd|pwd|passphrase|secret|clientsecret|apikey|accesstoken|refreshtoken|idtoken|authtoken|bearertoken|resettoken|privatekey|token|sessiontoken|otp|authorization|cookie|creditcard|cardnumber|cvv|cvc)$/;
@@ -51,7 +51,10 @@ function findLogged(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** A secret among what is logged. The logger of this package leaves out members that are called as secrets are. */
+/**
+ * Returns the name of a secret in an argument of a log call. The logger of this package hides members with
+ * names of secrets, so they do not count.
+ */
 function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
   switch (node.type) {
     case 'name':
@@ -80,7 +83,7 @@ function loggedName(node: Node, isConsole: boolean, module: SourceModule): strin
   }
 }
 
-/** Whether a module is a command: what it prints is its result. */
+/** Whether a module is a program for the command line, which may print secrets as its result. */
 function isCommand({ file, source }: SourceModule): boolean {
   if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
   return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
@@ -90,7 +93,10 @@ const TOKEN_MAKER =
   /createToken|\bsign\(|randomBytes|randomUUID|getRandomValues|nanoid|\bauthorization\b|\bcookies?\b|\bbearer\b|\bjwt\b/i;
 const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
 
-/** Whether `token` lets its owner in: the program has made it, or a client has sent it. Other tokens are words of a text, rooms or ids. */
+/**
+ * Whether a value named `token` is a credential: the program generated it, or a client sent it. Other tokens
+ * are words of a text, rooms or ids.
+ */
 function isCredential(node: Node, module: SourceModule): boolean {
   if (node.type === 'member') return REQUEST_PART.test(pathOf(node.object) ?? '');
   const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
@@ -144,7 +150,7 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
   return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
 }
 
-// -- SVC626 --
+// -- SVC626: error details in replies --
 
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
@@ -184,7 +190,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `env === 'prod' ? null : error.stack`: the environment decides. */
+/** Whether a condition about the environment decides: `env === 'prod' ? null : error.stack`. */
 function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     const test =
@@ -195,7 +201,10 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   return false;
 }
 
-/** Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a reply. */
+/**
+ * Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a
+ * reply.
+ */
 function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'call') {
@@ -238,7 +247,7 @@ export function isReturned(node: Node, sources: Sources): boolean {
   return fn.isExpression && fn.body[0] === at;
 }
 
-// -- SVC627 --
+// -- SVC627: unverified e-mail addresses --
 
 function findUnverifiedMail(sources: Sources, report: ReportNode): void {
   const named = new Set<Fn>();

@@ -1,18 +1,19 @@
 /**
- * Where functions get what comes from outside: handlers of routes, WebSockets and tools, middleware, dependencies. And what the
- * declaration of a route says of its inputs: a number or a word out of a list cannot carry code.
+ * Finds the functions that receive input from outside: handlers of routes, WebSockets and tools, middleware
+ * and dependencies. Also tells which declared inputs are harmless: a number, or a word from a list, cannot
+ * carry code.
  */
 import { entryOf, pathOf } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Binding, Project, SourceModule } from './modules.ts';
 
-/** The declaration of a route. */
+/** The call that declares a route. */
 export interface RouteCall {
   readonly call: Call;
   readonly module: SourceModule;
 }
 
-/** The role of a parameter of a function. */
+/** Value that a parameter of a function receives: a request, or a message of a client. */
 export interface Role {
   readonly kind: 'request' | 'outside';
   readonly route?: RouteCall | undefined;
@@ -63,14 +64,17 @@ export class Handlers {
 
   /** Returns the module of a function. */
   homeOf(fn: Fn): SourceModule {
-    return this.#homes.get(fn)!; // every function of the project is there
+    return this.#homes.get(fn)!; // the constructor adds every function of the project
   }
 
-  /** The function that an expression names: a declaration, an import, or a method whose name no other class or object has. */
+  /**
+   * Returns the function that an expression refers to: a declaration, an import, or a method whose name is
+   * unique in the project.
+   */
   resolve(node: Node, module: SourceModule): Fn | undefined {
     if (node.type === 'function') return node;
     if (node.type === 'call') {
-      // users.list.bind(users)
+      // for example `users.list.bind(users)`
       return node.callee.type === 'member' && node.callee.property === 'bind'
         ? this.resolve(node.callee.object, module)
         : undefined;
@@ -104,7 +108,7 @@ export class Handlers {
     return same?.length === 1 && !COMMON_METHODS.test(node.property) ? same[0] : undefined;
   }
 
-  /** `const run = wrap(async () => …)`: the function inside, where there is one only. */
+  /** Returns the function inside of `const run = wrap(async () => …)`, if there is exactly one. */
   #wrapped(call: Call, module: SourceModule): Fn | undefined {
     const fns = call.args.filter((arg) => arg.type === 'function');
     return fns.length === 1 && module !== undefined ? fns[0] : undefined;
@@ -129,7 +133,7 @@ export class Handlers {
     if (isRoute) this.#markHandlerOf(args, route);
   }
 
-  /** `fastify.route({ url, handler })` */
+  /** Marks the handler of `fastify.route({ url, handler })`. */
   #markHandlerOf(args: readonly Node[], route: RouteCall): void {
     for (const arg of args) {
       const handler = entryOf(arg, 'handler');
@@ -159,7 +163,7 @@ function rolesFor(
 ): readonly (Role | undefined)[] | undefined {
   const request: Role = { kind: 'request', route };
   if (route !== undefined) {
-    if (fn.params.length === 4) return [undefined, request]; // (error, req, res, next)
+    if (fn.params.length === 4) return [undefined, request]; // an error handler: (error, req, res, next)
     if (/^(?:websocket|ws)$/.test(name) && fn.params[0]?.type === 'name') return [undefined, request];
     return [request];
   }
@@ -174,9 +178,9 @@ function rolesFor(
       : [request];
 }
 
-// -- declarations --
+// -- declarations of routes --
 
-/** The spec of a route: its second argument, or the constant that it names. */
+/** Returns the spec of a route: its second argument, or the value of the constant that it names. */
 export function specOf({ call, module }: RouteCall): Node | undefined {
   return call.args
     .slice(1)
@@ -184,14 +188,14 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .find((arg) => arg?.type === 'object');
 }
 
-/** An expression, or what the constant holds that it names. */
+/** Returns an expression, or the value of the constant that it names. */
 export function literal(node: Node, module: SourceModule): Node | undefined {
   return constantOf(node, module)?.node;
 }
 
 /**
- * An expression with its module: of a name, what its constant holds; of `config.key`, what that member of a constant object holds.
- * Undefined for names that hold something else.
+ * Returns an expression and its module, after following a constant, or `config.key` of a constant object.
+ * Undefined if the name is not a constant.
  */
 export function constantOf(
   node: Node,
@@ -210,7 +214,8 @@ export function constantOf(
   }
   if (around?.kind !== 'declared' && node.object.type !== 'member') return { node, module };
   const object = constantOf(node.object, module, depth + 1);
-  const inner = object?.node.type === 'call' ? object.node.args[0] : object?.node; // Object.freeze({ … })
+  // for example `Object.freeze({ … })`
+  const inner = object?.node.type === 'call' ? object.node.args[0] : object?.node;
   const value = entryOf(inner, node.property);
   return value === undefined || value.type === 'function' || object === undefined
     ? { node, module }
@@ -228,7 +233,7 @@ function constantOfBinding({
   return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
 }
 
-/** A number as it is written: `100_000`, `10 * 60`, `Infinity`. */
+/** Returns the value of a number in the source: `100_000`, `10 * 60`, `Infinity`. */
 export function numberOf(node: Node | undefined): number | undefined {
   if (node?.type === 'value')
     return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
@@ -242,7 +247,7 @@ export function numberOf(node: Node | undefined): number | undefined {
 const HARMLESS_TYPE =
   /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;
 
-/** Whether the declaration of a route leaves no dangerous text in one of its inputs. */
+/** Whether the declared type of an input excludes dangerous text. */
 export function isHarmless(route: RouteCall | undefined, part: string, name: string): boolean {
   if (route === undefined) return false;
   if (part === 'params' || part === 'pathParams') {
@@ -259,7 +264,7 @@ export function isHarmless(route: RouteCall | undefined, part: string, name: str
   return HARMLESS_TYPE.test(written);
 }
 
-/** Whether a route declares its body, so only the declared fields reach the handler. */
+/** Whether a route declares its body, so that the handler receives only declared fields. */
 export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   if (route === undefined) return false;
   return ['body', 'form', 'args'].some((part) => {

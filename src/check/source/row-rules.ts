@@ -1,5 +1,6 @@
 /**
- * Rows of databases: those that reach clients with a secret column (SVC626), and those that may be absent (SVC615).
+ * Rules about database rows: rows sent to clients with a secret column (SVC626), and rows that may be missing
+ * (SVC615).
  */
 import { calledName, functionAround, pathOf, walk } from './nodes.ts';
 import { isReturned } from './reveal-rules.ts';
@@ -14,13 +15,16 @@ export function reportRows(sources: Sources, report: ReportNode): void {
   findAbsentRows(sources, report);
 }
 
-// -- SVC626 --
+// -- SVC626: secret columns in replies --
 
 const SECRET_COLUMN =
   /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
 const READS = /^(?:fetchAll|fetchOne|query|all|get|any|one|many|oneOrNone|manyOrNone)$/;
 
-/** Rows that a handler returns as they were read, with a column that holds a secret: no schema of the reply leaves it out. */
+/**
+ * SVC626: rows with a secret column that a handler returns directly, without a response schema that would
+ * remove the column.
+ */
 function findRevealedRows(sources: Sources, report: ReportNode): void {
   const secretTables = tablesWithSecrets(sources);
   for (const { module, node: call } of sources.all('call')) {
@@ -44,13 +48,13 @@ function findRevealedRows(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** The SQL text of an expression; empty where it is not written down. */
+/** Returns the SQL text of an expression, or an empty text if the source does not contain it. */
 function statementOf(node: Node | undefined, module: SourceModule): string {
   const value = node === undefined ? undefined : literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
 }
 
-/** Tables into which the project writes a column that holds a secret, with that column. */
+/** Returns the tables of the project that have a secret column, each with the name of that column. */
 function tablesWithSecrets(sources: Sources): Map<string, string> {
   const found = new Map<string, string>();
   for (const { source } of sources.project.modules)
@@ -63,7 +67,7 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
   return found;
 }
 
-/** Where a handler returns the rows: the call itself, or the name that holds them. */
+/** Returns where a handler returns the rows: the call itself, or the variable that holds them. */
 function sentRows(call: Call, sources: Sources): Node | undefined {
   if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;
   const declarator = call.parent?.type === 'await' ? call.parent.parent : call.parent;
@@ -80,13 +84,16 @@ function sentRows(call: Call, sources: Sources): Node | undefined {
   return found;
 }
 
-// -- SVC615 --
+// -- SVC615: rows that may be missing --
 
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
 /** Statements that always return a row. */
 const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
 
-/** `const user = await db.fetchOne(…); return user.name`: there is no row where nothing matches. */
+/**
+ * SVC615: use of a row that is undefined when nothing matches:
+ * `const user = await db.fetchOne(…); return user.name`.
+ */
 function findAbsentRows(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'fetchOne') continue;
@@ -105,7 +112,7 @@ function findAbsentRows(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** The first member that is read of a row, where nothing of the function tests whether there is one. */
+/** Returns the first read of a member of a row, if the function never tests whether there is a row. */
 function unprovedUse(
   declarator: Extract<Node, { type: 'declarator' }>,
   module: SourceModule,
@@ -121,7 +128,7 @@ function unprovedUse(
     const { parent } = node;
     const isRead = parent?.type === 'member' && parent.object === node;
     if (!isRead || module.source.startsWith('?.', node.end))
-      isProved = true; // it is tested, or handed on
+      isProved = true; // the row is tested, or passed to other code
     else first ??= parent;
   });
   return isProved ? undefined : first;

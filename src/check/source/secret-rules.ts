@@ -19,12 +19,12 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
   findUnverified(sources, report);
 }
 
-// -- SVC621 --
+// -- SVC621: comparison of secrets --
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|signature|hmac|password|passwd|passphrase|csrftoken|accesstoken|authtoken|bearertoken|admintoken|resettoken|sharedkey|webhookkey|passwordhash|internaltoken|servicetoken)$/;
 const MAYBE_SECRET_WORD = /(?:token|mac|sig|key)$/;
-/** Names of values that a secret is compared with. */
+/** Names of values that code compares with a secret. */
 const OTHER_SIDE =
   /^(?:expected|computed|calculated|actual|given|provided|received|wanted|supplied|presented)/;
 
@@ -35,7 +35,8 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (sides.some((side) => !['name', 'member', 'call', 'template', 'await'].includes(side.type))) continue;
     if (sides.some((side) => side.type === 'name' && side.name === 'undefined')) continue;
     const words = sides.map(wordOf);
-    if (words.some((word) => word === 'key' || word === 'state')) continue; // keys of list entries, and the state of a sign-in
+    // keys of lists and the OAuth state have these names, too
+    if (words.some((word) => word === 'key' || word === 'state')) continue;
     const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
     const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
     const isCheck =
@@ -59,7 +60,10 @@ function findComparisons(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `if (user.token !== token) user.token = token`, and `if (user.token === token) return;` before that: what is stored is brought up to date. */
+/**
+ * Whether code compares a stored value only to update it: `if (user.token !== token) user.token = token`, or
+ * an early return before that.
+ */
 function isChangeTest(node: Node, sides: readonly Node[]): boolean {
   let at: Node | undefined = node;
   while (at?.parent !== undefined && at.type !== 'if' && at.type !== 'function') at = at.parent;
@@ -73,7 +77,10 @@ function isChangeTest(node: Node, sides: readonly Node[]): boolean {
   });
 }
 
-/** Whether a value is made of variables of the module and of settings alone: no client has sent it. */
+/**
+ * Whether a value is computed only from module variables, settings and literals, so that no client has sent
+ * it.
+ */
 function isOwn(node: Node, module: SourceModule, depth = 0): boolean {
   if (depth > 4) return false;
   if (node.type === 'text' || node.type === 'value') return true;
@@ -95,12 +102,18 @@ function isOwn(node: Node, module: SourceModule, depth = 0): boolean {
   return target.type === 'name' && value !== undefined && isOwn(value, module, depth + 1);
 }
 
-/** `user.settings.accessToken !== settings.options.accessToken`: the server holds both. */
+/**
+ * Whether a value is a setting. In `user.settings.accessToken !== settings.options.accessToken`, the server
+ * holds both sides.
+ */
 function isOfSettings(side: Node): boolean {
   return /(?:^|\.)(?:settings|config|configuration|options|preferences)\./.test(pathOf(side) ?? '');
 }
 
-/** `decoded.toString('base64url') !== secret` of `decoded = Buffer.from(secret, …)`: a value is compared with itself, in another form. */
+/**
+ * Whether a text is compared with its own re-encoding: `decoded.toString('base64url') !== secret` where
+ * `decoded = Buffer.from(secret, …)`.
+ */
 function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
   return sides.some((side) => {
     if (side.type !== 'call' || side.callee.type !== 'member') return false;
@@ -113,7 +126,10 @@ function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
   });
 }
 
-/** `consts.ID_ZIP64 === signature`, `event === Events.ForgotPassword`: a constant that stands in the code, and a member of an enumeration. */
+/**
+ * Whether a value is a constant or a member of an enumeration, such as `consts.ID_ZIP64` and
+ * `Events.ForgotPassword`.
+ */
 function isNamedConstant(side: Node): boolean {
   const path = pathOf(side) ?? '';
   if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$/.test(path)) return true;
@@ -125,26 +141,32 @@ function isNamedConstant(side: Node): boolean {
   );
 }
 
-/** The digest of a password, of which no client chooses the beginning, and the name of a member: `for (const name in body)`. */
+/**
+ * Whether a side needs no constant-time comparison: the result of a call with a password, such as its hash,
+ * whose first bytes no client can choose, or a member name of `for (const name in body)`.
+ */
 function isNoSecret(side: Node, module: SourceModule): boolean {
   if (side.type === 'call' && mentions(side, (word) => PASSWORD.test(word))) return true;
   const binding = side.type === 'name' ? module.lookup(side.name, side) : undefined;
   return binding?.kind === 'parameter' && binding.owner.type === 'loop' && binding.owner.kind === 'in';
 }
 
-/** `secret === DEFAULT_SECRET`: a default is known to all. */
+/** Whether a value is a default, as in `secret === DEFAULT_SECRET`. Defaults are public. */
 function isDefault(side: Node): boolean {
   return /(?:^|\.)default|_default$/i.test(pathOf(side) ?? '');
 }
 
-/** Whether a value was read from a store: what is compared with it was not sent by a client. */
+/**
+ * Whether a value is a member of a stored record: `record.token` of `record = await store.get(id)`. Clients
+ * do not send such values.
+ */
 function isStored(side: Node, module: SourceModule): boolean {
   if (side.type !== 'member' || side.object.type !== 'name') return false;
   const maker = makerOf(side.object, module);
   return maker !== undefined && /(?:^|\.)(?:db|store|cache|storage)\.get$/i.test(maker);
 }
 
-/** Two fields of one form: a password typed twice. */
+/** Whether two fields of a form are compared, such as a password and its repetition. */
 function isConfirmation(words: readonly string[]): boolean {
   return (
     words.some((word) =>
@@ -153,7 +175,7 @@ function isConfirmation(words: readonly string[]): boolean {
   );
 }
 
-/** `process.env['API_TOKEN']`, or a constant made of it. */
+/** Whether a value is a secret setting: `process.env['API_TOKEN']`, or a constant set to it. */
 function isSecretSetting(node: Node, module: SourceModule): boolean {
   const value = literal(node, module) ?? node;
   const path = pathOf(value.type === 'binary' ? value.left : value) ?? '';
@@ -163,7 +185,7 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
   );
 }
 
-// -- SVC622 --
+// -- SVC622: secrets from Math.random() --
 
 const SECRET_NAME =
   /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
@@ -183,7 +205,10 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `task-${Date.now()}-${Math.random()}`: a kind in front of an id is for people who read it, not for a cookie. */
+/**
+ * Whether a session id begins with a readable kind, as `task-${Date.now()}-${Math.random()}` does. Such ids
+ * are for display, not for cookies.
+ */
 function isNamedId(call: Call, name: string): boolean {
   if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
   let at: Node = call;
@@ -192,7 +217,10 @@ function isNamedId(call: Call, name: string): boolean {
   return /^[a-z]{2,}[-_:]/i.test(leadOf(at));
 }
 
-/** The name of a secret that a value becomes: of its constant, member, or function. */
+/**
+ * Returns the name of the variable, member or function that receives a value, if this is the name of a
+ * secret.
+ */
 function secretNameAround(node: Node): string | undefined {
   let depth = 0;
   for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
@@ -216,21 +244,24 @@ function secretNameAround(node: Node): string | undefined {
 const MAKES_SECRET =
   /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
-/** The function around, where its name says that it makes a secret. */
+/** Returns the name of the function around a call, if the name says that it generates a secret. */
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
   return name !== undefined && MAKES_SECRET.test(bare(name)) ? name : undefined;
 }
 
-/** Whether the function around takes the secret itself out of a better source: Math.random() then decides something else, as a length. */
+/**
+ * Whether the function also uses a secure random source. Math.random() then probably chooses something else,
+ * such as a length.
+ */
 function usesBetterChance(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   const code = module.source.slice(fn?.start ?? 0, fn?.end ?? 0);
   return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
 }
 
-// -- SVC623 --
+// -- SVC623: passwords with a fast hash --
 
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
@@ -242,7 +273,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const index = called === undefined ? undefined : hashers.get(called);
     const given = index === undefined ? undefined : call.args[index];
     if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
-      if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report); // it has an index
+      // resolve() found the function, because hashers.get() knows it
+      if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
     const isHash = made !== undefined && /^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module));
@@ -252,17 +284,22 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module)) continue;
-    if (replaces(call, text) || isHashOfHash(text, module)) continue; // it goes on under its name, to a slower hash
+    // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
+    // call is reported
+    if (replaces(call, text) || isHashOfHash(text, module)) continue;
     if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
   }
 }
 
-/** `md5(md5(password))`: the inner call is found. */
+/** Whether a text is a fast hash itself, as in `md5(md5(password))`. The rule reports the inner call. */
 function isHashOfHash(text: Node, module: SourceModule): boolean {
   return text.type === 'call' && /^(?:md5|sha1|sha256|crypto\.hash)$/.test(meaningOfCall(text, module));
 }
 
-/** Whether an expression is a password as a person has typed it: a name, or a field of a form; `user.password` may be a hash already. */
+/**
+ * Whether an expression is a password in plain text: a variable, or a field of a form. `user.password` may be
+ * a hash.
+ */
 function isTypedPassword(node: Node): boolean {
   const path = pathOf(node) ?? '';
   return (
@@ -280,12 +317,15 @@ function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
   );
 }
 
-/** Whether the hash is passed to a slower hash, or to a list of leaked passwords. */
+/** Whether the module also uses a slow password hash, or asks a list of leaked passwords. */
 function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
-/** Whether the fast hash is not what is stored: another hash takes it, a loop repeats it, or another service wants it as a proof. */
+/**
+ * Whether the fast hash is probably not stored as it is: the module also uses a slow hash, a loop repeats the
+ * fast one, or the function sends a request to another service, which may require this hash.
+ */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
@@ -301,7 +341,10 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
 const ASKS_SERVICE =
   /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
 
-/** Functions that return a fast hash of one of their parameters, with its index: `digest(text)`. */
+/**
+ * Returns the functions that compute a fast hash of a parameter, such as `digest(text)`, with the index of
+ * this parameter.
+ */
 function hashersOf(sources: Sources): Map<Fn, number> {
   const found = new Map<Fn, number>();
   for (const { module, node: call } of sources.all('call')) {
@@ -314,19 +357,19 @@ function hashersOf(sources: Sources): Map<Fn, number> {
       (param) =>
         param.type === 'name' && text !== undefined && mentions(text, (word) => word === bare(param.name)),
     );
-    if (index !== -1 && !replaces(call, text!)) found.set(fn, index); // the index is that of the text
+    if (index !== -1 && !replaces(call, text!)) found.set(fn, index);
   }
   return found;
 }
 
-/** `password = createHash(…).update(password).digest()` */
+/** Whether the hash replaces the text: `password = createHash(…).update(password).digest()`. */
 function replaces(call: Call, text: Node): boolean {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;
   return at?.type === 'assign' && pathOf(at.target) !== undefined && pathOf(at.target) === pathOf(text);
 }
 
-/** `createHash(…)` of `createHash(…).update(…).update(…)`. */
+/** Returns the first call of a chain: `createHash(…)` of `createHash(…).update(…).update(…)`. */
 function innermostCall(call: Call): Call | undefined {
   let at: Node = call;
   while (at.type === 'call' && at.callee.type === 'member' && at.callee.object.type === 'call')
@@ -334,7 +377,7 @@ function innermostCall(call: Call): Call | undefined {
   return at.type === 'call' && at !== call ? at : undefined;
 }
 
-// -- SVC624 --
+// -- SVC624: tokens that are not verified --
 
 function findUnverified(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -361,17 +404,23 @@ function findUnverified(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** `user.ssoToken`: the server has kept it with an account, so that no client sends it now. */
+/**
+ * Whether a token is stored with an account or object, such as `user.ssoToken`, so that no client sends it
+ * now.
+ */
 function isOfAccount(node: Node): boolean {
   return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
     pathOf(node) ?? '',
   );
 }
 
-/** Code of a client of a provider: its tokens are its own. */
+/** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
 const IS_CLIENT = /\bgrant_type\b/;
 
-/** `(accessToken, refreshToken, profile, done) => …`: a provider has just sent the tokens over TLS. Or what finds the key for the check. */
+/**
+ * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:
+ * `(accessToken, refreshToken, profile, done) => …`. Or whether it finds the key that verifies the token.
+ */
 function isProviderCallback(fn: Fn | undefined): boolean {
   if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
   const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
@@ -380,7 +429,10 @@ function isProviderCallback(fn: Fn | undefined): boolean {
   );
 }
 
-/** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */
+/**
+ * Whether an enclosing function passes the request to middleware that verifies the token:
+ * `passport.authenticate('jwt', …)`.
+ */
 function isBehindGuard(call: Call, module: SourceModule): boolean {
   for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
     if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))
@@ -388,7 +440,7 @@ function isBehindGuard(call: Call, module: SourceModule): boolean {
   return false;
 }
 
-/** Whether the functions that call a helper verify the token behind it. */
+/** Whether a function that calls this one also verifies the token. */
 function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   const name = fn === undefined ? undefined : nameOfCallback(fn);
   if (name === undefined) return false;
@@ -398,7 +450,7 @@ function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   });
 }
 
-/** Whether the token is what another server has answered: TLS has proved who sent it. */
+/** Whether the token comes from the reply of another server, whose identity TLS has proved. */
 function isOfProvider(call: Call, module: SourceModule): boolean {
   let found = false;
   for (const arg of call.args)
@@ -416,12 +468,15 @@ function isOfProvider(call: Call, module: SourceModule): boolean {
   return found;
 }
 
-/** Whether a token is read that the program itself has just asked for. */
+/** Whether the program itself has just signed the token. */
 function isClearlyOwn(code: string): boolean {
   return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
 }
 
-/** `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also by way of a name. */
+/**
+ * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also
+ * through a variable.
+ */
 function readsTokenPart(call: Call, module: SourceModule): boolean {
   const [text] = call.args;
   if (text === undefined) return false;

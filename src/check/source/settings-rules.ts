@@ -1,6 +1,6 @@
 /**
- * Settings as they are written: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403, as far as the application that was made of them no
- * longer shows them, or not their line.
+ * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report what
+ * the compiled application does not show, or whose line it does not know.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { literal, numberOf } from './routes.ts';
@@ -36,7 +36,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
   }
 }
 
-/** `response.headers.append('Set-Cookie', …)` */
+/** Checks headers that code sets by hand: `response.headers.append('Set-Cookie', …)`. */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -44,7 +44,7 @@ function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void
     judgeCookieText(value, module, report);
 }
 
-/** SVC208 */
+/** SVC208: an application whose source sets an environment other than production. */
 function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.Svc') judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
 }
@@ -66,7 +66,7 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
 
 const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
 
-/** SVC207 */
+/** SVC207: session cookies without protective attributes. */
 function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   const [name] = call.args;
   const isSet =
@@ -93,13 +93,13 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
   }
 }
 
-/** SVC207 for cookies that a program writes as a header: `'Set-Cookie': 'session=…'`. */
+/** SVC207 for cookies that code writes as a header: `'Set-Cookie': 'session=…'`. */
 function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
   const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
   const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
   if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
   const attributes = texts.join(' ');
-  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // it ends the cookie
+  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // this header deletes the cookie
   const missing = ['HttpOnly', 'Secure'].filter(
     (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
   );
@@ -113,7 +113,7 @@ function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): 
     );
 }
 
-/** SVC211 */
+/** SVC211: content security policies that allow injected scripts. */
 function judgePolicy(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning !== 'svc.SecurityHeadersMiddleware') return;
   const given = entryOf(call.args[0], 'contentSecurityPolicy');
@@ -151,7 +151,7 @@ function scriptSources(policy: Node): (readonly [sources: string, node: Node])[]
   return [[items.map((item) => (item.type === 'text' ? item.value : '')).join(' '), node]];
 }
 
-/** SVC218 */
+/** SVC218: connections to databases on other machines without TLS. */
 function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
     return;
@@ -180,12 +180,12 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
     if (value?.type === 'value' && value.raw === 'true')
       report('SVC208', module, value, what, {
         severity: key === 'debug' ? 'error' : 'warning',
-        remedy: `Leave ${key} out of the source, and set it on development machines`,
+        remedy: `Remove ${key} from the source, and set it on development machines`,
       });
   }
 }
 
-/** SVC210: trusted networks that together cover a large part of all addresses. */
+/** SVC210: trusted proxy networks that together cover a large part of all addresses. */
 function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
   const value = literal(given, module);
   for (const item of value?.type === 'list' ? value.items : []) {
@@ -218,7 +218,7 @@ function judgeMemory(sources: Sources, report: ReportNode): void {
       'SVC403',
       module,
       node,
-      `${name.startsWith('RateLimit') ? `${name} counts` : `${name} keeps its records`} in the memory of one process, and run() starts several workers`,
+      `${name.startsWith('RateLimit') ? `${name} counts` : `${name} stores its records`} in the memory of one process, and run() starts several workers`,
     );
   }
 }
@@ -233,7 +233,7 @@ function isEndless(value: Node): boolean {
   );
 }
 
-/** Whether an object is an argument, or an option inside of one. */
+/** Whether an object is an argument of a call, or nested in one. */
 function isOption(node: Node): boolean {
   return (
     node.parent?.type === 'call' ||

@@ -1,6 +1,6 @@
 /**
- * The input of rules: the modules of a project with their calls, functions and other nodes by kind, which functions requests reach, and what
- * a call means whatever it was imported as.
+ * The input of the rules: the modules of a project, indexed by kind of node. Knows which functions requests
+ * reach, and resolves imported names to their original names.
  */
 import { Handlers } from './routes.ts';
 import { functionAround, pathOf, walk } from './nodes.ts';
@@ -8,7 +8,7 @@ import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Severity } from '../../base/findings.ts';
 
-/** Reports a mistake at a node. */
+/** Reports a finding at a node. */
 export type ReportNode = (
   rule: `SVC${number}`,
   module: SourceModule,
@@ -54,12 +54,13 @@ export class Sources {
     this.handlers = new Handlers(project, calls, functions);
   }
 
-  /** Every node of a kind, with its module. */
+  /** Returns every node of a type, with its module. */
   all<T extends Node['type']>(type: T): readonly Located<T>[] {
-    return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[]; // kept by type
+    // each list holds only nodes of its type
+    return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
   }
 
-  /** Whether a module runs in a browser: the mistakes of a server are none there. */
+  /** Whether a module runs in a browser: it uses globals such as `document`. No finding in it counts. */
   isOfBrowser(module: SourceModule): boolean {
     this.#ofBrowsers ??= new Set(
       this.all('member').flatMap(({ module, node: { object } }) =>
@@ -73,7 +74,7 @@ export class Sources {
     return this.#ofBrowsers.has(module);
   }
 
-  /** The handler from which requests reach a function; undefined where none does. */
+  /** Returns the handler from which requests reach a function, or undefined if none does. */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
     this.#reached ??= this.#reach();
     for (let at = fn; at !== undefined; at = functionAround(at)) {
@@ -89,7 +90,8 @@ export class Sources {
     for (const { node } of this.all('class'))
       for (const member of node.members)
         if (member.type === 'entry' && member.key === 'handle' && member.value?.type === 'function')
-          if (member.value.params.length === 2) queue.push([member.value, member.value]); // a middleware
+          // a function of two parameters is taken for a middleware
+          if (member.value.params.length === 2) queue.push([member.value, member.value]);
     for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
       const [fn, from] = next;
       if (reached.has(fn)) continue;
@@ -106,8 +108,9 @@ export class Sources {
 }
 
 /**
- * Returns the meaning of an expression, whatever it is called here: `child_process.exec` of `import { exec as run } from 'node:child_process'`,
- * of `cp.exec`, and of `promisify(exec)`. Names that no import explains stay as they are: `db.execute`.
+ * Returns the original name of an expression: `child_process.exec` for `run` of
+ * `import { exec as run } from 'node:child_process'`, for `cp.exec`, and for `promisify(exec)`. Names without
+ * an import stay unchanged: `db.execute`.
  */
 export function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
   if (depth > 4) return undefined;
@@ -136,7 +139,7 @@ export function meaningOf(node: Node, module: SourceModule, depth = 0): string |
 
 const meanings = new WeakMap<Call, string>();
 
-/** Returns the meaning of what a call calls. */
+/** Returns the original name of the called function; see {@link meaningOf}. */
 export function meaningOfCall(call: Call, module: SourceModule): string {
   let meaning = meanings.get(call);
   if (meaning === undefined)
@@ -145,7 +148,10 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   return meaning;
 }
 
-/** Returns the meaning of the class or function that an object was made by: `svc.RateLimiter` of `const limiter = new RateLimiter(…)`. */
+/**
+ * Returns the original name of the class or function that created an object: `svc.RateLimiter` for
+ * `const limiter = new RateLimiter(…)`.
+ */
 export function makerOf(node: Node, module: SourceModule): string | undefined {
   if (node.type !== 'name') return undefined;
   const binding = module.lookup(node.name, node);
@@ -155,7 +161,7 @@ export function makerOf(node: Node, module: SourceModule): string | undefined {
   return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
 }
 
-/** The text of a node as it is written, on one line and not too long. */
+/** Returns the source text of a node on one line, shortened if it is long. */
 export function writtenOf(module: SourceModule, { start, end }: Node): string {
   const text = module.source.slice(start, end).replace(/\s+/g, ' ');
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;

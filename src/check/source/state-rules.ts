@@ -1,6 +1,6 @@
 /**
- * Values that one request leaves for others: module variables, caches without a key, whole bodies that become rows (SVC631 … SVC633), and
- * patterns that backtrack without bound (SVC636).
+ * Rules about values that leak from one request to others: module variables, caches without a key, and whole
+ * bodies stored as rows (SVC631 … SVC633). Also patterns that backtrack exponentially (SVC636).
  */
 import { boundIn } from './modules.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
@@ -12,14 +12,14 @@ import type { Call, Fn, Member, Node } from './nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not follow requests. */
+/** Runs the rules of this file that do not need the flow of request values. */
 export function reportState(sources: Sources, report: ReportNode): void {
   findKept(sources, report);
   findSharedCaches(sources, report);
   findSlowPatterns(sources, report);
 }
 
-// -- SVC631 --
+// -- SVC631: values of a request in module variables --
 
 /** Names of values that belong to one client. */
 const PERSONAL =
@@ -51,7 +51,7 @@ function findKept(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** SVC631: looks at one assignment of a value of a request to a variable of a module, or a member of one. */
+/** SVC631: an assignment of a value of a request to a module variable, or to a member of one. */
 export function findKeptRequests(
   { assign, module, value }: Kept,
   sources: Sources,
@@ -64,7 +64,8 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  const isWritten = /^(?:body|form|json|text)\b/.test(value.what); // a write may set what is shared: then it is read elsewhere
+  // a request body may update shared state on purpose: other code then reads the variable
+  const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   report(
     'SVC631',
@@ -86,7 +87,7 @@ function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: 
   return false;
 }
 
-/** A parameter of a function around a value that belongs to one client. */
+/** Returns the local variable or parameter in an expression whose name says that it belongs to one client. */
 function personalIn(value: Node, module: SourceModule): string | undefined {
   let found: string | undefined;
   walk(value, (node) => {
@@ -95,7 +96,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body)$/.test(node.parent.property ?? ''))
-      return true; // a write that sets what is shared
+      return true; // a request body may update shared state on purpose
     const binding = module.lookup(node.name, node);
     const isLocal =
       binding?.kind === 'parameter' ||
@@ -106,7 +107,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
   return found;
 }
 
-// -- SVC632 --
+// -- SVC632: caches without a key for the client --
 
 /** Parameters that do not affect a result. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
@@ -155,7 +156,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
     );
 }
 
-/** A name of one client that a function uses and does not take. */
+/** Returns the name of a value of one client that a function uses without having it as a parameter. */
 function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   let found: string | undefined;
   walk(fn, (node) => {
@@ -168,7 +169,10 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   return found;
 }
 
-/** `cache.set('profile', …)`: one key for all clients. */
+/**
+ * SVC632: one cache key for all clients, such as `cache.set('profile', …)`, with a value that depends on a
+ * client.
+ */
 function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const [key, value] = call.args;
   const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
@@ -184,7 +188,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
     );
 }
 
-/** Returns the name that the constant was made with. */
+/** Returns the name of a client's value in the initial value of a constant. */
 function personalSource(value: Node, module: SourceModule): string | undefined {
   const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
   const made =
@@ -207,7 +211,7 @@ function isWithin(node: Node, outer: Node): boolean {
   return false;
 }
 
-// -- SVC633 --
+// -- SVC633: whole request bodies that are stored --
 
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
@@ -216,7 +220,7 @@ const STORES =
 const MODEL =
   /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
-/** SVC633: looks at one call. */
+/** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
   const given: Visit['given'] = (node) => (isPicked(node) ? undefined : valueOf(node));
   const name = calledName(call);
@@ -271,16 +275,21 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       .slice(0, -1)
       .join('.') ?? '';
   if (!STORES.test(name) || owner === 'Object') return;
-  if (name === 'set' && call.args.length > 1) return; // a record of its own, under a key
-  if (isOfProject(call.callee, module)) return; // it may pick what it needs
+  if (name === 'set' && call.args.length > 1) return; // `set(key, value)` stores one value and merges nothing
+  // a method of the project may select the members that it needs
+  if (isOfProject(call.callee, module)) return;
   for (const arg of call.args) {
-    if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue; // another function may pick what it needs
+    // an unknown function may select the members that it needs
+    if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }
 }
 
-/** `{}`, or what was made just now and is not stored: a form that is judged next. */
+/**
+ * Whether an object is new and the function does not store it: `{}` or `new Form()`, for example for
+ * validation.
+ */
 function isNewObject(target: Node, module: SourceModule): boolean {
   const made = literal(target, module);
   if (made?.type !== 'object' && !(made?.type === 'call' && made.isNew)) return false;
@@ -294,7 +303,7 @@ function isNewObject(target: Node, module: SourceModule): boolean {
   );
 }
 
-/** Whether the object of a method is one that the project declares with this method: `User.create` of `const User = { create(fields) { … } }`. */
+/** Whether the project itself declares a method: `User.create` of `const User = { create(fields) { … } }`. */
 function isOfProject({ object, property }: Member, module: SourceModule): boolean {
   const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
   if (binding?.kind === 'module') return true;
@@ -309,13 +318,16 @@ function isOfProject({ object, property }: Member, module: SourceModule): boolea
   );
 }
 
-/** `stripProtected(body)`, `pick(body, FIELDS)`: a function may leave out what clients should not set. */
+/**
+ * Whether a node calls a function, which may leave out the members that clients must not set:
+ * `stripProtected(body)`, `pick(body, FIELDS)`.
+ */
 function isPicked(node: Node | undefined): boolean {
   const call = node?.type === 'await' ? node.value : node;
   return call?.type === 'call' && call.callee.type === 'name';
 }
 
-/** `{ ...user, ...body }`: what a client sends wins over what was there. */
+/** Returns the body that overwrites members of another object: `{ ...user, ...body }`. */
 function mergedBody(arg: Node, given: Visit['given']): string | undefined {
   if (arg.type !== 'object') return undefined;
   const spreads = arg.entries.filter((entry) => entry.type === 'spread');
@@ -338,11 +350,12 @@ function wholeBody(arg: Node, given: Visit['given']): string | undefined {
   return undefined;
 }
 
-// -- SVC636 --
+// -- SVC636: patterns that backtrack exponentially --
 
 function findSlowPatterns(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('pattern')) {
-    if (!/[+*}][^]*[+*}]/.test(node.source)) continue; // at least two repetitions
+    // exponential backtracking needs at least two repetitions
+    if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
     const fn = functionAround(node);
     if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
       continue;
@@ -358,10 +371,11 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
 
 function isExponential(source: string, flags: string): boolean {
   try {
-    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false; // the end of a line in the middle may leave one way to match
+    // a `$` in the middle may leave only one way to match, which analysePattern() does not consider
+    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
     return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
   } catch {
-    return false; // a pattern for another version of the language
+    return false; // the flags or syntax need another version of JavaScript
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Reads the tokens of a module as statements and expressions. It expects code that Node.js runs, and refuses nothing that only a
- * compiler would: names that are declared twice, `return` outside of functions.
+ * Parses the tokens of a module into statements and expressions. Expects code that Node.js accepts: errors
+ * that only a compiler finds, such as a name declared twice, are not reported.
  */
 import { tokensOf } from './tokens.ts';
 import { ExpressionReader, unquoted } from './expressions.ts';
@@ -8,13 +8,16 @@ import { childrenOf } from './nodes.ts';
 import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** A module as it was read. */
+/** A parsed module. */
 interface Parsed {
   readonly body: Block;
   readonly comments: readonly Token[];
 }
 
-/** Reads a module. @throws Unreadable for text that is not JavaScript */
+/**
+ * Parses a module.
+ * @throws Unreadable for text that is not JavaScript
+ */
 export function parse(source: string): Parsed {
   const all = tokensOf(source);
   const comments = all.filter(({ kind }) => kind === 'comment');
@@ -39,7 +42,7 @@ class Reader extends ExpressionReader {
     return { type: 'block', body, start: 0, end: this.textEnd.end };
   }
 
-  // -- statements --
+  // -- parsing of statements --
 
   protected statement(): readonly Node[] {
     const token = this.peek();
@@ -53,7 +56,7 @@ class Reader extends ExpressionReader {
       const read = this.keyword(token.text, start);
       if (read !== undefined) return read;
       if (this.is(':', 1)) {
-        this.at += 2; // a label
+        this.at += 2; // a label such as `outer:`
         return this.statement();
       }
     }
@@ -62,7 +65,7 @@ class Reader extends ExpressionReader {
     return [{ type: 'statement', value, start, end: this.lastEnd }];
   }
 
-  /** One statement as a node: a branch, or the body of a loop. */
+  /** Parses one statement as a node: a branch, or the body of a loop. */
   protected branch(): Node {
     const { start } = this.peek();
     const [only, ...more] = this.statement();
@@ -75,7 +78,7 @@ class Reader extends ExpressionReader {
     const { start } = this.expect('{');
     const body: Node[] = [];
     while (!this.is('}')) {
-      if (this.at >= this.tokens.length) this.refuse('a block does not end');
+      if (this.at >= this.tokens.length) this.refuse('a block is not closed');
       body.push(...this.statement());
     }
     this.take();
@@ -181,7 +184,7 @@ class Reader extends ExpressionReader {
     }
     this.isInHead = before;
     if (this.is('of') || this.is('in')) {
-      kind = this.take().text as 'of' | 'in'; // one of the two
+      kind = this.take().text as 'of' | 'in'; // the condition above allows only these two
       head.push(this.expression());
     } else {
       this.expect(';');
@@ -194,7 +197,7 @@ class Reader extends ExpressionReader {
   }
 
   protected whileLoop(start: number): Node {
-    const kind = this.take().text as 'while' | 'do'; // its caller knows the word
+    const kind = this.take().text as 'while' | 'do'; // the caller has tested the word
     if (kind === 'while') {
       const head = [this.inParentheses()];
       return { type: 'loop', kind, head, body: this.branch(), start, end: this.lastEnd };
@@ -274,13 +277,13 @@ class Reader extends ExpressionReader {
     return { type: 'import', from, names, start, end: this.lastEnd };
   }
 
-  /** `with { type: 'json' }` */
+  /** Skips import attributes: `with { type: 'json' }`. */
   protected attributes(): void {
     if (this.skip('with')) this.object();
     this.skip(';');
   }
 
-  /** `{ a, b as c }` */
+  /** Parses a list of imported or exported names: `{ a, b as c }`. */
   protected names(): { name: string; as: string }[] {
     const names: { name: string; as: string }[] = [];
     this.expect('{');

@@ -1,22 +1,23 @@
 /**
- * JavaScript as tokens: names, numbers, strings, templates, patterns, punctuators and comments. Types must be stripped before.
+ * Splits JavaScript into tokens: names, numbers, strings, templates, patterns, punctuators and comments.
+ * Types must be removed first.
  *
  *   `a${b}c`  ->  punctuator `  template a  punctuator ${  name b  punctuator }  template c  punctuator `
  *
- * Text that is not JavaScript gives tokens as well: the tokenizer never throws, and ends at the end of the text.
+ * The tokenizer never throws: text that is not JavaScript gives tokens, too.
  */
 
 /** The kind of a token. */
 type TokenKind = 'name' | 'private' | 'number' | 'string' | 'template' | 'pattern' | 'punctuator' | 'comment';
 
-/** A token, with its place in the text. */
+/** A token with its position in the text. */
 export interface Token {
   readonly kind: TokenKind;
-  /** As it is written. */
+  /** The text as written in the source. */
   readonly text: string;
   readonly start: number;
   readonly end: number;
-  /** Whether a line ends between the token before and this one. */
+  /** Whether a line break precedes this token. */
   readonly isFirstOfLine: boolean;
 }
 
@@ -48,7 +49,7 @@ const BEFORE_EXPRESSION: ReadonlySet<string> = new Set([
 /** Punctuators after which an expression has ended, so that a slash divides. */
 const AFTER_EXPRESSION: ReadonlySet<string> = new Set([')', ']', '}', '`', '++', '--']);
 
-/** Every token of a text, comments too, in order. */
+/** Returns all tokens of a text in order, including comments. */
 export function tokensOf(source: string): Token[] {
   return new Tokenizer(source).all();
 }
@@ -56,7 +57,7 @@ export function tokensOf(source: string): Token[] {
 class Tokenizer {
   readonly #source: string;
   readonly #tokens: Token[] = [];
-  /** For each open brace, whether it is that of `${`. */
+  /** For each open brace, whether it belongs to `${`. */
   readonly #braces: boolean[] = [];
   #at = 0;
   #isFirstOfLine = true;
@@ -96,7 +97,7 @@ class Tokenizer {
     }
   }
 
-  /** Whether there was space, which is passed over. */
+  /** Skips spaces and line breaks. Returns whether there were any. */
   #skipSpace(): boolean {
     const source = this.#source;
     const from = this.#at;
@@ -113,7 +114,7 @@ class Tokenizer {
 
   #punctuator(): void {
     this.#add('punctuator', this.#match(PUNCTUATOR));
-    const { text } = this.#last!; // it was just added
+    const { text } = this.#last!; // this method is called just after a token was added
     if (text === '{') this.#braces.push(false);
     if (text === '}' && this.#braces.pop() === true) this.#template();
   }
@@ -123,7 +124,7 @@ class Tokenizer {
     this.#template();
   }
 
-  /** The text of a template up to its next `${`, or its end. */
+  /** Reads the text of a template up to the next `${` or its end. */
   #template(): void {
     const source = this.#source;
     let end = this.#at;

@@ -1,5 +1,6 @@
 /**
- * Values of a request inside a function: their origin, the name that holds them, and whether code has checked them.
+ * Values of a request inside a function: their origin, the variable that holds them, and whether code has
+ * checked them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
@@ -9,29 +10,32 @@ import type { Role, RouteCall } from './routes.ts';
 /** A value of a request, the request itself, or an object with such members. */
 export interface Given {
   readonly kind: 'request' | 'outside' | 'members';
-  /** Where it comes from: `query.name`. */
+  /** Origin of the value, such as `query.name`. */
   readonly what: string;
-  /** The input that it is the whole of: `query`, `body`. */
+  /** The input that this value is as a whole: `query`, `body`. Undefined for a part of an input. */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
-  /** Literal text before it. {@link OWN} where a value of the program stands there. */
+  /** Literal text before the value. {@link OWN} if the text begins with a value of the program. */
   readonly lead: string;
-  /** All literal text around it. */
+  /** All literal text around the value. */
   readonly text: string;
-  /** Whether no schema has seen it. */
+  /** Whether no schema has validated the value. */
   readonly isRaw?: boolean | undefined;
-  /** Members of an object that the program made, by name. */
+  /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
 /** Stands for a value of the program at the beginning of a text. */
 export const OWN = '\0';
 
-/** The values that names hold, in one function; names of the functions around it shine through. */
+/** The values that the variables of a function hold, including those of enclosing functions. */
 export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
-  /** Values that a name was looked up by: `params.id` of `const user = await find(params.id)`. */
+  /**
+   * Keys: the request values with which code looked a variable up, such as `params.id` for `user` of
+   * `const user = await find(params.id)`. A test of `user` then checks `params.id`.
+   */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
 
@@ -49,12 +53,12 @@ export class Names {
     this.#keys.delete(path);
   }
 
-  /** Keeps what a name was looked up by. */
+  /** Sets the keys of a variable. */
   setKeys(name: string, keys: readonly string[]): void {
     this.#keys.set(name, keys);
   }
 
-  /** Returns what a value was looked up by: of `user`, `user.name` and `rows.length`. */
+  /** Returns the keys of a variable, also for its members: of `user` for `user.name`. */
   keysOf(node: Node): readonly string[] {
     if (node.type === 'member') return this.keysOf(node.object);
     if (node.type !== 'name') return [];
@@ -71,7 +75,7 @@ export class Names {
     return this.#checked.has(path) || (!this.#values.has(path) && this.#around?.isChecked(path) === true);
   }
 
-  /** Does something while paths count as checked. */
+  /** Runs `work` while `paths` count as checked. */
   during(paths: readonly string[], work: () => void): void {
     const added = paths.filter((path) => !this.#checked.has(path));
     for (const path of added) this.#checked.add(path);
@@ -80,7 +84,7 @@ export class Names {
   }
 }
 
-/** Whether nothing behind a branch runs once it has run. */
+/** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
 export function endsFunction(node: Node): boolean {
   if (node.type === 'leave') return true;
   if (node.type === 'statement')
@@ -110,7 +114,7 @@ export function returnsOf(fn: Fn): Node[] {
   return values;
 }
 
-/** The literal text that an expression begins with. */
+/** Returns the literal text at the beginning of an expression. */
 export function leadOf(node: Node): string {
   if (node.type === 'text') return node.value;
   if (node.type === 'template') return node.texts[0]!;
@@ -130,13 +134,13 @@ function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }
 
-/** A value of a request, or the first such member of an object. */
+/** Returns a value of a request itself, or the first such member of an object. */
 export function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
-  return value.members!.values().find(({ kind }) => kind === 'outside'); // its kind has members
+  return value.members!.values().find(({ kind }) => kind === 'outside'); // an object of this kind has members
 }
 
-/** `name.charAt(0)`, `name.slice(0, 1)` */
+/** Whether a call takes one character: `name.charAt(0)`, `name.slice(0, 1)`. */
 export function isOneCharacter({ callee, args }: Call): boolean {
   if (callee.type !== 'member') return false;
   if (callee.property === 'charAt') return true;
@@ -150,7 +154,10 @@ export function isOneCharacter({ callee, args }: Call): boolean {
   );
 }
 
-/** `!next.startsWith('//')`, `!name.includes('..')`: a test for what must not be there says something where it fails. */
+/**
+ * Whether a call tests for something forbidden: `next.startsWith('//')`, `name.includes('..')`. A value is
+ * checked where this test fails.
+ */
 export function isDenial({ callee, args }: Call): boolean {
   return (
     callee.type === 'member' &&
@@ -159,7 +166,7 @@ export function isDenial({ callee, args }: Call): boolean {
   );
 }
 
-/** The literal text of an expression, and of constants of its module that it names. */
+/** Returns the literal text in an expression, and in the constants of the same module that it names. */
 export function literalTextOf(node: Node | undefined, module: SourceModule, depth = 0): string {
   if (node === undefined || depth > 4) return '';
   if (node.type === 'text') return node.value;
@@ -173,7 +180,7 @@ export function literalTextOf(node: Node | undefined, module: SourceModule, dept
     : '';
 }
 
-/** `rows.length === 0` */
+/** Whether a node is the number 0, as in `rows.length === 0`. */
 export function isZero(node: Node): boolean {
   return node.type === 'value' && node.raw === '0';
 }
@@ -189,15 +196,18 @@ export function first<T extends Node>(
   return undefined;
 }
 
-/** Whether something is made of the result of a call: then its value was asked for. */
+/** Whether code keeps the result of a call: in a variable, by an assignment, or with `return`. */
 export function isUsed({ parent }: Call): boolean {
   return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }
 
-/** Names of conditions. */
+/** Beginnings of names that variables with a condition have. */
 const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
-/** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
+/**
+ * Returns the condition that a variable holds: `HOSTS.has(url.host)` for `isOurs` of
+ * `const isOurs = HOSTS.has(url.host);`.
+ */
 export function conditionOf(name: Extract<Node, { type: 'name' }>, module: SourceModule): Node | undefined {
   const binding = module.lookup(name.name, name);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
@@ -209,12 +219,15 @@ export function conditionOf(name: Extract<Node, { type: 'name' }>, module: Sourc
   return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
 }
 
-/** Returns what a parameter of a handler holds. */
+/** Returns the value of a handler's parameter at the start of the analysis: the request or a message. */
 export function givenBy({ kind, route }: Role): Given {
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, lead: '', text: '' };
 }
 
-/** `router.post('/notes', validate(schema), handler)`: a schema that rules cannot read has judged the request before. */
+/**
+ * Whether a route validates the request before this handler: `router.post('/notes', validate(schema),
+ * handler)`. Its values then count as validated.
+ */
 export function isBehindSchema(fn: Fn): boolean {
   const around =
     fn.parent?.type === 'call' ? fn.parent.args : fn.parent?.type === 'list' ? fn.parent.items : [];

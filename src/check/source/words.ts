@@ -1,10 +1,13 @@
 /**
- * Names of expressions, values and functions, for rules that compare the words in them.
+ * Words in the names of expressions, values and functions, which rules compare.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { Fn, Node } from './nodes.ts';
 
-/** The last name of an expression: `apiKey` of `req.headers['x-api-key']`, in small letters without marks. */
+/**
+ * Returns the last name of an expression in lower case without punctuation: `xapikey` of
+ * `req.headers['x-api-key']`.
+ */
 export function wordOf(node: Node): string {
   if (node.type === 'await') return wordOf(node.value);
   if (node.type === 'call') {

@@ -1,5 +1,6 @@
 /**
- * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part of SVC205).
+ * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part
+ * of SVC205).
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
@@ -18,13 +19,13 @@ export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   findFallbacks(sources, report);
 }
 
-/** A function that takes a secret. */
+/** A function with a secret parameter. */
 interface Taker {
   readonly function: RegExp;
-  /** Where the secret is: an argument, or a member of the options. */
+  /** Position of the secret: the index of an argument, or the name of an option. */
   readonly where: number | string;
   readonly what: string;
-  /** Purpose of the secret; the name of the function where each function is a purpose of its own. */
+  /** Purpose of the secret. Default: the name of the function. */
   readonly purpose?: string;
 }
 
@@ -108,7 +109,10 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
   }
 }
 
-/** Reports one secret used for two purposes, at the later use: a leak through one exposes the other. */
+/**
+ * Reports a secret that is used for two purposes, at its second use. A leak through one purpose also breaks
+ * the other.
+ */
 function findShared(secrets: readonly Taken[], report: ReportNode): void {
   const first = new Map<string, { readonly purpose: string; readonly place: string }>();
   for (const { module, meaning, taker, secret } of secrets) {
@@ -133,7 +137,7 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
   }
 }
 
-/** Returns what two equal secrets have in common: the variable they are read from, or their text. */
+/** Returns what identifies a secret: the variable that it is read from, or its text. */
 function keyOf(secret: Node, module: SourceModule): string | undefined {
   const constant = constantOf(secret, module)?.node;
   const value = constant?.type === 'binary' ? constant.left : constant;
@@ -155,7 +159,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
   );
 }
 
-/** `postgres://shop:password@db.example/shop` */
+/** Reports a password in the URL of a database, such as `postgres://shop:password@db.example/shop`. */
 function tellPassword(node: Node | undefined, module: SourceModule, report: ReportNode): void {
   const value = node === undefined ? undefined : literal(node.type === 'binary' ? node.right : node, module);
   if (value?.type !== 'text') return;
@@ -166,14 +170,17 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
-/** Ends of names of what belongs to a secret and is none: `SECRETS_REGION`, `TOKEN_TTL`. */
+/** Endings of variables that are about a secret but hold none: `SECRETS_REGION`, `TOKEN_TTL`. */
 const BESIDE_SECRET =
   /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
-/** Functions of a project that read a variable, with a fallback behind its name. */
+/** Functions of a project that read a variable. Their second argument is the fallback. */
 const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
 
-/** `process.env.TOKEN ?? 'dev'`: the fallback is what production runs with where the variable is forgotten. */
+/**
+ * Reports literal fallbacks: with `process.env.TOKEN ?? 'dev'`, production uses 'dev' if the variable is not
+ * set.
+ */
 function findFallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
     if (node.operator !== '??' && node.operator !== '||') continue;
@@ -193,7 +200,7 @@ function findFallbacks(sources: Sources, report: ReportNode): void {
       continue;
     for (const entry of node.target.entries)
       if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
-        tellFallback(entry.value.value, entry.key!, module, report); // its name has just been tested
+        tellFallback(entry.value.value, entry.key!, module, report); // the test above found the key
   }
 }
 

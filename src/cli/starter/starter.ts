@@ -1,37 +1,41 @@
 /**
- * Files of a new project: those of `template/`, with values for `{{name}}`. Nothing is written here.
+ * Files of a new project: those of `template/` with values in place of `{{name}}`. This module only returns
+ * texts.
  *
- * npm omits files whose names begin with a dot from a package, so the template has them without it.
+ * npm does not publish files whose names begin with a dot, so the template has them without the dot.
  */
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Source of the package `svc`: the registry, a copy inside the project, or a link to the copy that runs `svc new`. */
+/**
+ * Source of the package `svc`: the registry, a copy inside the project, or a link to the copy that runs `svc
+ * new`.
+ */
 export type PackageSource = 'registry' | 'vendor' | 'link';
 
 /** Values that a new project contains. */
 export interface StarterDeps {
-  /** Folder of this package, which has the template. */
+  /** Folder of this package, which contains the template. */
   readonly root: string;
-  /** Name in package.json. `isPackageName()` accepts it, so no text needs to escape it. */
+  /** Name in package.json. It satisfies `isPackageName()`, so that no file needs to escape it. */
   readonly name: string;
   readonly source: PackageSource;
   /** Version or address of `svc` under `dependencies`. */
   readonly dependency: string;
-  /** Range of Node versions that the package needs. */
+  /** Range of Node.js versions that the package supports. */
   readonly engine: string;
-  /** Secret that signs sessions and tokens; only `.env` has it. */
+  /** Secret that signs sessions and tokens. Only `.env` contains it. */
   readonly secret: string;
-  /** Password of the database that compose.yaml starts; only `.env` has it. */
+  /** Password of the database that compose.yaml starts. Only `.env` contains it. */
   readonly password: string;
 }
 
-/** A file of the project. */
+/** A file of the new project. */
 interface StarterFile {
-  /** Relative, with slashes. */
+  /** Path in the project, with slashes. */
   readonly path: string;
   readonly text: string;
-  /** Only its owner may read it. */
+  /** Whether only the owner may read the file. */
   readonly isPrivate: boolean;
 }
 
@@ -48,11 +52,11 @@ const NOTES: Readonly<Record<PackageSource, string>> = {
   link: 'It uses the copy of `svc` that made it, through a link. Before it goes elsewhere, name the package instead:\n`npm install svc@<version>`. The image needs that, too.',
 };
 
-/** Every file of a new project, package.json last. */
+/** Returns every file of a new project, package.json last. */
 export function starterFiles({ root, ...deps }: StarterDeps): readonly StarterFile[] {
   const values: Readonly<Record<string, string>> = {
     ...deps,
-    image: deps.name.replace(/^@.*\//, ''), // Docker refuses a scope
+    image: deps.name.replace(/^@.*\//, ''), // the name of an image must not contain an npm scope
     install: INSTALL[deps.source],
     packageNote: NOTES[deps.source],
     copyVendor: deps.source === 'vendor' ? 'COPY vendor ./vendor\n' : '',
@@ -71,7 +75,8 @@ export function starterFiles({ root, ...deps }: StarterDeps): readonly StarterFi
 }
 
 /**
- * Relative paths of all files below a folder, with slashes; of a file, its own empty path. Works in archives, where Yarn leaves packages.
+ * Returns the relative paths of all files below a folder, with slashes. For a file, returns one empty path.
+ * Also works in archives, where Yarn keeps packages.
  */
 export function filesBelow(path: string, prefix = ''): string[] {
   if (!statSync(path).isDirectory()) return [prefix];
@@ -80,7 +85,7 @@ export function filesBelow(path: string, prefix = ''): string[] {
   );
 }
 
-/** Whether npm accepts it as a package name that does not conflict. */
+/** Whether npm accepts a package name, and the name does not conflict with `svc`. */
 export function isPackageName(name: string): boolean {
   return (
     name.length <= 214 &&
@@ -89,5 +94,5 @@ export function isPackageName(name: string): boolean {
   );
 }
 
-/** `svc` is a dependency of the project; npm refuses the others. */
+/** Names that a project must not have: `svc` is its dependency, and npm refuses the others. */
 const TAKEN: ReadonlySet<string> = new Set(['svc', 'node_modules', 'favicon.ico']);

@@ -1,10 +1,13 @@
 /**
  * Locks that keep several processes from migrating one database at the same time.
  *
- *   SQLite       BEGIN IMMEDIATE: the transaction is the lock; without one a lock on a file beside it (sqlite/file.ts)
- *   PostgreSQL   an advisory lock inside the transaction; without one another, of the session
- *   MySQL, MariaDB   GET_LOCK, which is of the connection: statements that change tables commit by themselves, so a script that
- *                has any is noted as begun before it, and is unfinished when it fails after its first statement
+ *                    migration in a transaction                   migration without a transaction
+ *   SQLite           BEGIN IMMEDIATE: the transaction is a lock   lock on a file beside the database (sqlite/file.ts)
+ *   PostgreSQL       advisory lock of the transaction             advisory lock of the session
+ *   MySQL, MariaDB   GET_LOCK of the connection                   GET_LOCK of the connection
+ *
+ * In MySQL and MariaDB, statements that change tables commit implicitly. A script with such statements is
+ * recorded as begun before it runs. If it fails after its first statement, it stays unfinished.
  */
 import { LockTimeout } from '../errors.ts';
 import { createTable, readApplied, type Applied } from './state.ts';
@@ -13,11 +16,11 @@ import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
 /**
- * Lock for the whole database, whatever the schema, until the transaction ends. The number is `svc_migr` in
- * ASCII.
+ * Takes a lock for the whole database until the transaction ends, independent of the schema. The number is
+ * `svc_migr` in ASCII.
  */
 const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
-/** Lock name. Names are shared by the whole server and have at most 64 characters. */
+/** Name of the lock. Lock names are shared by the whole server and have at most 64 characters. */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
 /** First words of statements that change only rows. A rollback undoes them all. */
 const CHANGES_ROWS: ReadonlySet<string> = new Set([
@@ -61,7 +64,7 @@ export async function beginRunning(
     return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
   }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
-  if (path === '') return undefined; // a database in memory belongs to one process
+  if (path === '') return undefined; // a database in memory needs no lock: it belongs to one process
   const { takeRunnerLock } = await import('../sqlite/file.ts');
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
     const lock = await takeRunnerLock(path);
@@ -174,7 +177,8 @@ async function begin(connection: Connection, limit: Limit): Promise<void> {
       // "read committed" shows rows that were committed while this transaction waited
       return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit);
     } catch (error) {
-      if (!(error instanceof LockTimeout)) throw error; // the next attempt throws when the limit is reached
+      // after a lock timeout, try again; the next attempt throws when the limit is reached
+      if (!(error instanceof LockTimeout)) throw error;
     }
   }
 }

@@ -5,13 +5,13 @@
  *   svc_migrations(id, name, checksum, applied_at)
  *   begin immediate -> read what is applied -> run the next one -> record it -> commit    repeated for each migration
  *
- * That transaction is the lock, or the lock of lock.ts for the engine. When several processes migrate at
- * once, one runs a migration, and the others find it applied.
+ * The transaction is also the lock (SQLite), or contains the lock of lock.ts. When several processes migrate
+ * at once, one of them runs a migration, and the others find it applied.
  *
- * An interrupted migration is rolled back, except in MySQL and MariaDB, where DDL commits by itself. A
- * migration without a transaction (`-- svc: no-transaction`) is recorded first, without a time, and gets its
- * time at the end. A row without a time means that the migration is still running or was interrupted. A
- * migrator waits for it, and reports it if it does not end.
+ * An interrupted migration is rolled back, except in MySQL and MariaDB, where DDL commits implicitly. A
+ * migration without a transaction (`-- svc: no-transaction`) is recorded before it starts, without a time,
+ * and gets its time at the end. A row without a time means that the migration still runs, or was interrupted.
+ * A migrator waits for it, and reports it if it does not end.
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -58,13 +58,13 @@ export interface MigrationDone {
 export interface UnfinishedMigration {
   readonly id: string;
   readonly name: string;
-  /** Whether a process still runs it, which then holds the lock. */
+  /** Whether a process still runs the migration and therefore holds the migration lock. */
   readonly isRunning: boolean;
   /** Its up statements, with their lines; empty when no source has the migration. */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
-/** Outcomes of a failed migration, for messages. */
+/** Sentences for messages on what remains of a failed migration. */
 const UNDONE = 'nothing of it remains';
 const UNFINISHED = 'the statements before that remain, and the migration is unfinished';
 
@@ -118,8 +118,8 @@ export class Migrator {
    * Applies pending migrations, up to and including the id `to`, each in a transaction of its own. Returns
    * the ones that this call applied. It skips migrations that another process applies meanwhile.
    *
-   * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`,
-   * `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`,
+   * `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
    */
   async up({
     to,
@@ -146,8 +146,8 @@ export class Migrator {
    * Undoes the last `steps` migrations that came from files, the latest first. Default 1. Migrations of
    * plugins stay.
    *
-   * @throws SvcError `E_MIGRATION_DOWN` when one has no down file, or when a migration that no source has was
-   * applied after it; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
+   * @throws SvcError `E_MIGRATION_DOWN` if a migration has no down file, or if a later applied migration is
+   * missing from all sources; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
    * `E_MIGRATION_CONTRIBUTED`
    */
   async down({
@@ -157,7 +157,7 @@ export class Migrator {
     MigrationDone[]
   > {
     if (!int(1, 1, 9_999).accepts(steps))
-      throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer 1 … 9999', shown(steps)]);
+      throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer from 1 to 9999', shown(steps)]);
     const migrations = this.#migrations();
     let left = steps;
     return this.#repeat(signal, (connection, limit) =>
@@ -221,7 +221,7 @@ export class Migrator {
     let found: Applied | undefined;
     const isStill = (rows: readonly Applied[]): boolean => (found = rows.find(isUnfinished)) !== undefined;
     await locked(connection, dialect, limit, true, isStill, async () => {
-      const row = found!; // isStill() has set it
+      const row = found!; // isStill() has set `found`
       const known = migrations.find(({ id }) => id === row.id);
       await this.#note(connection, known ?? row, as === 'applied' ? 'up' : 'down', true);
     });
@@ -311,7 +311,7 @@ export class Migrator {
     const note = (isFinished: boolean): Awaitable<unknown> =>
       this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean =>
-      // false when another process has begun one, which is then waited for
+      // false if a migration is unfinished: #step() then waits for it
       !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
     let home: string | null = null;
     const begin = async (): Promise<void> => {
@@ -345,7 +345,7 @@ export class Migrator {
       await begin();
       await this.#runBare(connection, task, direction);
       try {
-        // commits when autocommit was 0; otherwise the rows would be undone when the connection ends
+        // with autocommit = 0 in the script, the changes are not committed yet and would be lost
         if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined);
         await end();
       } catch (error) {
@@ -420,7 +420,10 @@ export class Migrator {
 
 // -- functions that use a connection --
 
-/** Returns where unqualified names are looked up: PostgreSQL's search path, or MySQL's database. */
+/**
+ * Returns the schemas or the database in which unqualified names are found: PostgreSQL's search path, or
+ * MySQL's current database.
+ */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
   return (await connection.scalar(
@@ -435,7 +438,7 @@ async function homeOf(connection: Connection, dialect: Dialect): Promise<string 
  * databases; then `svc_migrations` would not be found.
  */
 async function goHome(connection: Connection, dialect: Dialect, home: string | null): Promise<void> {
-  // a setting that is unchanged stays untouched, because sessions of a pooler are shared
+  // change it only if necessary: sessions of a pooler are shared with other clients
   if (home === null || home === (await homeOf(connection, dialect))) return;
   if (dialect === 'postgres')
     await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
@@ -468,7 +471,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
   throw new SvcError('E_MIGRATION_FAILED', [
     origin,
-    'at its end',
+    'at the end of the migration',
     `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to missing rows`,
     outcome,
   ]);
@@ -485,7 +488,9 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
     error instanceof CommitOutcomeUnknown
   )
     return error;
-  return new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', error.message, outcome], { cause: error });
+  return new SvcError('E_MIGRATION_FAILED', [origin, 'at the end of the migration', error.message, outcome], {
+    cause: error,
+  });
 }
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */

@@ -37,7 +37,7 @@ export class Seeder {
   }
 
   /**
-   * Runs all files.
+   * Runs all seed files in the order of their names.
    *
    * @throws SvcError `E_SEED` with the file and the problem; the rows of that file are rolled back, the rows
    * of earlier files remain
@@ -80,7 +80,7 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
   return [...names.values()].flatMap((group) => {
     const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
     const seed = group.find((each) => each.dialect === engine);
-    if (seed === undefined) return []; // all of its files are for other engines
+    if (seed === undefined) return []; // all files of this seed are for other engines
     const script = readScript(
       directory,
       seed.file,
@@ -104,7 +104,7 @@ function listSeeds(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const problem =
-      code === 'ENOENT' ? 'there is no such folder' : `it cannot be read (${code ?? String(error)})`;
+      code === 'ENOENT' ? 'the folder does not exist' : `it cannot be read (${code ?? String(error)})`;
     throw new SvcError('E_SEED', [`"${directory}": ${problem}`], { cause: error });
   }
   return entries.map((file) => {
@@ -113,6 +113,7 @@ function listSeeds(
       throw new SvcError('E_SEED', [
         `"${file}" in "${directory}" is not a seed name: use lower-case letters, digits, "_" and "-", then ".sql"`,
       ]);
-    return { file, name, dialect: dialect as Dialect | undefined }; // guaranteed by the pattern
+    // the pattern accepts only names of dialects
+    return { file, name, dialect: dialect as Dialect | undefined };
   });
 }

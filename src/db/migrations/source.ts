@@ -12,7 +12,7 @@
  * Migrations of plugins come first, in the order of registration. So files of an application may refer to
  * tables of plugins, but not the reverse. Directives are comments before the first statement:
  *
- *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in one
+ *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in a transaction
  *   -- svc: no-foreign-keys     SQLite: off during the migration, checked before the commit
  */
 import { hash } from 'node:crypto';
@@ -56,7 +56,7 @@ export interface Migration {
   readonly checksum: string;
   readonly isContributed: boolean;
   readonly up: Script;
-  /** Reads the down script; undefined when there is none. */
+  /** Reads the down script. Undefined when there is none. */
   readonly down: (() => Script) | undefined;
 }
 
@@ -86,7 +86,10 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
   ];
 }
 
-/** Engine suffixes that an engine accepts, the preferred one first; undefined stands for the plain file. */
+/**
+ * Returns the engine suffixes of files that an engine accepts, the preferred one first. Undefined stands for
+ * a file without a suffix.
+ */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }
@@ -128,7 +131,7 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
       refuse(`it has no list of statements for ${dialect}`);
     seen.add(full);
-    const texts = statements as readonly string[]; // checked above
+    const texts = statements as readonly string[]; // texts, as checked above
     const split = texts.flatMap(
       (text) =>
         read(text, dialect, (problem) => new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem])).statements,
@@ -166,7 +169,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // all of its files are for other engines
+    if (up === undefined) return []; // all files of this migration are for other engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {
@@ -267,7 +270,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       name: name!,
       dialect: engine as Dialect | undefined,
       direction: direction as 'up' | 'down',
-    }; // guaranteed by the pattern
+    }; // the pattern accepts only valid parts
   });
 }
 

@@ -55,7 +55,7 @@ export async function readApplied(connection: Connection, dialect: Dialect): Pro
     'select id, name, checksum, applied_at from svc_migrations order by id',
     [],
     undefined,
-  )) as unknown as Applied[]; // the columns of CREATE_TABLE
+  )) as unknown as Applied[]; // the rows have the columns of createTable()
 }
 
 function tableExists(dialect: Dialect): string {
@@ -105,7 +105,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   for (const { id, checksum, up } of migrations) {
     const row = byId.get(id);
     if (row !== undefined && row.checksum !== checksum)
-      // a row is unfinished when this error is thrown
+      // refuseUnfinished() has refused rows without a time
       throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));
@@ -126,7 +126,10 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   if (last === undefined) return undefined;
   const migration = migrations.find(({ id }) => id === last.id);
   if (migration === undefined)
-    throw new SvcError('E_MIGRATION_DOWN', [`${last.id}_${last.name}`, 'it is in no source']);
+    throw new SvcError('E_MIGRATION_DOWN', [
+      `${last.id}_${last.name}`,
+      'no migration file or plugin contains it',
+    ]);
   if (migration.down === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [
       `${last.id}_${last.name}`,

@@ -2,11 +2,12 @@
  * Authentication methods of MySQL and MariaDB as pure functions, named after the servers' plugins.
  *
  *   mysql_native_password   SHA1(pw) ⊕ SHA1(nonce || SHA1(SHA1(pw)))
- *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)        else the password itself, see encryptedPassword()
+ *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)
+ *                           else the password itself, see encryptedPassword()
  *   parsec                  Ed25519 by a key that PBKDF2 makes of the password
  *
- * An eavesdropper cannot learn the password from the first two methods. A thief of the server's hashes can
- * log in with them.
+ * An eavesdropper cannot learn the password from the first two methods. An eavesdropper who also has the
+ * hashes of the server can compute a valid reply, and log in.
  */
 import {
   constants,
@@ -22,11 +23,17 @@ import { ProtocolViolation } from '../errors.ts';
 
 const derive = promisify(pbkdf2);
 
-/** Prefix of an Ed25519 private key in PKCS #8 (RFC 8410 §7), up to its 32-byte seed; and of a public key in SPKI (§4). */
+/**
+ * Prefixes of DER-encoded Ed25519 keys: a private key in PKCS #8 (RFC 8410 §7) up to its 32-byte seed, and a
+ * public key in SPKI (§4).
+ */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
-/** PBKDF2 runs 1024 · 2^n rounds; MariaDB uses n = 0. A larger n than this would only burn CPU time of the client. */
+/**
+ * PBKDF2 runs 1024 · 2^n rounds; MariaDB uses n = 0. A larger n than this would only burn CPU time of the
+ * client.
+ */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
 /** Bytes of each block that OAEP with SHA-1 uses. */
@@ -62,7 +69,10 @@ export function nativeHash(password: string): Buffer {
   return sha1(sha1(password));
 }
 
-/** Returns the first reply of caching_sha2_password; the server may ask for more. It is empty for an empty password. */
+/**
+ * Returns the first reply of caching_sha2_password; the server may ask for more. It is empty for an empty
+ * password.
+ */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha256(password);
@@ -94,14 +104,16 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
 }
 
 /**
- * The parameters of parsec: the salt, and the factor of the PBKDF2 rounds.
+ * Parses the parameters of parsec: the salt, and the factor of the PBKDF2 rounds.
  * @throws ProtocolViolation for unknown values, or too many rounds
  */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
   if (kind !== 0x50 || data.length < 2 + 8) throw new ProtocolViolation('an invalid parsec salt');
   if (factor > MAX_PARSEC_FACTOR)
-    throw new ProtocolViolation(`a parsec factor of ${factor}; the limit is ${MAX_PARSEC_FACTOR}`);
+    throw new ProtocolViolation(
+      `a parsec factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
+    );
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }
 

@@ -31,9 +31,12 @@ import type { MySqlConnectionOptions } from './url.ts';
 
 /** Time limit for the connection that cancels a statement. */
 const CANCEL_MS = 4_000;
-/** Node.js error codes for a self-signed certificate. */
+/** Node.js error code for a self-signed certificate. */
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
-/** Proxies. They cannot pass on a second request before the first one is answered. */
+/**
+ * Names of proxies in the version that the server reports. Proxies cannot pass on a second request before the
+ * first one is answered.
+ */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
 /**
@@ -79,7 +82,9 @@ interface LoggedIn {
   readonly greeting: Greeting;
 }
 
-/** `name` is the host name that the certificate must match when `at` is an IP address. */
+/**
+ * Connects and logs in. `name` is the host name that the certificate must match when `at` is an IP address.
+ */
 async function logIn(
   at: ServerHost,
   options: MySqlConnectionOptions,
@@ -92,7 +97,7 @@ async function logIn(
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
     options.log?.warn('database_not_encrypted', {
       host: at.host,
-      remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
     });
   const { clock } = options;
   let greeting: Greeting;
@@ -116,12 +121,12 @@ async function logIn(
     },
     ({ onPacket }) => login.handOver(onPacket),
   );
-  return { conversation, greeting: greeting! }; // the login has it
+  return { conversation, greeting: greeting! }; // login.run() has set `greeting`
 }
 
 interface Link {
   readonly link: ServerSocket;
-  /** Whether the server's certificate is self-signed. */
+  /** Whether the certificate is self-signed, so that the server must prove it during the login. */
   readonly isUnproved: boolean;
 }
 
@@ -146,7 +151,7 @@ async function openLink(
     const { socket, address } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
     if (options !== undefined && !isOffered && tls.mode !== 'prefer')
-      throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
+      throw opening.refusal('it does not offer TLS, which the address requires (sslmode)');
     if (options === undefined || !isOffered)
       return opening.finished({
         link: { socket, incoming: opening.streamed(), tls: undefined, address },

@@ -22,7 +22,7 @@ import type { Params } from '../values.ts';
 
 /** Rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
-/** Message for a transaction that the server has ended. */
+/** Message of the error for statements after the server has ended the transaction. */
 const OVER =
   'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
 
@@ -37,7 +37,7 @@ export class MySqlConnection implements PooledConnection {
   /** Whether the owner has begun a transaction that has not ended. */
   #hasBegun = false;
 
-  /** `pinsTypes`: see types.ts. */
+  /** `pinsTypes`: whether a prepared statement accepts only one kind of values; see types.ts. */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
     this.#conversation = conversation;
     this.#options = options;
@@ -138,7 +138,7 @@ export class MySqlConnection implements PooledConnection {
     let cursor: Cursor | undefined;
     try {
       cursor = await timing.wait(() => this.#runner.open(sql, params, limit));
-      // the statement supports no cursor
+      // the server has sent all rows: this statement supports no cursor
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[];
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit, timing);
     } finally {
@@ -158,7 +158,8 @@ export class MySqlConnection implements PooledConnection {
     try {
       await this.#runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      if (options.isolation !== undefined) this.destroy(); // otherwise the next statement would get the error
+      // the isolation level may be set already, and would apply to the next transaction
+      if (options.isolation !== undefined) this.destroy();
       throw error;
     }
     this.#isReadOnly = options.isReadOnly;
@@ -196,7 +197,8 @@ export class MySqlConnection implements PooledConnection {
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    if (this.isBroken || !this.isInTransaction) return; // all requests have ended
+    // no request is pending, so the status of the transaction is current
+    if (this.isBroken || !this.isInTransaction) return;
     await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
@@ -213,7 +215,10 @@ export class MySqlConnection implements PooledConnection {
     this.#isRetired = true;
   }
 
-  /** Resets the session by COM_RESET_CONNECTION. MySQL 5.6 does not have it, so the connection is replaced there. */
+  /**
+   * Resets the session by COM_RESET_CONNECTION. MySQL 5.6 does not have it, so the connection is replaced
+   * there.
+   */
   async reset(): Promise<void> {
     await this.rollback();
     await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
@@ -270,7 +275,10 @@ export class MySqlConnection implements PooledConnection {
     return this.#runner.timing?.around(sql, work) ?? work();
   }
 
-  /** Refuses statements after an error that ended the transaction: each one would be committed separately. */
+  /**
+   * Throws if an error has ended the transaction: without this check, each further statement would be
+   * committed separately.
+   */
   #checkTransaction(sql: string): void {
     if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken)
       throw aborted(sql);
@@ -325,7 +333,7 @@ function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptio
       : []),
     ...Object.entries(parameters).map(
       ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
-    ), // url.ts refuses quotes in it
+    ), // url.ts refuses quotes in values
   ];
   return [
     `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,

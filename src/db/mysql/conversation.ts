@@ -19,14 +19,14 @@ interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'wr
   readonly status: number;
 }
 
-/** Statements that may begin a transaction and then fail. */
+/** Statements that may begin a transaction and then fail, so that its state is unknown. */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
 /**
- * Statements that return rows and write nothing. If one of them answers although it was canceled, it ended
- * before the cancellation. SLEEP() then returns 1 without an error.
+ * Statements that only read. After a cancellation their result is refused even without an error, because it
+ * may be incomplete: a canceled SLEEP() returns 1.
  */
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
-/** 1317: the statement was canceled. */
+/** Error number of a canceled statement (ER_QUERY_INTERRUPTED). */
 const INTERRUPTED = 1317;
 
 /** The requests and replies of one connection, in order. */
@@ -45,7 +45,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.#status = status;
   }
 
-  /** Session status of the last reply that had one. */
+  /** Whether a transaction is open, by the status in the last reply that had one. */
   get isInTransaction(): boolean {
     return (this.#status & STATUS.inTransaction) !== 0;
   }
@@ -61,12 +61,12 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     await this.last?.done.catch(() => undefined);
   }
 
-  /** Adds or sends a request. */
+  /** Creates the exchange of a request, for add() or send(). */
   exchange(options: ExchangeDeps): Exchange {
     return new Exchange(options, this.dialogue);
   }
 
-  /** Ends an open exchange: no further requests are written for it. */
+  /** Marks an exchange as complete: no further requests are written for it. */
   close(exchange: Exchange): void {
     exchange.close();
     if (exchange === this.first && exchange.isOver) this.#finish(exchange);
@@ -86,11 +86,14 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
       await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
     if (canceling?.wasRequested === true && exchange.plan !== undefined && READS.test(exchange.sql))
-      throw canceling.reached!; // the limit canceled it
+      throw canceling.reached!; // the limit canceled the statement, although the server reports no error
     return exchange;
   }
 
-  /** The work of finish() after an error, for callers that wait in another way. */
+  /**
+   * Waits until the transaction status is known after an error, as finish() does. For callers that use
+   * `answered()` instead.
+   */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
   }
@@ -123,15 +126,15 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (exchange.error !== undefined && isFatal(exchange.error)) this.refused(exchange.error, '08006');
   }
 
-  /** A packet without a request: the server only sends the reason why it ends the connection. */
+  /** Handles a packet that belongs to no request: the server reports why it ends the connection. */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
-    if (bytes[at] !== REPLY.error) throw new ProtocolViolation('a packet without a request');
+    if (bytes[at] !== REPLY.error) throw new ProtocolViolation('a packet that no request expects');
     this.refused(mysqlError(readError(bytes, at, end), undefined), '08006');
   }
 
   /**
-   * Sends a request that always succeeds: its reply has the status of the session. A late cancellation hits
-   * this request instead of a statement.
+   * Sends a harmless request whose reply has the transaction status. A late cancellation then hits this
+   * request instead of a statement.
    */
   async #settle(): Promise<void> {
     if (this.isEnded) return;
@@ -140,7 +143,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     const exchange = this.add(
       this.exchange({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() }),
     );
-    await exchange.done.catch(() => undefined); // the connection has ended, which the caller learns
+    await exchange.done.catch(() => undefined); // the caller notices the end of the connection by itself
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
     else if (exchange.error !== undefined)
       this.destroy(

@@ -28,7 +28,10 @@ import type { ErrorFields } from './messages.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** By number: the class, and PostgreSQL's state where it is more specific than `23000` and `HY000`. */
+/**
+ * Error classes by MySQL error number, each with the SQLSTATE of PostgreSQL where that is more specific than
+ * `23000` or `HY000`.
+ */
 const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
   ...numbers([1216, 1217, 1451, 1452, 1761, 1762], ForeignKeyViolation, '23503'),
@@ -68,7 +71,7 @@ function numbers(
   return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
 }
 
-/** Classes by the first two characters of the state. */
+/** Error classes by the first two characters of the SQLSTATE, for numbers that BY_NUMBER lacks. */
 const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -97,28 +100,28 @@ export function mysqlError(
 }
 
 /**
- * 1615, 1243: the statement must be prepared again; it has not run. 3988 too, unless the text does not fit
- * the column. MySQL keeps the character set that a column had at preparation, but the table may have been
- * converted.
+ * Returns whether a prepared statement is stale, so that preparing it again may help: 1615, 1243. Error 3988
+ * too, unless the text does not fit the column: MySQL keeps the character set that a column had at
+ * preparation, but the table may have been converted.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
 }
-/** Errors of a procedure or script that may have run some of its statements. */
+/** Statements that are undone when they fail, unlike a procedure, of which some statements may have run. */
 const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
-/** 1295: the statement cannot be prepared. */
+/** Returns whether the server cannot prepare this kind of statement (1295). */
 export function isUnpreparable({ errno }: DatabaseError): boolean {
   return errno === 1295;
 }
-/** 1461: the server's limit of prepared statements is reached. */
+/** Returns whether the server's limit of prepared statements is reached (1461). */
 export function isOutOfStatements({ errno }: DatabaseError): boolean {
   return errno === 1461;
 }
-/** 1290, 1836: the server is read-only, not the transaction. */
+/** Returns whether the whole server is read-only, and not just the transaction (1290, 1836). */
 export function isOfReadingServer({ errno }: DatabaseError): boolean {
   return errno === 1290 || errno === 1836;
 }
-/** 1927, 4031, ...: the server has ended the connection. */
+/** Returns whether the server ends the connection with this error (1927, 4031, ...). */
 export function isFatal({ errno }: DatabaseError): boolean {
   return errno !== undefined && FATAL.has(errno);
 }
@@ -128,9 +131,9 @@ const FATAL: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Errors whose messages quote a possible value: an expression in which MariaDB fills in the `?`, or a time
- * zone, lock, locale, collation, character set, engine, XML path or unencodable text. Quotes that are part of
- * the statement stay.
+ * Numbers of errors whose messages may quote a value: an expression in which MariaDB fills in the `?`, or a
+ * time zone, lock, locale, collation, character set, engine, XML path or unencodable text. Quoted parts of
+ * the statement itself stay in the message.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
@@ -194,13 +197,17 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
   }
 }
 
-/** MySQL writes `table.key`; MariaDB and older servers write `key`. */
+/**
+ * Returns the table and key of a message. MySQL writes `table.key`; MariaDB and older servers write only
+ * `key`.
+ */
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // the name has a dot
+    : // a name with a dot is a table and a key
+      { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
 }
 
 function one(name: string | undefined): readonly string[] | undefined {

@@ -16,10 +16,13 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
-/** Kinds of requests: a command with an OK, a text, a statement to prepare, a prepared statement, rows of a cursor. */
+/**
+ * Kinds of requests: a command that returns OK, SQL text, a statement to prepare, a prepared statement to
+ * run, and rows of a cursor to fetch.
+ */
 type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
-/** The format of replies, by the agreed capabilities. */
+/** Format of replies, as both sides have agreed. */
 export interface Dialogue {
   readonly capabilities: number;
   /** Capability flags of MariaDB. */
@@ -42,7 +45,7 @@ export interface ExchangeDeps {
    * Replies arrive in order, so the plan is read and replaced when they arrive.
    */
   readonly memory?: { plan: RowPlan | undefined } | undefined;
-  /** Row plan for rows without descriptions. */
+  /** Row plan for rows that arrive without column descriptions. */
   readonly plan?: RowPlan | undefined;
 }
 
@@ -54,7 +57,7 @@ interface Definitions {
 
 type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
-/** The end of columns or rows in servers before MySQL 5.7. */
+/** Longest packet that ends columns or rows in servers before MySQL 5.7. */
 const EOF_BYTES = 5;
 /** Maximum columns of a result. MySQL and MariaDB allow 4,096 in a table. */
 const MAX_COLUMNS = 65_535;
@@ -66,22 +69,25 @@ export class Exchange extends ServerExchange<RowPlan> {
   #step: Step = 'head';
   /** Whether no part of the reply has arrived. */
   #isAtHead = true;
-  /** Sequence numbers of the replies' first packets, where they differ from 1. */
+  /** Sequence numbers of first packets of replies, for those that differ from 1. */
   #sequences: Map<number, number> | undefined;
-  /** Number of written requests, and of ended replies. */
+  /** Number of requests that were written, and of replies that have ended. */
   #written = 1;
   #answered = 0;
   /** Whether more requests may be written. */
   #isOpen: boolean;
   readonly #memory: { plan: RowPlan | undefined } | undefined;
-  /** For a result with pending descriptions: the number of missing ones, and those that have arrived. */
+  /**
+   * Number of descriptions that have not arrived yet, and of column descriptions that follow those of the
+   * parameters.
+   */
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  /** Number of leading descriptions that equal the plan's. */
+  /** Whether all descriptions so far equal those of the plan, and how many. */
   #isSame = true;
   #same = 0;
-  /** Descriptions that differ from the plan. */
+  /** New column descriptions, if one differs from the plan. */
   #definitions: Definitions | undefined;
   /** The rows of each result, where several results are requested. */
   readonly sets: Row[][] = [];
@@ -110,7 +116,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.#written++;
   }
 
-  /** Ends writing. */
+  /** Ends the exchange for writing: no further requests follow. */
   close(): void {
     this.#isOpen = false;
   }
@@ -120,7 +126,10 @@ export class Exchange extends ServerExchange<RowPlan> {
     return !this.#isOpen && this.#answered === this.#written;
   }
 
-  /** Returns the sequence number of the next packet if it begins a reply. Undefined: the numbers continue. */
+  /**
+   * Returns the sequence number that the next packet must have if it begins a reply. Undefined within a
+   * reply, where numbers continue.
+   */
   get sequence(): number | undefined {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
   }
@@ -142,7 +151,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   #onHead(bytes: Buffer, at: number, end: number): boolean {
-    if (this.#answered === this.#written) throw new ProtocolViolation('a packet without a request');
+    if (this.#answered === this.#written) throw new ProtocolViolation('a packet that no request expects');
     const first = bytes[at]!; // the packet is not empty
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
@@ -195,7 +204,7 @@ export class Exchange extends ServerExchange<RowPlan> {
           this.#dialogue.values,
           this.#kind === 'query',
         ),
-      ); // one description differs
+      ); // rebuild the plan, because one description differs
     if (!this.#hasEnds) return this.#afterDefinitions();
     this.#step = 'definitions-end';
     return false;
@@ -206,12 +215,12 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#isFirstResult && this.#memory !== undefined) this.#memory.plan = plan;
   }
 
-  /** Descriptions that equal the plan's are neither parsed nor stored again. */
+  /** Handles a column description. One that equals the plan's is neither parsed nor stored again. */
   #onColumn(bytes: Buffer, at: number, end: number): void {
     if (this.#isSame) {
-      const { columns, described } = this.plan!; // equal only if there is a plan
+      const { columns, described } = this.plan!; // #isSame is true only with a plan
       if (holds(bytes, at, end, described[this.#same]!)) {
-        // one description per column
+        // count equal descriptions: there is one per column
         this.#same++;
         return;
       }
@@ -283,7 +292,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.status = status;
     if (this.#hasResult) {
       this.#isFirstResult = false;
-      // several results were requested
+      // the caller wants the rows of each result separately
       if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]);
     }
     this.#hasResult = false;
@@ -313,7 +322,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#isFirstResult || this.wanted === 'sets';
   }
 
-  /** Whether a separate packet ends the descriptions and the rows. */
+  /** Whether a separate packet ends the column descriptions and the rows, as in servers before MySQL 5.7. */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;
   }

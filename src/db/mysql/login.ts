@@ -71,11 +71,14 @@ const ASK_KEY_CACHING = 0x02;
 const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
-/** Signs with a key that is the password's hash, of any length. Node.js only accepts seeds of 32 bytes. */
+/**
+ * MariaDB plugin that this client cannot use: its private key is derived from a password of any length, but
+ * Node.js accepts only seeds of 32 bytes.
+ */
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** One login. The conversation takes over its reader. */
+/** A login on a new socket, whose reader the conversation uses afterwards. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
@@ -89,12 +92,15 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
-  /** The reason why the login fails, unless the server switches to another plugin. */
+  /** Error to throw if the login fails after the server has asked for {@link UNSPOKEN}. */
   #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
   /** The hash of the password that the server stores, if the plugin has one. */
   #hash: Buffer | undefined;
 
-  /** `host` is the host as it was written. It decides what is local, and errors show it. */
+  /**
+   * `host` is the host as written in the address. It decides whether the server is local, and appears in
+   * messages.
+   */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
     super(MAX_PACKETS);
     this.#host = host;
@@ -120,8 +126,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('data beyond the greeting before any request');
-      const packet = this.inbox.shift()!; // the loop has filled the inbox
+        throw new ProtocolViolation('data after the greeting that no request expects');
+      const packet = this.inbox.shift()!; // the loop above ends when the inbox has a packet
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
@@ -153,7 +159,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   /** Passes the packets that have arrived, and all later ones, to the conversation. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
-    for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0); // no request is pending
+    // sequence 0: the packets belong to no request
+    for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0);
   }
 
   /**
@@ -166,7 +173,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#link = link;
     this.#isUnproved = isUnproved;
     return this.guarded(async () => {
-      const greeting = this.#greeting!; // greet() has run before
+      const greeting = this.#greeting!; // greet() has set the greeting before
       this.#respond(greeting);
       const status = await this.#authenticate();
       return { greeting, capabilities: this.#agreed(), extended: this.#agreedExtended(), status };
@@ -184,7 +191,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#greeting!.extended & WANTED_OF_MARIADB;
   }
 
-  /** The first fields of SSLRequest and of the response. */
+  /** Writes the first fields of SSLRequest and of the login response, which are equal. */
   #capabilities(flags: number): void {
     const hasExtended = this.#greeting!.extended !== 0;
     this.#writer.uint32((flags | (hasExtended ? 0 : CAPABILITY.longPassword)) >>> 0);
@@ -203,7 +210,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin)
         ? plugin
         : (plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ??
-          plugins[0]!); // the list has at least one
+          plugins[0]!); // url.ts makes sure that the list is not empty
     this.#nonce = nonce;
     writer.begin(this.#sequence);
     this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
@@ -227,7 +234,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#writer.bytesLength(packed.take());
   }
 
-  /** Returns the plugin that the response uses. */
+  /** Returns the first reply of the chosen plugin. */
   #firstAnswer(): Buffer {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -237,7 +244,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'caching_sha2_password':
         return cachingSha2Password(password, this.#nonce);
       default:
-        return Buffer.alloc(0); // the server will ask again
+        return Buffer.alloc(0); // empty: the server then asks for the reply of this plugin
     }
   }
 
@@ -281,7 +288,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       this.#unspoken = this.#refusal(
         `its account is of the plugin "${UNSPOKEN}", by which Node.js cannot sign: give the account parsec, caching_sha2_password or mysql_native_password`,
       );
-      // an account with two plugins continues with the other one
+      // the dummy signature lets an account with two plugins continue with the other one
       return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES));
     }
     this.#unspoken = undefined;
@@ -385,16 +392,17 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
-      this.#answer(encryptedPassword(password, this.#nonce, key!)); // one of the two is set
+      // a key is configured, or the server has sent one
+      this.#answer(encryptedPassword(password, this.#nonce, key!));
     } catch (error) {
       if (error instanceof RangeError) throw this.#refusal(error.message);
       throw error;
     }
   }
 
-  /** Verifies the proof of a server with a self-signed certificate. */
+  /** Checks the server's proof that a self-signed certificate is its own. */
   #checkProof(info: Buffer): void {
-    // a proof is required only over TLS
+    // a proof is required only over TLS, so there is a TLS socket
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');
     const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')
@@ -437,7 +445,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #serverError(packet: Buffer): DatabaseError {
     const { user, database } = this.#options;
     const error = mysqlError(readError(packet, 0, packet.length), undefined);
-    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
+    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to the database "${database}"`}: ${error.message}`;
     return error;
   }
 

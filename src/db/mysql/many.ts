@@ -6,8 +6,8 @@
  *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, with values of equal types
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *
- * In shared/bench/db, the first way needs a fifth of the time for 10,000 rows. The open transaction makes all
- * rows atomic.
+ * With many rows per insert, 10,000 rows take a fifth of the time (shared/bench/db). The open transaction
+ * makes all rows atomic.
  */
 import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
@@ -24,7 +24,7 @@ import type { KnownStatement, MySqlRunner } from './runner.ts';
 const BULK =
   /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
 const NOT_BULK = /\breturning\b|\bselect\b/i;
-/** Bytes of a bulk that are sent at once. */
+/** Size in bytes at which a bulk request is sent. */
 const BULK_BYTES = 256 * 1024;
 const SENDS_TYPES = 0x80;
 const IS_VALUE = 0;
@@ -32,38 +32,40 @@ const IS_NULL = 1;
 /** Limits for the values and rows of one multi-row insert. More bring no gain. */
 const MAX_VALUES = 16_000;
 const MAX_ROWS = 500;
-/** Fewer rows do not pay off a separate statement. */
+/** Fewest rows for which an uncached multi-row statement pays off. */
 const FEW_ROWS = 16;
-/** Limit of prepared statements for different kinds of values. */
+/** Limit of prepared statements for one call, one for each combination of kinds of values. */
 const MAX_KINDS = 8;
 /** An insert that ends with a group of placeholders. */
 const ROW_INSERT = /^(\s*(?:insert|replace)\b.*\bvalues?\s*)(\((?:\s*\?\s*,)*\s*\?\s*\))\s*;?\s*$/is;
 
-/** The values to run, and how an error counts them. */
+/** Rows of values to run, and the state of reading them. */
 interface Many {
   readonly runner: MySqlRunner;
   readonly sql: string;
   readonly limit: Limit | undefined;
-  /** Statements by kinds of values; a single one where the server accepts all kinds. */
+  /** Statements by kinds of values. A single one if the server accepts all kinds. */
   readonly statements: KnownStatement[];
   /** Number of values in one request. */
   readonly placeholders: number;
-  /** Number of values in one row, as the caller counts. */
+  /**
+   * Number of values in one row of the caller. Differs from `placeholders` when a statement has several rows.
+   */
   readonly perRow: number;
   readonly source: Iterator<Params>;
-  /** The pending values, and the number of their first row. */
+  /** The values of the next request, and the number of their first row. */
   next: IteratorResult<Params, unknown>;
   row: number;
 }
 
-/** How a multi-row statement is counted and cached. */
+/** Options for a statement that inserts several rows. */
 interface Several {
   readonly perRow: number;
   readonly firstRow: number;
   readonly isKept: boolean;
 }
 
-/** Returns an insert whose placeholders all belong to one group at its end. */
+/** An insert whose placeholders all belong to one group at its end. */
 interface RowInsert {
   readonly head: string;
   readonly group: string;
@@ -100,19 +102,22 @@ export async function insertRows(
 }
 
 /**
- * Without strict mode, NULL for a NOT NULL column is an error in a single-row insert, but 0 in a multi-row
- * insert. Rows are not combined then.
+ * Parses an insert whose rows can be combined. In lax SQL modes rows are not combined: NULL for a NOT NULL
+ * column is an error in a single-row insert, but becomes 0 in a multi-row insert.
  */
 function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   const match = ROW_INSERT.exec(sql);
   if (match === null || placeholders === 0) return undefined;
   // the pattern has both groups
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // this group has all placeholders, so none of it is quoted
+  // the group has all placeholders, so none of its question marks is quoted
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
-/** Full batches use a cached statement. A large rest uses an uncached one, and a small rest goes row by row. */
+/**
+ * Inserts rows in batches. Full batches use a cached statement, a large rest uses an uncached one, and a
+ * small rest goes row by row.
+ */
 async function insertSeveral(
   runner: MySqlRunner,
   sql: string,
@@ -172,7 +177,10 @@ function taken(source: Iterator<Params>, most: number): Params[] {
   return rows;
 }
 
-/** Joins the values of several rows for one statement. @throws SvcError for a row with a wrong number of values */
+/**
+ * Joins the values of several rows for one statement.
+ * @throws SvcError for a row with a wrong number of values
+ */
 function joined(rows: readonly Params[], perRow: number, before: number): Params {
   const values: Parameter[] = [];
   for (let index = 0; index < rows.length; index++) {
@@ -222,7 +230,10 @@ async function runEach(
   }
 }
 
-/** Returns batches of rows, one per new kind of values. Undefined when the statement cannot be prepared. */
+/**
+ * Runs a statement for all rows, in one batch per new combination of kinds of values. Returns the affected
+ * rows, or undefined when the statement cannot be prepared.
+ */
 async function runAll(
   many: Many,
   limit: Limit | undefined,
@@ -241,11 +252,12 @@ async function runAll(
       const statement = await runner.prepared(sql, params, limit, several?.isKept);
       if (statement.id === undefined) return undefined;
       for (let index = statements.length - 1; index >= 0; index--) {
-        if (!runner.statements.isClosing(statements[index]!)) continue; // the row has as many
-        statements.splice(index, 1); // a small cache has evicted it for this one
+        // `firsts` has as many elements as `statements`
+        if (!runner.statements.isClosing(statements[index]!)) continue;
+        statements.splice(index, 1); // the cache was full and has evicted this statement
         firsts.splice(index, 1);
       }
-      // the row has as many
+      // `firsts` has as many elements as `statements`
       if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!);
       firsts.push(params);
       affected += await inBatch(conversation, sql, statement, limit, (batch) =>
@@ -289,7 +301,7 @@ class Batch {
   #exchange: Exchange | undefined;
   #finished: Promise<Exchange> | undefined;
 
-  /** `statement` is the first request's. With several statements, the server describes the result of each. */
+  /** `statement` is the prepared statement of the first request. Its cached row plan is reused. */
   constructor(
     conversation: MySqlConversation,
     sql: string,
@@ -302,12 +314,15 @@ class Batch {
     this.#limit = limit;
   }
 
-  /** Whether writing more is useless. */
+  /** Whether further requests would have no effect. */
   get hasFailed(): boolean {
     return this.#exchange?.error !== undefined || this.#conversation.isEnded;
   }
 
-  /** Records a written request whose reply begins at this sequence number. Waits while too many are pending. */
+  /**
+   * Records a written request, whose reply begins at this sequence number. Returns a promise to wait for
+   * while too many requests are pending.
+   */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
       this.#exchange = this.#conversation.add(
@@ -330,7 +345,7 @@ class Batch {
   async end(): Promise<number> {
     if (this.#exchange === undefined) return 0;
     this.#conversation.close(this.#exchange);
-    return (await this.#finished!).affectedRows; // created together with the exchange
+    return (await this.#finished!).affectedRows; // added() sets both fields together
   }
 }
 
@@ -345,20 +360,21 @@ async function inBatch(
   try {
     await write(batch);
   } catch (error) {
-    await batch.end().catch(() => undefined); // the error of the value or of its source came first
+    // an error of a value or of the source of rows is thrown instead
+    await batch.end().catch(() => undefined);
     throw error;
   }
   return batch.end();
 }
 
-/** Sends a request per row, up to a row with kinds of values that have no statement yet. */
+/** Sends a request for each row, until a row has kinds of values that need another prepared statement. */
 async function writeAll(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, perRow, source } = many;
   const { writer } = runner.conversation;
   const rowsAtOnce = perRow === 0 ? 1 : placeholders / perRow;
   runner.writeClosing();
   for (; many.next.done !== true && !batch.hasFailed; many.next = source.next(), many.row += rowsAtOnce) {
-    // KILL QUERY between two statements has no effect, and these statements are short
+    // check here, because KILL QUERY has no effect between two statements, and each of these is short
     runner.check(sql, limit);
     const params = many.next.value;
     if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);
@@ -366,7 +382,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
     if (statement === undefined) return;
     const before = writer.length;
     try {
-      runner.beginExecute(statement.id!, 0); // runAll() has set it
+      runner.beginExecute(statement.id!, 0); // runAll() adds only statements with an id
       if (statement.kinds !== undefined) pin(statement.kinds, params, perRow);
       if (placeholders > 0) writeParams(writer, params, statement.kinds, { row: many.row, perRow });
     } catch (error) {
@@ -379,7 +395,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
   }
 }
 
-/** Combines rows while they fit and their values have equal types. */
+/** Sends bulk requests. A request combines rows while they fit and their values have equal types. */
 async function writeBulks(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, source } = many;
   const { writer } = runner.conversation;
@@ -388,7 +404,8 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   while (many.next.done !== true && !batch.hasFailed) {
     runner.check(sql, limit);
     const before = writer.length;
-    const bulk = new Bulk(runner, statements[0]!.id!, placeholders); // MariaDB accepts all kinds
+    // with bulks, all kinds of values use one statement
+    const bulk = new Bulk(runner, statements[0]!.id!, placeholders);
     try {
       for (
         let rows = 0;
@@ -425,8 +442,8 @@ class Bulk {
   }
 
   /**
-   * Adds a row. Returns false when it has other types or exceeds the limit: it belongs to the next batch
-   * then.
+   * Adds a row. Returns false if the row has other types or does not fit, so that it must begin the next
+   * bulk.
    * @throws SvcError for a value that cannot be sent
    */
   add(params: Params, row: number, isFirst: boolean): boolean {

@@ -24,7 +24,7 @@ export interface Greeting {
 /** The OK packet. */
 interface Ok {
   readonly affectedRows: number;
-  /** 0 without one; a bigint above 2^53 - 1. */
+  /** Last generated key, 0 if none. A bigint above 2^53 - 1. */
   readonly lastInsertId: number | bigint;
   readonly status: number;
   readonly warnings: number;
@@ -34,7 +34,7 @@ interface Ok {
 /** The error packet. */
 export interface ErrorFields {
   readonly errno: number;
-  /** Empty before the login. */
+  /** SQLSTATE. Empty before the login. */
   readonly sqlstate: string;
   readonly message: string;
 }
@@ -42,15 +42,15 @@ export interface ErrorFields {
 /** A column of a result. */
 export interface WireColumn {
   readonly name: string;
-  /** The table itself instead of its alias; empty for a computed column. */
+  /** Name of the table itself instead of its alias. Empty for a computed column. */
   readonly table: string;
   readonly type: number;
   readonly flags: number;
-  /** 63 for binary data. */
+  /** Number of the character set; 63 for binary data. */
   readonly charset: number;
   /** Declared length in bytes. */
   readonly length: number;
-  /** Decimal digits; for times, of the seconds. 31 or 39 means a variable number. */
+  /** Number of decimal digits, for times those of the seconds. 31 or 39 means a variable number. */
   readonly decimals: number;
   /** MariaDB's extended type: `uuid`, `inet6`, `json`, ...; else empty. */
   readonly extended: string;
@@ -135,11 +135,11 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   fields.skip(1);
   const low = fields.uint16();
   if (fields.left === 0) throw new ProtocolViolation('a greeting of MySQL before 4.1');
-  fields.skip(1 + 2); // character set, status
+  fields.skip(1 + 2); // character set and status
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();
   fields.skip(6);
-  const extended = fields.uint32(); // zeros in MySQL
+  const extended = fields.uint32(); // MariaDB's flags; zeros in MySQL
   const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
   const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
   const isMariaDb = /mariadb/i.test(announced) || (capabilities & CAPABILITY.longPassword) === 0;
@@ -188,10 +188,10 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
     : { errno, sqlstate: '', message: rest.toString() };
 }
 
-/** Parses a column. `isExtended`: MariaDB adds the name of the type. */
+/** Parses a column description. `isExtended`: the server adds the name of MariaDB's type. */
 export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
   const fields = new Fields(bytes, at, end);
-  // catalog, schema, alias of the table
+  // skip catalog, schema and alias of the table
   for (let skipped = 0; skipped < 3; skipped++) fields.skip(fields.length());
   const table = fields.textLength();
   const name = fields.textLength();

@@ -29,7 +29,7 @@ export class RowPlan implements RowReader {
   readonly #decoders: readonly Decoder[];
   /** Length of a binary value in bytes; 0 for a length prefix. */
   readonly #widths: readonly number[];
-  /** A column named `__proto__` must not change the prototype. */
+  /** Whether a column is named `__proto__`. Setting it must not change the prototype of the row. */
   readonly #hasProto: boolean;
 
   constructor(
@@ -73,7 +73,10 @@ export class RowPlan implements RowReader {
     return values;
   }
 
-  /** Sets the values of a row by their keys. Building a list first and converting it costs 5 % of a query of 1,000 rows. */
+  /**
+   * Sets the values of a row by their keys. Building a list first and converting it costs 5 % of a query of
+   * 1,000 rows.
+   */
   #read(
     row: Record<string | number, unknown>,
     keys: readonly (string | number)[],
@@ -84,7 +87,7 @@ export class RowPlan implements RowReader {
     const last = this.isText
       ? this.#text(row, keys, bytes, at, end)
       : this.#binary(row, keys, bytes, at, end);
-    if (last !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
+    if (last !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
   }
 
   /** Returns the end of the last value. */

@@ -8,7 +8,8 @@
  *
  * A request waits while another one is incomplete, for example during a preparation or a long write.
  *
- * An error about a key that must be unique gets the columns of the key: the message of a violation has the name of the key only, so that the server is asked for them.
+ * The message of a unique violation names only the key. The server is then asked for the columns of the key,
+ * and they are added to the error.
  */
 import { DataError, DatabaseError, UniqueViolation } from '../errors.ts';
 import { limitReached } from '../limits.ts';
@@ -151,7 +152,7 @@ export class MySqlRunner {
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 
-  /** Runs a command without arguments. */
+  /** Runs a protocol command without arguments, such as COM_RESET_CONNECTION. */
   async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
     await this.turn();
     this.check(name, limit);
@@ -234,7 +235,7 @@ export class MySqlRunner {
       this.statements.close(statement);
   }
 
-  /** Forgets invalid statements for a text and kinds of values. */
+  /** Removes stale statements for a text and kinds of values from the cache. */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
@@ -252,7 +253,10 @@ export class MySqlRunner {
     }
   }
 
-  /** Waits until no request is being written. Where requests cannot be pipelined, also waits for the pending reply. */
+  /**
+   * Waits until no request is being written. Where requests cannot be pipelined, also waits for the pending
+   * reply.
+   */
   async turn(): Promise<void> {
     while (this.#writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
       await (this.#writing ?? this.conversation.settledAll());
@@ -378,7 +382,7 @@ export class MySqlRunner {
       return exchange;
     } catch (error) {
       this.release(text, params, statement);
-      // the values already sent would become part of the statement's next execution
+      // forget the statement: values that were already sent would become part of its next execution
       if (hasLarge(params)) this.forget(text, params);
       throw error;
     }
@@ -404,7 +408,7 @@ export class MySqlRunner {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // the limit was reached meanwhile
+      // the statement was prepared, but the limit was reached before
       if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
@@ -412,7 +416,7 @@ export class MySqlRunner {
     }
     if (exchange.parameters !== parameters) {
       this.statements.closeHandles(exchange.statementId);
-      refuseCount(exchange.parameters, parameters); // as the server counts them
+      refuseCount(exchange.parameters, parameters); // compare with the count of the server
     }
     return {
       id: exchange.statementId,
@@ -490,7 +494,7 @@ export class MySqlRunner {
     );
   }
 
-  /** `isAlone`: no request follows that is sent together with it. */
+  /** Writes a request with SQL text. `isAlone`: no request follows in the same write. */
   #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;
@@ -507,7 +511,10 @@ function hasLarge(params: Params): boolean {
   return false;
 }
 
-/** Returns the cache key of a statement for these kinds of values. SQL text has no NUL in this place. */
+/**
+ * Returns the cache key of a statement for these kinds of values: the text, NUL, and the kinds. SQL text
+ * cannot contain NUL.
+ */
 function variant(text: string, params: Params): string {
   return `${text}\0${kindsKey(params)}`;
 }
@@ -515,7 +522,10 @@ function variant(text: string, params: Params): string {
 const COLUMNS = `select column_name from information_schema.statistics
   where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
 
-/** Returns the error of a statement; one of a key that must be unique with the columns of the key, where the server tells them. */
+/**
+ * Returns the error of a statement. A unique violation gets the columns of its key from the server, if
+ * possible.
+ */
 async function withKeyColumns(
   error: unknown,
   ask: (sql: string, params: Params) => Promise<readonly (readonly unknown[])[]>,
@@ -526,10 +536,11 @@ async function withKeyColumns(
   try {
     const schema = writtenTable(error.sql)?.schema ?? null;
     const rows = await ask(COLUMNS, [schema, table, constraint]);
-    const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string'); // NULL for an expression
+    // the name is NULL for an expression
+    const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string');
     const { message, errno, sqlstate, sql } = error;
     return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });
   } catch {
-    return error; // why the statement failed matters more
+    return error; // the original error matters more than an error of this query
   }
 }

@@ -1,9 +1,15 @@
 /**
  * The types of MySQL and MariaDB: converts the bytes of a column to a JavaScript value.
  *
- *   TINYINT ... INT, YEAR, FLOAT, DOUBLE -> number · BIGINT -> number, bigint where that is not exact (option int8); unsigned ones too
- *   DECIMAL -> string, no digit lost · TIMESTAMP -> Date, or text (option timestamps), for the session is in UTC · DATE DATETIME TIME -> ISO text: they have no zone
- *   BIT(1) -> boolean, wider ones -> Uint8Array · JSON -> what JSON.parse gives · BINARY BLOB GEOMETRY -> Uint8Array · the rest -> text
+ *   TINYINT ... INT, YEAR, FLOAT, DOUBLE   number
+ *   BIGINT, signed or unsigned             number, or bigint beyond 2^53 - 1 (option int8)
+ *   DECIMAL                                string with all digits
+ *   TIMESTAMP                              Date, or text (option timestamps); the session is in UTC
+ *   DATE, DATETIME, TIME                   ISO text, because they have no time zone
+ *   BIT(1)                                 boolean; a wider BIT is a Uint8Array
+ *   JSON                                   value parsed by JSON.parse()
+ *   BINARY, BLOB, GEOMETRY                 Uint8Array
+ *   other types                            text
  *
  * Rows of prepared statements are binary, others are text. Both give equal values, except for FLOAT, which
  * has only six digits as text.
@@ -20,7 +26,7 @@ import type { MySqlValueOptions } from './url.ts';
 /** Decodes a value from the bytes of a row. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
-/** The decoder of a column. */
+/** The decoder of a column, and the length of its binary values. */
 interface ColumnReader {
   readonly decode: Decoder;
   /** Length of a binary value in bytes; 0 for a length prefix. */
@@ -29,7 +35,7 @@ interface ColumnReader {
 
 const UNSIGNED = 0x20;
 const TWO_32 = 2 ** 32;
-/** FLOAT represents every integer up to this one. */
+/** Up to 2^24, a FLOAT represents every integer exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 /** Offsets in a DATETIME. */
@@ -38,7 +44,10 @@ const MAX_YEAR = 9_999;
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 
-/** Returns the decoder of a column. `isText`: its rows belong to a statement that was not prepared. */
+/**
+ * Returns the decoder of a column. `isText`: rows come in the text protocol, from a statement that was not
+ * prepared.
+ */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
   const reader = builtInReader(column, options, isText);
   const parse = options.types === undefined ? undefined : ownParse(column, options.types);
@@ -46,7 +55,7 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
   const { decode, width } = reader;
   const parsed: Decoder = (bytes, at, end) => {
     const value = decode(bytes, at, end);
-    return value === null ? null : parse(value); // a zero date
+    return value === null ? null : parse(value); // null for a zero date
   };
   return { decode: parsed, width };
 }
@@ -195,7 +204,7 @@ const SIZES: readonly (readonly [most: number, name: string])[] = [
   [4 * 0xffff, ''],
   [4 * 0xff_ffff, 'medium'],
 ];
-/** Types that are described as binary, but arrive as text. */
+/** MariaDB types that are described as binary, but whose values are text. */
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
 function fixed(
@@ -247,7 +256,7 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
     return Number.isSafeInteger(value) ? value : BigInt(text);
   },
   bigint: BigInt,
-  string: (text) => text.replace(/^0+(?=\d)/, ''), // ZEROFILL
+  string: (text) => text.replace(/^0+(?=\d)/, ''), // removes zeros that a ZEROFILL column adds
 };
 
 /** Returns the shortest decimal that equals this 32-bit number. */
@@ -281,10 +290,13 @@ function dateTimeOf(
   return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : bytes.readUInt32LE(at + 7), decimals)}`;
 }
 
-/** Formats both halves in one step, as one text of 19 characters. Concatenated parts would be joined at each use. */
+/**
+ * Formats both halves in one step, as one text of 19 characters. Concatenated parts would be joined at each
+ * use.
+ */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
-  if (year > MAX_YEAR) throw new ProtocolViolation(`the year ${year}`);
+  if (year > MAX_YEAR) throw new ProtocolViolation(`a date with the year ${year}`);
   const century = Math.trunc(year / 100);
   const rest = year % 100;
   const [month, day, hour, minute, second] = [
@@ -325,7 +337,9 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/** Decodes an instant, because the session is in UTC. A Date drops the microseconds. */
+/**
+ * Decodes a date and time in UTC, the time zone of the session: as a Date without microseconds, or as text.
+ */
 function instantOf(
   bytes: Buffer,
   at: number,
@@ -335,7 +349,7 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
-    // zero dates were handled before
+    // not a zero date, so the text is not null
     if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`;
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
@@ -358,7 +372,8 @@ function instantOf(
 function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
-  if (length !== 8 && length !== 12) throw new ProtocolViolation(`a time of ${length} bytes`);
+  if (length !== 8 && length !== 12)
+    throw new ProtocolViolation(`a time value with an invalid length of ${length} bytes`);
   const hours = bytes.readUInt32LE(at + 1) * DAY_HOURS + bytes[at + 5]!;
   return `${bytes[at] === 0 ? '' : '-'}${TWO[hours] ?? hours}:${TWO[bytes[at + 6]!]}:${TWO[bytes[at + 7]!]}${fraction(length < 12 ? 0 : bytes.readUInt32LE(at + 8), decimals)}`;
 }
@@ -373,14 +388,17 @@ function dateText(bytes: Buffer, at: number, end: number): string {
 
 function checkTime(length: number): void {
   if (length !== 0 && length !== 4 && length !== 7 && length !== 11)
-    throw new ProtocolViolation(`a date of ${length} bytes`);
+    throw new ProtocolViolation(`a date value with an invalid length of ${length} bytes`);
 }
 
 function clockText(bytes: Buffer, at: number): string {
   return `${TWO[bytes[at]!]}:${TWO[bytes[at + 1]!]}:${TWO[bytes[at + 2]!]}`;
 }
 
-/** Formats as many decimals as the column has. A variable number has as many as needed. */
+/**
+ * Formats the decimals of a second, as many as the column has. A variable number of decimals loses its
+ * trailing zeros.
+ */
 function fraction(micros: number, decimals: number): string {
   if (decimals === 0 && micros === 0) return '';
   const digits = String(micros).padStart(6, '0');
@@ -388,7 +406,7 @@ function fraction(micros: number, decimals: number): string {
   return micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
 }
 
-/** Date.UTC() reads a year below 100 as 19xx. */
+/** Returns the milliseconds of a date. Date.UTC() alone would read a year below 100 as 19xx. */
 function utc(
   year: number,
   month: number,
@@ -461,8 +479,8 @@ export function fits(kinds: Kinds, params: Params): boolean {
 }
 
 /**
- * Records the kinds of values. `perRow` is the number of values in a row. If one row has a fraction in a
- * column, all rows send it as one.
+ * Records the kinds of values. `perRow` is the number of values in a row. If a column has a
+ * fraction in one row, all rows send the column as a floating-point number.
  */
 export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
   for (let index = 0; index < params.length; index++) {
@@ -513,6 +531,6 @@ function kindOf(value: unknown): number {
           ? KIND.text
           : value instanceof Date
             ? KIND.instant
-            : KIND.bytes; // other values are refused
+            : KIND.bytes; // the remaining values are bytes
   }
 }

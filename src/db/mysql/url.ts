@@ -131,7 +131,7 @@ const AUTH_PLUGINS = [
 /** A method of {@link AUTH_PLUGINS}. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 
-/** Options of decoded values. */
+/** Options for decoding values. */
 export interface MySqlValueOptions {
   readonly int8: Int8;
   /** The value for 0000-00-00. */
@@ -150,13 +150,16 @@ export interface MySqlConnectionOptions {
   readonly dialect: 'mysql' | 'mariadb';
   readonly user: string;
   readonly password: string | undefined;
-  /** Undefined for no database. */
+  /** Name of the database to use; undefined for none. */
   readonly database: string | undefined;
   readonly tls: ServerTls;
   readonly plugins: readonly AuthPlugin[];
   /** Path of a PEM file with the server's RSA key. Other keys are refused. */
   readonly serverPublicKey: string | undefined;
-  /** Accepts any RSA key that the server sends, also over a network. An attacker in between can read the password then. */
+  /**
+   * Accepts any RSA key that the server sends, also over a network. An attacker in between can read the
+   * password then.
+   */
   readonly allowsKeyRetrieval: boolean;
   /** The `program_name` that the server shows. */
   readonly applicationName: string;
@@ -168,7 +171,10 @@ export interface MySqlConnectionOptions {
   readonly isReadOnly: boolean;
   /** Whether a command may be sent before the previous reply. Proxies cannot handle that. */
   readonly pipelines: boolean;
-  /** The server must accept writes. A connection whose server reports that it is read-only becomes stale. */
+  /**
+   * Whether the server must accept writes. A connection then becomes stale when its server reports that it is
+   * read-only.
+   */
   readonly mustWrite: boolean;
   /** Number of prepared statements to keep; 0 for none. */
   readonly statementCache: number;

@@ -17,7 +17,7 @@ const MAX_YEAR = 9_999;
 /** Values that are longer in bytes are sent in chunks before the statement. */
 export const LARGE_BYTES: number = 1024 * 1024;
 
-/** Position of values in many rows, for errors. */
+/** Position of values among many rows, for error messages. */
 interface Place {
   /** Number of the first row, counted from 1. */
   readonly row: number;
@@ -41,7 +41,7 @@ export function writeParams(
   withoutLarge: boolean = false,
 ): void {
   const nulls = writer.reserve((params.length + 7) >> 3);
-  writer.byte(1); // flag: types follow
+  writer.byte(1); // flag: the types of the values follow
   const types = writer.reserve(2 * params.length);
   for (let index = 0; index < params.length; index++) {
     const value: unknown = params[index];
@@ -85,7 +85,10 @@ export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
   return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!;
 }
 
-/** Writes one value that is not null. Returns its type, plus 0x100 for unsigned, or the reason why it cannot be encoded. */
+/**
+ * Writes one value that is not null. Returns its type, plus 0x100 for unsigned, or the reason why it cannot
+ * be encoded.
+ */
 export function writeValue(writer: PacketWriter, value: unknown): ParameterType | string {
   switch (typeof value) {
     case 'number':
@@ -98,7 +101,7 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
       writer.byte(value ? 1 : 0);
       return TYPE.tiny;
     case 'object':
-      return writeObject(writer, value!); // callers handle null
+      return writeObject(writer, value!); // callers of writeValue() write null themselves
     default:
       return parameterIssue(value)!; // JSON text always exists here
   }
@@ -126,14 +129,14 @@ function writeString(writer: PacketWriter, value: string): ParameterType | strin
   return TYPE.varString;
 }
 
-/** The session is in UTC, and servers refuse a `Z`. */
+/** Removes the `Z` of an instant: the session is in UTC, and servers refuse a `Z`. */
 function withoutZone(text: string): string {
   return text.endsWith('Z') && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/.test(text)
     ? text.slice(0, -1)
     : text;
 }
 
-/** BIGINT UNSIGNED has one bit more than the integers of other databases. */
+/** Writes a bigint. The range includes BIGINT UNSIGNED, which other databases do not have. */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
   const isWide = value >= 2n ** 63n;
@@ -159,7 +162,7 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | strin
   }
   if (value instanceof Json) return writeString(writer, value.text);
   const problem = parameterIssue(value);
-  return problem ?? writeDate(writer, value as Date); // other values always have a type
+  return problem ?? writeDate(writer, value as Date); // parameterIssue() accepts only a Date here
 }
 
 function writeDate(writer: PacketWriter, date: Date): ParameterType | string {

@@ -146,7 +146,7 @@ export class PacketReader extends FrameReader {
   }
 
   protected onFrame(bytes: Buffer, at: number, end: number): void {
-    const sequence = bytes[at + 3]!; // the caller checked it
+    const sequence = bytes[at + 3]!; // the caller has checked that the header is complete
     const from = at + HEADER_BYTES;
     if (this.#chunks.length > 0 && sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = (sequence + 1) & 0xff;

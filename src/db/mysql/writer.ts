@@ -2,6 +2,8 @@
  * The protocol of MySQL and MariaDB: encodes the client's packets in one reused buffer. A new buffer for each
  * flush costs 30-50 %.
  *
+ * Use:
+ *
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *
  * rewind() removes a partial packet that cannot be completed.
@@ -20,7 +22,7 @@ export class PacketWriter extends ByteWriter {
   /** Offset and sequence number of the current packet. */
   #packetAt = 0;
   #sequence = 0;
-  /** Whether text of an instant in UTC is bound in the server's date format. */
+  /** Whether text such as `2024-02-29T12:00:00Z` is sent without its `Z`. */
   hasTextInstants = false;
 
   constructor() {
@@ -60,13 +62,13 @@ export class PacketWriter extends ByteWriter {
 
   uint16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16LE(value, this.at); // throws above 16 bits
+    this.bytes.writeUInt16LE(value, this.at); // throws if the number exceeds 16 bits
     this.at += 2;
   }
 
   uint32(value: number): void {
     this.ensure(4);
-    this.bytes.writeUInt32LE(value, this.at); // throws above 32 bits
+    this.bytes.writeUInt32LE(value, this.at); // throws if the number exceeds 32 bits
     this.at += 4;
   }
 

@@ -330,7 +330,7 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   return { isForward: way === 'next', position: values.map(valueOf) };
 }
 
-/** Returns a value in the form of the payload. */
+/** A value of a position in the JSON of a cursor. */
 type Written = string | number | boolean | null | { readonly bigint: string } | { readonly bytes: string };
 
 function valueOf(written: Written): Position[number] {

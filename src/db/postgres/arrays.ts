@@ -1,5 +1,6 @@
 /**
- * PostgreSQL's text form of arrays: {1,2,NULL,"a,\"b"}, nested, with bounds in front where they do not begin at 1.
+ * PostgreSQL's text form of arrays: {1,2,NULL,"a,\"b"}, nested, with bounds in front where they do not begin
+ * at 1.
  */
 
 /** Maximum nesting; PostgreSQL has no deeper arrays. */

@@ -1,5 +1,6 @@
 /**
- * tls-server-end-point (RFC 5929 §4.1): the digest of the server's certificate, by the hash of the certificate's signature.
+ * tls-server-end-point (RFC 5929 §4.1): the digest of the server's certificate, by the hash of the
+ * certificate's signature.
  *
  *   Certificate = SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, parameters }, signature }
  *
@@ -9,7 +10,7 @@ import { createHash } from 'node:crypto';
 
 const SEQUENCE = 0x30;
 const OID = 0x06;
-/** Tag [0] EXPLICIT: the hash in RSASSA-PSS-params (RFC 4055 §3.1). */
+/** DER tag [0] EXPLICIT, which holds the hash in RSASSA-PSS-params (RFC 4055 §3.1). */
 const CONTEXT_0 = 0xa0;
 
 /** Hashes by signature algorithm. MD5 and SHA-1 are replaced by SHA-256. Ed25519 and Ed448 have no hash. */
@@ -63,7 +64,10 @@ export function signatureHash(der: Uint8Array): string | undefined {
   return name === RSA_PSS ? pssHash(id.rest) : Object.hasOwn(SIGNATURES, name) ? SIGNATURES[name] : undefined;
 }
 
-/** Without a named hash the default is SHA-1 (RFC 4055 §3.1), which is replaced by SHA-256. */
+/**
+ * Returns the hash of an RSASSA-PSS signature. The default is SHA-1 (RFC 4055 §3.1), which is replaced by
+ * SHA-256.
+ */
 function pssHash(parameters: Uint8Array): string | undefined {
   const sequence = element(parameters);
   const explicit = sequence?.tag === SEQUENCE ? element(sequence.body) : undefined;
@@ -81,7 +85,7 @@ function element(bytes: Uint8Array): Element | undefined {
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
   if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
   let length = first < 0x80 ? first : 0;
-  // the length was checked
+  // the length bytes exist, as checked above
   for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!;
   const start = 2 + lengthBytes;
   return start + length > bytes.length

@@ -32,7 +32,7 @@ export async function connectPostgres(
   if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))
     options.log?.warn('database_not_encrypted', {
       host: host.host,
-      remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
     });
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;
@@ -68,12 +68,12 @@ export async function connectPostgres(
     ({ onMessage }) => login.handOver(onMessage),
   );
   if (options.hasPlainStartup) await setUp(connection!, limit);
-  return connection!; // set together with the conversation
+  return connection!; // set when the conversation was created
 }
 
 /**
- * Behind a pooler dates are text, and only the ISO 8601 style makes day and month unambiguous. Poolers keep
- * this setting for each client.
+ * Sets the ISO date style. Behind a pooler dates arrive as text, and only this style makes day and month
+ * unambiguous. Poolers keep this setting for each client.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
@@ -102,7 +102,7 @@ async function cancel(
     timeoutMs: CANCEL_MS,
   };
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
-  incoming.listen(() => undefined); // no answer is expected
+  incoming.listen(() => undefined); // ignore data: the server sends no reply
   const closed = Promise.withResolvers<void>();
   const late = clock.after(CANCEL_MS, () => socket.destroy());
   socket.on('error', () => socket.destroy());
@@ -110,7 +110,8 @@ async function cancel(
   socket.resume();
   const writer = new MessageWriter();
   writer.cancelRequest(processId, key);
-  socket.write(writer.take()); // without end(): the server reads the request, then closes
+  // without end(), because the server closes the socket after reading the request
+  socket.write(writer.take());
   await closed.promise;
   late[Symbol.dispose]();
 }

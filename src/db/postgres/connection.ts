@@ -62,7 +62,10 @@ export class PostgresConnection implements PostgresSession {
   get processId(): number {
     return this.#conversation.processId;
   }
-  /** Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`, ... */
+  /**
+   * Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`,
+   * ...
+   */
   get parameters(): ReadonlyMap<string, string> {
     return this.#conversation.parameters;
   }
@@ -155,14 +158,15 @@ export class PostgresConnection implements PostgresSession {
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres'))
       await this.#timed(text, () => this.#runner.simple(text, limit));
-    this.#runner.statements.clear(); // the script may have changed types
+    // the script may have changed types, which makes prepared statements stale
+    this.#runner.statements.clear();
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     const [text] = beginTexts('postgres', options);
     this.#transactions++;
     this.#runner.forgetOld();
-    await this.#runner.simple(text!, limit); // prepareOnce() has set it
+    await this.#runner.simple(text!, limit); // prepareOnce() has set `text`
     this.#beginText = text!;
     this.#askedAtBegin = this.#conversation.asked;
     this.#isReadOnly = options.isReadOnly;
@@ -208,7 +212,8 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    if (this.isBroken || !this.isInTransaction) return; // all requests have ended
+    // no request is pending, so the status of the transaction is current
+    if (this.isBroken || !this.isInTransaction) return;
     await this.#runner.simple(`rollback to savepoint ${name}`, limit);
     await this.#runner.simple(`release savepoint ${name}`, limit);
   }
@@ -257,7 +262,10 @@ export class PostgresConnection implements PostgresSession {
     else await this.commit(limit);
   }
 
-  /** both statements in one request, so that no other request comes between them */
+  /**
+   * Ends the failed transaction and begins a new one. Both statements are one request, so that no other
+   * request comes between them.
+   */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.#hasBegun || this.#conversation.asked !== this.#askedAtBegin + 1) return false;
     await this.#runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
@@ -290,4 +298,4 @@ function asItIs(exchange: Exchange): Exchange {
 }
 function result({ affectedRows }: Exchange): ExecuteResult {
   return { affectedRows, lastInsertId: undefined };
-} // the `returning` clause guarantees the column
+} // the `returning` clause guarantees this column

@@ -78,7 +78,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onReply(type: number, bytes: Buffer, at: number, end: number): void {
     const { first } = this;
-    if (first === undefined) throw new ProtocolViolation('a message without a request');
+    if (first === undefined) throw new ProtocolViolation('a message that no request expects');
     if (!first.onMessage(type, bytes, at, end)) {
       if (first.unasked !== undefined) this.#onUnasked(first);
       return;
@@ -87,14 +87,17 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.shift(first);
   }
 
-  /** COPY was run as a statement. The server would read the requests behind it as data. */
+  /**
+   * Handles a COPY that was run as a statement. It must end at once, because the server would read later
+   * requests as its data.
+   */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)
       throw new ProtocolViolation('COPY FROM STDIN among other statements');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
-    // the server read the Sync of this request as a part of the copy
+    // send another Sync: the server has read that of this request as part of the copied data
     if (!exchange.isSimple) this.writer.sync();
     this.flushSoon();
   }
@@ -108,7 +111,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
           })
         : postgresError(fields, this.first?.sql);
     if (this.first === undefined && !isFatal(fields))
-      throw new ProtocolViolation('an error without a request');
+      throw new ProtocolViolation('an error that no request expects');
     this.first?.fail(error);
     this.onRefusal?.(error);
     if (!isFatal(fields)) return;

@@ -9,9 +9,9 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** Target and rows of a copy. */
+/** Statement, columns and rows of a copy. */
 interface Copy {
-  /** `copy "t" ("a") from stdin` */
+  /** Statement, such as `copy "t" ("a") from stdin`. */
   readonly text: string;
   /** Types of the columns. */
   readonly oids: readonly number[];
@@ -25,7 +25,10 @@ const CHUNK_CHARACTERS = 64 * 1024;
 const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** Returns whether COPY has the same effect as INSERT on a table. It has not for views, rules and policies. */
+/**
+ * Query that returns whether COPY has the same effect as INSERT on a table. For views, rules and row-level
+ * security it does not.
+ */
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 
 /** Copies all rows or none. Returns the number of rows. No other request may be written meanwhile. */
@@ -42,7 +45,7 @@ export async function copyRows(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, copy.limit);
-  finished.catch(() => undefined); // the caller checks the error below
+  finished.catch(() => undefined); // no unhandled rejection: the error is checked below
   await answered;
   let failure: { readonly error: unknown } | undefined;
   try {
@@ -56,7 +59,7 @@ export async function copyRows(
     conversation.flushSoon();
   }
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // the error of the value or of its source came first
+  await finished.catch(() => undefined); // an error of a value or of the source of rows is thrown instead
   throw failure.error;
 }
 
@@ -98,7 +101,7 @@ function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, r
         ? '\\N'
         : typeof value !== 'number' && SPECIAL.test(text)
           ? text.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!)
-          : text; // each column has a type
+          : text; // there is one type per column
     line += index === 0 ? escaped : `\t${escaped}`;
   }
   return `${line}\n`;

@@ -26,7 +26,7 @@ export function isoFromStyle(text: string, style: string | undefined): string {
     return iso(text, [year!, month, day], time, zone, bc);
   }
   const named = NAMED.exec(text);
-  if (named === null) return text; // such as infinity
+  if (named === null) return text; // a special value such as infinity
   const [, month, day, dayBefore, monthBehind, time, year, zone, bc] = named;
   const number = MONTHS.indexOf(month ?? monthBehind!) + 1;
   return iso(text, [year!, String(number).padStart(2, '0'), day ?? dayBefore!], time, zone, bc);

@@ -30,7 +30,8 @@ let lastText = '';
 
 /** Returns `YYYY-MM-DD`, with ` BC` at the end where needed. */
 function dateText(days: number): string {
-  if (days === lastDay) return lastText; // cached, because neighbouring rows often have the same day
+  // the last day is cached, because neighbouring rows often have the same one
+  if (days === lastDay) return lastText;
   lastDay = days;
   const [year, month, day] = civil(days);
   return (lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`);
@@ -52,7 +53,7 @@ export function timestampOf(high: number, low: number): string {
  * returned as text.
  */
 export function instantOf(high: number, low: number): Date | string {
-  const micros = high * TWO_32 + low; // exact for 285 years around 2000
+  const micros = high * TWO_32 + low; // exact for 285 years around 2000: below 2^53
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
   const endless = infinity(high, low);
   if (endless !== undefined) return endless;
@@ -61,7 +62,10 @@ export function instantOf(high: number, low: number): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampText(days, inDay, '+00');
 }
 
-/** Returns a binary timestamptz as text in UTC with six fractional digits, so that texts sort as their instants do. */
+/**
+ * Returns a binary timestamptz as text in UTC with six fractional digits, so that texts sort as their
+ * instants do.
+ */
 export function utcOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), 'Z', true);
 }
@@ -87,7 +91,7 @@ export function utcFromText(text: string): string {
   return timestampText(days, (read.seconds - days * DAY_SECONDS) * SECOND_MICROS + read.micros, 'Z', true);
 }
 
-/** Seconds since 2000-01-01 UTC, and microseconds. */
+/** Parses a timestamp into seconds since 2000-01-01 UTC, and microseconds. */
 function splitText(text: string): { readonly seconds: number; readonly micros: number } | undefined {
   const match = TIMESTAMP.exec(text);
   if (match === null) return undefined;
@@ -144,11 +148,15 @@ export function instantText(date: Date): string {
 function timestampText(days: number, inDay: number, zone: string, hasAllDigits: boolean = false): string {
   const seconds = Math.floor(inDay / SECOND_MICROS);
   const micros = inDay - seconds * SECOND_MICROS;
-  const digits = String(micros).padStart(6, '0');
-  const fraction = hasAllDigits ? `.${digits}` : micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
+  const fraction = micros === 0 && !hasAllDigits ? '' : `.${fractionText(micros, hasAllDigits)}`;
   const time = `${TWO[Math.floor(seconds / 3_600)]!}:${TWO[Math.floor(seconds / 60) % 60]!}:${TWO[seconds % 60]!}${fraction}${zone}`;
   const date = dateText(days);
   return date.endsWith(' BC') ? `${date.slice(0, -3)}T${time} BC` : `${date}T${time}`;
+}
+
+function fractionText(micros: number, hasAllDigits: boolean): string {
+  const digits = String(micros).padStart(6, '0');
+  return hasAllDigits ? digits : digits.replace(/0+$/, '');
 }
 
 function infinity(high: number, low: number): string | undefined {

@@ -78,12 +78,12 @@ const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI
 
 /** The result columns of a named statement differ from those at its preparation. */
 const CHANGED = '0A000';
-/** States of named statements with a stale plan: prepared again, they may run. */
+/** SQLSTATEs of a prepared statement whose plan is stale. Preparing it again may help. */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
-/** The server routine that reports a changed result type. Unsupported functions and features have the same state. */
+/** Server routine that reports a changed result type. Unsupported features have the same SQLSTATE. */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/** The server routine by which PL/pgSQL raises errors of any state and text. */
+/** Server routine with which PL/pgSQL raises errors of any state and text. */
 const RAISES = 'exec_stmt_raise';
 /**
  * "statement timeout" in the servers' languages: English, German, French, Spanish, Italian, Portuguese,
@@ -91,15 +91,15 @@ const RAISES = 'exec_stmt_raise';
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** States of a stale plan that other errors have, too. */
+/** Errors that have the state of a stale plan for another reason. */
 const OTHERS = new WeakSet<DatabaseError>();
 
 /** Internal errors, which are never translated, about a dropped catalog object that a plan refers to. */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
-/** Errors of checks for a dropped object. They are translated, except for this word. */
+/** Matches errors about a missing object. The messages are translated, except for the word OID. */
 const DROPPED_OID = /\bOID \d+\b/;
 
-/** States of a value with the wrong type, and of a type that fits no column or operator. */
+/** SQLSTATEs of values with a wrong type, and of types that fit no column or operator. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
 /** Returns the error of a statement, or of a connection without a statement. */
@@ -131,7 +131,10 @@ export function isStalePlan(error: DatabaseError): boolean {
   );
 }
 
-/** Returns whether the schema changed under a prepared statement. Statements of other connections are stale then, too. */
+/**
+ * Returns whether the schema changed under a prepared statement. Statements of other connections are stale
+ * then, too.
+ */
 export function isOfChangedSchema(error: DatabaseError): boolean {
   return error.sqlstate === CHANGED || isOfDropped(error);
 }

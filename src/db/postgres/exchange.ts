@@ -50,7 +50,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
   #at = 0;
-  /** Number of further Bind and Execute pairs that were written, and of those that were answered. */
+  /** Number of further pairs of Bind and Execute that were written, and that were answered. */
   pairsWritten = 0;
   #pairsRead = 0;
   #isInPair = false;
@@ -58,11 +58,11 @@ export class Exchange extends ServerExchange<RowPlan> {
   tag = '';
   /** Whether the portal has more rows than were requested. */
   isSuspended = false;
-  /** Called when the server confirms that statements were closed or prepared. */
+  /** Whether the server has confirmed a Parse: the prepared statement exists. */
   isParsed = false;
-  /** Called when the server waits for data to copy. */
+  /** Whether the server waits for data to copy. */
   isCopying = false;
-  /** Called for an unrequested CopyInResponse, which needs an immediate reply. */
+  /** A COPY that the client did not ask for and must end: `copy-in`, `copy-out`, or already `refused`. */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 
   constructor({ sql, wanted, steps, types, plan }: ExchangeDeps) {
@@ -71,12 +71,12 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.#types = types;
   }
 
-  /** Whether the server ends the exchange without a Sync. */
+  /** Whether this is a simple query, which needs no Sync. */
   get isSimple(): boolean {
     return this.#steps[0] === STEP.simple;
   }
 
-  /** The server reported an error: only ReadyForQuery may follow. */
+  /** Records an error of the server. Only ReadyForQuery may follow. */
   override fail(error: DatabaseError): void {
     this.#at = this.#steps.length;
     this.#isInPair = false;
@@ -196,7 +196,10 @@ export class Exchange extends ServerExchange<RowPlan> {
     return false;
   }
 
-  /** COPY was run as a statement. It must be refused or drained, or the connection would wait forever. */
+  /**
+   * Returns whether a message belongs to a COPY that was run as a statement. It must be refused or drained,
+   * or the connection would wait forever.
+   */
   #isCopy(type: number): boolean {
     if (type === SERVER.copyIn) this.unasked = 'copy-in';
     else if (type === SERVER.copyOut) this.unasked = 'copy-out';

@@ -5,7 +5,9 @@
  *   P1Y2M3DT4H5M6.5S · 1 year 2 mons 3 days 04:05:06.5 · @ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs ago · +1-2 +3 +4:05:06.5
  */
 
-/** Index of each unit among years, months, days, hours, minutes, seconds, by the first letters of its name. */
+/**
+ * Index of each unit among years, months, days, hours, minutes, seconds, by the first letters of its name.
+ */
 const UNITS: readonly (readonly [pattern: RegExp, place: number])[] = [
   [/^y/, 0],
   [/^mon/, 1],
@@ -65,7 +67,7 @@ function byPlaces(words: readonly string[]): string[] | undefined {
 }
 
 function addClock(parts: string[], word: string, common: string): void {
-  const [, own, hours, minutes, seconds = '0'] = CLOCK.exec(word)!; // the caller checked the match
+  const [, own, hours, minutes, seconds = '0'] = CLOCK.exec(word)!; // the caller has tested this pattern
   const sign = own === '' ? common : own!;
   parts.splice(FIRST_OF_TIME, 3, `${sign}${hours!}`, `${sign}${minutes!}`, `${sign}${seconds}`);
 }

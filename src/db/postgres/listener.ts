@@ -86,7 +86,10 @@ export class PostgresListener {
     }
   }
 
-  /** Removes a listener. The last listener of a channel ends its LISTEN, and the last channel closes the connection. */
+  /**
+   * Removes a listener. The last listener of a channel ends its LISTEN, and the last channel closes the
+   * connection.
+   */
   async #remove(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
     const known = this.#channels.get(channel);
@@ -97,7 +100,7 @@ export class PostgresListener {
       await guarded(
         () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
         () => undefined,
-      ); // the connection is lost, so its listeners are gone
+      ); // if the connection is lost, the subscription is gone, too
   }
 
   async #connected(): Promise<PostgresSession> {
@@ -114,7 +117,7 @@ export class PostgresListener {
   }
 
   /**
-   * Runs a step on the connection. A reply and the end of the connection may arrive in the same chunk.
+   * Throws if the connection has ended. A reply and the end of the connection may arrive in the same chunk.
    * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {

@@ -51,7 +51,7 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** One login. The conversation takes over its reader and writer. */
+/** A login on a new socket, whose reader and writer the conversation uses afterwards. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
@@ -82,7 +82,10 @@ export class PostgresLogin extends ServerLogin<Message> {
     for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);
   }
 
-  /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for a permanent failure */
+  /**
+   * @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for a permanent
+   * failure
+   */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
     this.writer.startUp(this.#version, {
@@ -160,7 +163,8 @@ export class PostgresLogin extends ServerLogin<Message> {
     // throws unless the server has proved that it knows the password
     final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
-    if (asked.kind !== 'ok') throw new ProtocolViolation('another message of a finished authentication');
+    if (asked.kind !== 'ok')
+      throw new ProtocolViolation('a message of an authentication that has already finished');
   }
 
   /**
@@ -178,7 +182,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       : { kind: 'unused' };
   }
 
-  /** Returns the password, if the method may use one here. */
+  /** Returns the password, or throws if the requested method must not use it on this connection. */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;
     if (!isScram && tls.channelBinding === 'require')
@@ -200,7 +204,7 @@ export class PostgresLogin extends ServerLogin<Message> {
           ? 'it reports success without proving that it knows the password'
           : 'its messages come in the wrong order',
       );
-    return (asked as { data: string }).data; // asked.kind is checked above
+    return (asked as { data: string }).data; // both kinds have data
   }
 
   async #asked(): Promise<read.Authentication> {
@@ -237,8 +241,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the next relevant message. Buffered messages are returned without waiting, because about twenty
-   * arrive together.
+   * Returns the next message that matters. Messages in the inbox are returned without waiting, because about
+   * twenty arrive together.
    */
   async #next(): Promise<Message> {
     for (;;) {
@@ -257,7 +261,10 @@ export class PostgresLogin extends ServerLogin<Message> {
     return undefined;
   }
 
-  /** Detects a server of another kind. Without this check the connection would be retried until the callers time out. */
+  /**
+   * Detects a server of another kind. Without this check the connection would be retried until the callers
+   * time out.
+   */
   override onBytes(chunk: Buffer): void {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
     this.#isFirst = false;

@@ -9,7 +9,7 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** The statement, and its rows. */
+/** A statement to run for many rows, and these rows. */
 export interface Many {
   readonly text: string;
   /** Name of the prepared statement; empty without one. */
@@ -23,7 +23,10 @@ export interface Many {
 }
 
 const TEXT_FORMATS = new Uint8Array(0);
-/** A name that no portal has. */
+/**
+ * Name of a portal that does not exist. Executing it causes an error, which undoes everything before the
+ * Sync.
+ */
 const NO_PORTAL = 'svc_undo';
 
 /**
@@ -46,19 +49,19 @@ export async function writeMany(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, many.limit);
-  finished.catch(() => undefined); // the caller checks the error below
+  finished.catch(() => undefined); // no unhandled rejection: the error is checked below
   let failure: { readonly error: unknown } | undefined;
   try {
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // the error undoes everything before the Sync; in a transaction its owner rolls back
+    // cause an error that undoes this request; in an open transaction its owner rolls back
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();
   conversation.flushSoon();
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // the error of the value or of its source came first
+  await finished.catch(() => undefined); // an error of a value or of the source of rows is thrown instead
   throw failure.error;
 }
 

@@ -53,7 +53,7 @@ export type Authentication =
 /** A column of a result, from RowDescription. */
 export interface WireColumn {
   readonly name: string;
-  /** Number of the column in its table, else 0. */
+  /** OID of the column's table, else 0. */
   readonly tableOid: number;
   readonly typeOid: number;
   /** The type modifier, such as a length; -1 without one. */
@@ -291,11 +291,11 @@ export function readNotification(
 function readColumn(body: BodyReader): WireColumn {
   const name = body.text();
   const tableOid = body.uint32();
-  body.int16(); // number of the column in its table
+  body.int16(); // skip the number of the column in its table
   const typeOid = body.uint32();
-  body.int16(); // size of the type
+  body.int16(); // skip the size of the type
   const typeModifier = body.int32();
-  body.int16(); // format
+  body.int16(); // skip the format
   return { name, tableOid, typeOid, typeModifier };
 }
 

@@ -20,11 +20,12 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 
   constructor(deps: ServerDriverDeps<PostgresConnectionOptions>) {
     const { session, clock, log } = deps;
-    // shared, so that the database is asked once for types that are not built in
+    // one instance for all connections, so that the database is asked only once for types that are not built
+    // in
     const types = new PostgresTypes(session.int8, session.timestamps, session.types);
     super(deps, {
       connect: (host, limit) => connectPostgres(host, session, limit, types),
-      // the driver's own connect() created it
+      // the query returns one of the texts of ServerKind
       kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind,
     });
     const { connect } = this;

@@ -23,10 +23,10 @@ export class RowPlan implements RowReader {
   readonly #decoders: readonly Decoder[];
   /** Length in bytes that a binary value must have; 0 for any length. */
   readonly #widths: readonly number[];
-  /** A column named `__proto__` must not change the prototype. */
+  /** Whether a column is named `__proto__`. Setting it must not change the prototype of the row. */
   readonly #hasProto: boolean;
 
-  /** Returns the plan for rows in text, or in binary where that is faster. */
+  /** `isText`: all columns are read as text. Otherwise, binary is used where that is faster. */
   constructor(columns: readonly WireColumn[], types: PostgresTypes, isText: boolean) {
     const found = columns.map(({ typeOid }) => types.get(typeOid));
     const isBinary = found.map((type) => !isText && type?.decodeBinary !== undefined);
@@ -39,7 +39,7 @@ export class RowPlan implements RowReader {
     this.#decoders = found.map(
       (type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8,
     );
-    // a binary column was found
+    // widthOf() is called only for binary columns, whose type is known
     this.#widths = found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0));
     this.#hasProto = this.names.includes('__proto__');
   }
@@ -56,7 +56,7 @@ export class RowPlan implements RowReader {
       if (this.#hasProto) setColumn(row, names[index]!, value);
       else row[names[index]!] = value;
     }
-    if (from !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
+    if (from !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
     return row;
   }
 
@@ -69,11 +69,11 @@ export class RowPlan implements RowReader {
       values[index] = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
       if (length !== NULL_LENGTH) from += length;
     }
-    if (from !== end) throw new ProtocolViolation('extra bytes behind the last value of a row');
+    if (from !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
     return values;
   }
 
-  /** Offset of the first value in the body. */
+  /** Checks the number of columns, and returns the offset of the first value. */
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
       throw new ProtocolViolation('a row whose columns differ from its description');
@@ -84,7 +84,7 @@ export class RowPlan implements RowReader {
     const width = this.#widths[index]!; // there is one name and one decoder per column
     if (width !== 0 && width !== length)
       throw new ProtocolViolation(`a value of ${length} bytes for a type of ${width} bytes`);
-    // an own type's decoder may return any value
+    // the decoder of a custom type may return any value
     return this.#decoders[index]!(bytes, at, at + length) as SqlValue;
   }
 }
@@ -97,8 +97,7 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      // an own type's decoder may return any value; of two columns with one name the last wins, and is
-      // decoded last
+      // the decoder of a custom type may return any value; of two columns with one name the last one counts
       if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue;
     }
   }

@@ -36,7 +36,7 @@ const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
 const SIMPLE: readonly Step[] = [STEP.simple];
 
-/** Up to so many rows are inserted without checking for COPY. */
+/** Fewer rows are inserted without asking whether COPY is possible. */
 const FEW_ROWS = 64;
 
 /** A statement and its options. */
@@ -79,9 +79,15 @@ export class PostgresRunner {
   #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
-  /** Records the time of statements that run here. The connection records multi-request statements. */
+  /**
+   * Records the time of statements that need one request. PostgresConnection records those of several
+   * requests.
+   */
   readonly timing: StatementTiming | undefined;
-  /** Schema changes that were known when the kept statements were prepared: see {@link PostgresTypes.changes}. */
+  /**
+   * Value of {@link PostgresTypes.changes} when the cached statements were prepared. A higher value means
+   * that they may be stale.
+   */
   #changes: number;
   /** Restarts the open transaction if only the failed statement ran in it. Returns false otherwise. */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
@@ -158,7 +164,7 @@ export class PostgresRunner {
     return exchange;
   }
 
-  /** Closes a portal before its end. */
+  /** Closes a portal before all its rows are read. */
   async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
     if (this.#writing !== undefined) await this.turn();
     const { writer } = this.conversation;
@@ -174,7 +180,9 @@ export class PostgresRunner {
     await this.conversation.finish(exchange, limit);
   }
 
-  /** Runs one statement for many rows with one Sync: all or none take effect, in a transaction or outside one. */
+  /**
+   * Runs one statement for many rows with one Sync: all or none take effect, in a transaction or outside one.
+   */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
     if (this.#writing !== undefined) await this.turn();
@@ -225,7 +233,7 @@ export class PostgresRunner {
         (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
       )
         return await this.many(text, all, limit);
-      const { oids } = await this.#described(text, limit); // INSERT reports the error for it
+      const { oids } = await this.#described(text, limit); // an error here also comes from INSERT
       await this.turn();
       this.#check(text, limit);
       return await this.exclusively(() =>
@@ -253,7 +261,10 @@ export class PostgresRunner {
     }
   }
 
-  /** Forgets prepared statements that another connection found stale. In a transaction a stale statement would end it. */
+  /**
+   * Removes prepared statements that another connection has found stale. In a transaction, a stale statement
+   * would end the transaction.
+   */
   forgetOld(): void {
     if (this.#changes === this.types.changes) return;
     this.#changes = this.types.changes;
@@ -372,13 +383,16 @@ export class PostgresRunner {
     throw failure;
   }
 
-  /** Handles a stale plan that ended a transaction: a retry of the transaction prepares its statements again. */
+  /**
+   * Handles a stale plan that ended a transaction, so that a retry of the transaction prepares its statements
+   * again.
+   */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    // otherwise the other connections know it, or the change concerns only this session
+    // count each change once: another connection may have counted it, or it concerns only this session
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
-    this.statements.clear(); // other statements may be stale for this reason, too
+    this.statements.clear(); // other statements may be stale for the same reason
     return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
@@ -391,11 +405,14 @@ export class PostgresRunner {
       const { oids } = await this.#described(text, limit);
       return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
     } catch {
-      return false; // the first error is more informative
+      return false; // throw the first error, which is more informative
     }
   }
 
-  /** Returns the statement of a known text. A new text is only remembered, because most generated texts never recur. */
+  /**
+   * Returns the entry of a text that was used before. A new text only gets an entry, and is not prepared yet,
+   * because most generated texts never recur.
+   */
   #seen(text: string): KnownStatement | undefined {
     const known = this.statements.get(text);
     if (known === undefined)
@@ -427,7 +444,7 @@ export class PostgresRunner {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // without a name on the server it would not be found
+      // the server has not prepared the statement, so its name must not be used
       if (!wasNamed && !exchange.isParsed) known!.name = '';
       throw error;
     }
@@ -478,10 +495,10 @@ export class PostgresRunner {
     return exchange;
   }
 
-  /** Describes a statement. A text that is kept gets a name. */
+  /** Asks the server for the types of a statement. A cached text is prepared under a name. */
   async #described(text: string, limit: Limit | undefined): Promise<Description> {
     const known = this.#seen(text) ?? this.statements.peek(text);
-    // ParameterDescription has set it
+    // a described statement has its parameter types
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
     const { writer } = this.conversation;
@@ -491,10 +508,10 @@ export class PostgresRunner {
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
-    // the error came before ReadyForQuery, so nothing has run yet
+    // the server has described the statement, and has not run it
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // another caller has described it meanwhile
+    // another caller has prepared it at the same time: close that statement
     if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);
@@ -511,7 +528,7 @@ export class PostgresRunner {
     return { oids: known.oids, plan: known.plan };
   }
 
-  /** Asks the database for unknown types. */
+  /** Asks the database for types that are not known yet. */
   async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...(plan?.columns.map(({ typeOid }) => typeOid) ?? [])].filter(
@@ -521,7 +538,7 @@ export class PostgresRunner {
     const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(
       foundType,
     );
-    // the type was dropped meanwhile: it is text, and not requested again
+    // a type that was dropped in between counts as text, so that it is not asked for again
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid));
     this.types.learn([
       ...found,
@@ -535,7 +552,7 @@ export class PostgresRunner {
   }
 }
 
-/** Rows that were requested as lists. */
+/** Returns the rows of an exchange that has requested lists. */
 function asLists({ rows }: Exchange): unknown[][] {
   return rows as unknown[][];
 }

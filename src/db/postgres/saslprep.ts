@@ -5,8 +5,8 @@
  * depend on this, so this code does the same. A password that fails the check is hashed unchanged, as on the
  * server.
  *
- * The tables of stringprep (RFC 3454) that SASLprep names: ranges of code points in hexadecimal digits, both ends included. They are
- * from Unicode 3.2; Node.js has newer ones only.
+ * The tables of stringprep (RFC 3454) that SASLprep uses: ranges of code points in hexadecimal, both ends
+ * included. They are those of Unicode 3.2, because Node.js has only newer ones.
  */
 
 type Ranges = readonly (readonly [first: number, last: number])[];
@@ -21,10 +21,12 @@ interface Tables {
 }
 
 const ASCII = /^[\x20-\x7e]+$/;
-/** Built when the first password needs it. */
+/** Parsed tables, created when the first password needs them. */
 let tables: Tables | undefined;
 
-/** Returns the prepared text. Returns undefined for prohibited characters, mixed directions and empty results. */
+/**
+ * Returns the prepared text. Returns undefined for prohibited characters, mixed directions and empty results.
+ */
 export function saslPrep(text: string): string | undefined {
   if (ASCII.test(text)) return text;
   if (!text.isWellFormed()) return undefined;
@@ -45,14 +47,14 @@ export function saslPrep(text: string): string | undefined {
     : undefined;
 }
 
-/** Returns the form of a password that is hashed. */
+/** Returns the form of a password that is hashed: prepared, or unchanged if it fails the check. */
 export function preparedPassword(password: string): string {
   return saslPrep(password) ?? password;
 }
 
 /**
- * Right-to-left text must not contain left-to-right letters, and must begin and end with right-to-left
- * letters (RFC 3454 §6).
+ * Whether directions are not mixed: right-to-left text must not contain left-to-right letters, and must begin
+ * and end with right-to-left letters (RFC 3454 §6).
  */
 function isOneWay(codes: readonly number[], { rightToLeft, leftToRight }: Tables): boolean {
   if (!codes.some((code) => isIn(code, rightToLeft))) return true;
@@ -103,7 +105,10 @@ const MAPPED_TO_SPACE = `
 const MAPPED_TO_NOTHING = `
   ad 34f 1806 180b-180d 200b-200d 2060 fe00-fe0f feff`;
 
-/** RFC 3454 C.1.2 and C.2.1 ... C.9: spaces, controls, private use, no characters, and what depends on its place. */
+/**
+ * RFC 3454 C.1.2 and C.2.1 ... C.9: spaces, controls, private use, non-characters, surrogates, and other
+ * characters unsuitable for plain text.
+ */
 const PROHIBITED = `
   0-1f 7f-a0 340-341 6dd 70f 1680 180e 2000-200f 2028-202f 205f-2063 206a-206f 2ff0-2ffb 3000 e000-f8ff
   fdd0-fdef feff fff9-ffff 1d173-1d17a 1fffe-1ffff 2fffe-2ffff 3fffe-3ffff 4fffe-4ffff 5fffe-5ffff 6fffe-6ffff

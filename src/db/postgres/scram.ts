@@ -29,7 +29,7 @@ const MAX_ITERATIONS = 10_000_000;
 
 const NONCE_BYTES = 18;
 const KEY_BYTES = 32;
-/** Passwords with cached keys: one for each account and server. */
+/** Limit of passwords with cached keys: one for each account and server. */
 const MAX_KEPT = 64;
 
 /** Reason why a server's message is refused. Never contains the exchanged data. */
@@ -166,7 +166,10 @@ async function deriveKeys(password: string, salt: Buffer, iterations: number): P
   };
 }
 
-/** Returns the reply to AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), on bytes. */
+/**
+ * Returns the reply to AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), on
+ * bytes.
+ */
 export function md5Password(user: string, password: string, salt: Uint8Array): string {
   const inner = createHash('md5').update(password).update(user).digest('hex');
   return `md5${createHash('md5').update(inner).update(salt).digest('hex')}`;
@@ -193,7 +196,7 @@ function readServerFirst(
   if (!nonce.startsWith(ours) || nonce.length === ours.length)
     throw new ScramIssue('its nonce does not continue ours');
   const salt = fromBase64(salt64);
-  if (salt === undefined) throw new ScramIssue('its salt is no base64');
+  if (salt === undefined) throw new ScramIssue('its salt is not base64');
   const iterations = Number(digits);
   if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS)
     throw new ScramIssue(

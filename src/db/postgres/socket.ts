@@ -5,8 +5,8 @@
  *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; N: refused, but with `prefer`
  *                      \ direct: TLS at once, ALPN "postgresql"        -> encrypted
  *
- * The answer to SSLRequest must be exactly one byte. Further bytes were injected before TLS (CVE-2021-23222),
- * so they are refused.
+ * The reply to SSLRequest must be exactly one byte. Further bytes could have been injected by an attacker
+ * before TLS (CVE-2021-23222), so they are refused.
  */
 import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
@@ -31,7 +31,7 @@ const YES = 0x53;
 const NO = 0x4e;
 const ERROR = 0x45;
 
-/** `host:port`, or the path of the unix socket. */
+/** Returns `host:port`, or the path of the unix socket. */
 export function shownHost(at: PostgresHost): string {
   return shownEndpoint(endpointOf(at));
 }
@@ -78,7 +78,7 @@ export async function openSocket(
   }
 }
 
-/** Returns whether the server agrees to TLS. @throws when it refuses required TLS */
+/** Returns whether the server agrees to TLS. @throws if TLS is required and the server refuses it */
 async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolean): Promise<boolean> {
   const writer = new MessageWriter();
   writer.sslRequest();
@@ -96,7 +96,7 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
       'it does not support TLS (its message is not shown, because the server is not authenticated)',
     );
   if (answer[0] !== NO) throw opening.refusal("its reply is not a PostgreSQL server's");
-  if (!mayBePlain) throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
+  if (!mayBePlain) throw opening.refusal('it does not offer TLS, which the address requires (sslmode)');
   opening.socket.resume();
   return false;
 }

@@ -1,9 +1,16 @@
 /**
  * PostgreSQL's types: converts the bytes of a column to a JavaScript value.
  *
- *   bool -> boolean · int2 int4 oid float4 float8 -> number · int8 -> number, bigint where that is not exact (option int8)
- *   numeric, money -> string, no digit lost · timestamptz -> Date, or text (option timestamps) · date timestamp time interval -> ISO text: they have no zone
- *   json jsonb -> what JSON.parse gives · bytea -> Uint8Array · arrays of all of these, nested, NULL is null · the rest -> text
+ *   bool                              boolean
+ *   int2, int4, oid, float4, float8   number
+ *   int8                              number, or bigint beyond 2^53 - 1 (option int8)
+ *   numeric, money                    string with all digits
+ *   timestamptz                       Date, or text (option timestamps)
+ *   date, timestamp, time, interval   ISO text, because they have no time zone
+ *   json, jsonb                       value parsed by JSON.parse()
+ *   bytea                             Uint8Array
+ *   arrays of these types             nested lists; NULL is null
+ *   other types                       text
  *
  * Each type is decoded from text. Some fixed-width types are also decoded from binary, which is faster and
  * gives the same value. For uuid and float4, text is faster.
@@ -79,7 +86,7 @@ export const OID = {
 const MAX_FOUND = 10_000;
 const TWO_32 = 2 ** 32;
 
-/** name, oid, array oid; types that are returned as text */
+/** Types that are returned as text: name, oid, and oid of the array type. */
 const TEXTS: readonly (readonly [string, number, number])[] = [
   ['char', 18, 1002],
   ['name', 19, 1003],
@@ -159,12 +166,17 @@ export class PostgresTypes {
     this.#builtIn = this.#known.size;
   }
 
-  /** Returns these types for one connection. Its dates and times are parsed with the current DateStyle of its session. */
+  /**
+   * Returns these types for one connection. Its dates and times are parsed with the current DateStyle of its
+   * session.
+   */
   forSession(dateStyle: () => string | undefined): PostgresTypes {
     return new PostgresTypes(this.#int8, this.#timestamps, this.#own, { shared: this, dateStyle });
   }
 
-  /** Counts detected schema changes. A higher count marks statements of other connections as possibly stale. */
+  /**
+   * Counts detected schema changes. A higher count marks statements of other connections as possibly stale.
+   */
   get changes(): number {
     return this.#shared?.changes ?? this.#changes;
   }
@@ -356,7 +368,10 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
   string: asIs,
 };
 
-/** Parses `\x` and hexadecimal digits, or with the server's `bytea_output` `escape`, characters with \ooo and \\. */
+/**
+ * Parses `\x` and hexadecimal digits, or with the server's `bytea_output` `escape`, characters with \ooo and
+ * \\.
+ */
 function byteaFromText(text: string): Uint8Array {
   if (text.startsWith('\\x')) return new Uint8Array(Buffer.from(text.slice(2), 'hex'));
   return new Uint8Array(

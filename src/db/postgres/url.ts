@@ -74,7 +74,7 @@ export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
 
 function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
   const negotiation =
-    // parseServerUrl() has checked both
+    // parseServerUrl() accepts only the listed values
     (settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined) ?? 'postgres';
   const channelBinding =
     (settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined) ?? 'prefer';
@@ -110,11 +110,19 @@ export interface PostgresConnectionOptions {
    * `statement_timeout`, `options`.
    */
   readonly parameters: Readonly<Record<string, string>>;
-  /** For poolers, which refuse unknown parameters: sends only user, database, client_encoding and `parameters`. */
+  /**
+   * For poolers, which refuse unknown parameters: sends only user, database, client_encoding and
+   * `parameters`.
+   */
   readonly hasPlainStartup: boolean;
-  /** Newest protocol version to request. A server with an older one reports it, and that version is used. Default 3.0. */
+  /**
+   * Newest protocol version to request. A server with an older one reports it, and that version is used.
+   * Default 3.0.
+   */
   readonly protocol?: '3.0' | '3.2' | undefined;
-  /** The server must accept writes. A connection that receives 25006 outside a read-only transaction is stale. */
+  /**
+   * The server must accept writes. A connection that receives 25006 outside a read-only transaction is stale.
+   */
   readonly mustWrite: boolean;
   /** The server must be a primary, writable or not. A connection whose server becomes a standby is stale. */
   readonly mustBePrimary?: boolean | undefined;

@@ -65,7 +65,10 @@ export function writeParams(
   }
 }
 
-/** Returns the text of a value for a column of this type, or null for NULL. @throws SvcError `E_DB_PARAMETER` */
+/**
+ * Returns the text of a value for a column of this type, or null for NULL.
+ * @throws SvcError `E_DB_PARAMETER`
+ */
 export function textOf(
   value: unknown,
   index: number,
@@ -74,21 +77,22 @@ export function textOf(
   row: number,
 ): string | null {
   const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
-  const isStructure =
-    typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json);
-  const own = isStructure ? ownText(value, base, types) : undefined;
   const text =
-    own !== undefined
-      ? own.text
-      : isStructure && bytesOf(value) === undefined
-        ? structureText(value, base, types)
-        : elementText(value, base);
+    typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json)
+      ? objectText(value, base, types)
+      : elementText(value, base);
   if (text !== undefined && (text === null || !text.includes('\0'))) return text;
   return refuseParameter(
     index + 1,
     parameterIssue(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`,
     row,
   );
+}
+
+function objectText(value: object, oid: number, types: PostgresTypes): string | null | undefined {
+  const own = ownText(value, oid, types);
+  if (own !== undefined) return own.text;
+  return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
 }
 
 /** @throws SvcError `E_DB_PARAMETER_COUNT` */
@@ -183,7 +187,7 @@ function writeObject(
   return text === undefined ? parameterIssue(value) : writeString(writer, text);
 }
 
-/** Returns the text that an application's own type encodes for a list or an object; undefined for other types. */
+/** Returns the text that a custom type encodes for a list or an object; undefined for other types. */
 function ownText(
   value: object,
   oid: number,
@@ -202,11 +206,14 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
     const text = encode(value);
     return typeof text === 'string' && text.isWellFormed() ? text : undefined;
   } catch {
-    return undefined; // the error message may quote the value
+    return undefined; // ignore the error: its message may contain the value
   }
 }
 
-/** Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other types. */
+/**
+ * Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other
+ * types.
+ */
 function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
   if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
   const type = types.get(oid);
@@ -219,7 +226,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // in JSON columns too, only json() marks text as JSON, on the first use as on later ones
+  // JSON columns get this text, too: only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -242,7 +249,9 @@ function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-/** Returned after a value was written in binary. */
+/**
+ * Marks the value that was just written as binary. Returns undefined, which means that the value was encoded.
+ */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
   return undefined;
@@ -299,18 +308,28 @@ function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
 
 /** Returns null for NULL, and undefined for a value that cannot be encoded. */
 function elementText(value: unknown, oid: number): string | null | undefined {
-  if (value === null) return null;
-  if (typeof value === 'object') {
-    if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
-    if (value instanceof Json) return value.text;
-    const bytes = bytesOf(value);
-    if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
-    return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
+  switch (typeof value) {
+    case 'string':
+      return value.isWellFormed() && !value.includes('\0') ? value : undefined;
+    case 'number':
+      return Number.isFinite(value) || oid === OID.float8 || oid === OID.float4 || oid === OID.numeric
+        ? numberText(value)
+        : undefined;
+    case 'bigint':
+      return oid === OID.numeric || parameterIssue(value) === undefined ? String(value) : undefined;
+    case 'boolean':
+      return String(value);
+    case 'object':
+      return value === null ? null : objectElementText(value, oid);
+    default:
+      return undefined;
   }
-  if (typeof value === 'number' && !Number.isFinite(value))
-    return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
-  if (typeof value === 'string' && value.includes('\0')) return undefined;
-  if (!(typeof value === 'bigint' && oid === OID.numeric) && parameterIssue(value) !== undefined)
-    return undefined;
-  return typeof value === 'number' ? numberText(value) : String(value);
+}
+
+function objectElementText(value: object, oid: number): string | undefined {
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
+  if (value instanceof Json) return value.text;
+  const bytes = bytesOf(value);
+  if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
+  return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
 }

@@ -2,6 +2,8 @@
  * PostgreSQL protocol 3: encodes the client's messages in one reused buffer. A new buffer for each flush
  * costs 30-50 %.
  *
+ * Use:
+ *
  *   writer.parse(...); writer.bind...; writer.sync(); socket.write(writer.take())
  *
  * A count or length that exceeds its field throws before the message is complete. rewind() then removes the
@@ -108,7 +110,7 @@ export class MessageWriter extends ByteWriter {
     this.#begin(CLIENT.parse);
     this.textNul(statement);
     this.textNul(sql);
-    this.#int16(0); // no types: the server infers them
+    this.#int16(0); // no parameter types: the server infers them
     this.#end();
   }
 
@@ -141,7 +143,7 @@ export class MessageWriter extends ByteWriter {
     this.bytes[this.#formatsAt + 2 * index + 1] = 1;
   }
 
-  /** `formats`: an Int16 for each column, 0 text, 1 binary; empty when all are text. */
+  /** Ends a Bind. `formats` has an Int16 for each result column: 0 text, 1 binary. Empty means all text. */
   endBind(formats: Uint8Array): void {
     this.#int16(formats.length / 2);
     this.raw(formats);
@@ -204,7 +206,7 @@ export class MessageWriter extends ByteWriter {
     this.at += 12;
   }
 
-  /** `maxRows` 0 fetches all rows. */
+  /** Writes an Execute. `maxRows` 0 fetches all rows. */
   execute(portal: string, maxRows: number): void {
     this.#begin(CLIENT.execute);
     this.textNul(portal);
@@ -269,13 +271,13 @@ export class MessageWriter extends ByteWriter {
 
   #int16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16BE(value, this.at); // throws above 65,535
+    this.bytes.writeUInt16BE(value, this.at); // throws if the number exceeds 65,535
     this.at += 2;
   }
 
   #int32(value: number): void {
     this.ensure(4);
-    this.bytes.writeInt32BE(value, this.at); // throws above 31 bits
+    this.bytes.writeInt32BE(value, this.at); // throws if the number exceeds 31 bits
     this.at += 4;
   }
 }

@@ -47,7 +47,8 @@ export function commandName(parts: readonly unknown[]): string {
 }
 
 /**
- * Refuses lone surrogates in text: they all encode to the same bytes, so different keys would become equal.
+ * Refuses text with a lone surrogate: all lone surrogates have the same encoding, so different keys would
+ * become equal.
  * @throws SvcError `E_REDIS_ARGUMENT`
  */
 export function checkArguments(parts: readonly unknown[]): void {
@@ -64,7 +65,7 @@ export function checkArguments(parts: readonly unknown[]): void {
     if (!isGood)
       throw new SvcError('E_REDIS_ARGUMENT', [
         `argument ${index}`,
-        typeof part === 'string' ? 'text with half a surrogate pair' : shown(part),
+        typeof part === 'string' ? 'text with a lone surrogate' : shown(part),
       ]);
   }
 }

@@ -91,7 +91,7 @@ async function connectHost(
         { sqlstate: '08001' },
       );
     if (database !== 0) await select(connection, database, shown, limit);
-    // old servers do not know it
+    // ignore errors: servers before Redis 7.2 do not know this command
     void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined);
     return connection;
   } catch (error) {
@@ -108,12 +108,17 @@ async function connectHost(
   }
 }
 
-/** Returns whether a server closed the connection or was silent, as a PostgreSQL server does. */
+/**
+ * Returns whether the server closed the connection or sent nothing. It may be a server of another kind, such
+ * as PostgreSQL.
+ */
 function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
-/** @throws RedisFault when the server does not have this database, or is a cluster node with database 0 only */
+/**
+ * @throws RedisFault when the server does not have this database, or is a cluster node with database 0 only
+ */
 async function select(
   connection: RedisConnection,
   database: number,
@@ -173,7 +178,7 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
   return role === 'master' ? 'primary' : role === 'replica' || role === 'slave' ? 'replica' : undefined;
 }
 
-/** Skips a command that the user may not run. */
+/** Ignores the error of a command that the user may not run. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
 }

@@ -30,7 +30,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** Callback of a reply. Strings are text, or bytes on request. */
+/** A value in a reply. Strings are text, or bytes on request. */
 export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
@@ -135,11 +135,11 @@ export class RedisConnection {
         refused ??= error;
       });
     try {
-      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // the list is not empty
+      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // callers pass at least one command
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // the state of the server refused it, not the command: a replica, or one that is loading
+      // the server refused a command because of its own state, for example as a replica or while loading
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -270,7 +270,10 @@ export class RedisConnection {
         );
       const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
       this.#violated(
-        new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+        new ConnectionLost(`The server violated the protocol: ${problem}`, {
+          sqlstate: '08P01',
+          cause: error,
+        }),
       );
     }
   }
@@ -279,11 +282,11 @@ export class RedisConnection {
     if (this.#ended !== undefined) return;
     if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
     const waiter = this.#first;
-    if (waiter === undefined) throw new ProtocolViolation('a reply without a command');
+    if (waiter === undefined) throw new ProtocolViolation('a reply that no command expects');
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    waiter.next = undefined; // finished commands must not keep later ones alive
+    waiter.next = undefined; // clear the reference: a finished command would keep all later ones in memory
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));
     if (this.#pending === 0) this.#quiet?.();
@@ -317,7 +320,7 @@ export class RedisConnection {
 /** Converts a reply for callers: text, or copied bytes. */
 function plain(value: RespValue, waiter: Waiter): RedisValue {
   if (typeof value !== 'object' || value === null) return value;
-  // a copy, because the chunk behind it is larger
+  // copy the bytes, because the buffer behind them is larger and is reused
   if (Buffer.isBuffer(value)) return waiter.isBytes ? new Uint8Array(value) : value.toString();
   if (value instanceof RespError) return redisError(value, waiter.name);
   if (Array.isArray(value)) return value.map((each) => plain(each, waiter));
@@ -328,7 +331,9 @@ function plain(value: RespValue, waiter: Waiter): RedisValue {
  * Maps Redis errors by their first word. Quoted parts of a command are removed, because they may be values.
  */
 
-/** An error reply of Redis. `reply` is its first word: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, ... */
+/**
+ * An error reply of Redis. `reply` is its first word: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, ...
+ */
 export class RedisError extends DatabaseError {
   readonly reply: string;
 
@@ -338,7 +343,7 @@ export class RedisError extends DatabaseError {
   }
 }
 
-/** Error of a temporarily unavailable server, for example while it loads its data. */
+/** Error codes of a server that is temporarily unavailable, for example while it loads its data. */
 const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN']);
 
 /** Prefix with which servers before Redis 7 report a refused command of a script. */
@@ -347,7 +352,7 @@ const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
 const REPLICA =
   'the server is a replica, which takes no writes: name its primary in the address, for example among several hosts (redis://one,two)';
 const CLUSTER =
-  'another node of a cluster has the key, and clusters are not supported: name a server that is no node of one, or a proxy that speaks for the cluster';
+  'another node of a cluster has the key, and clusters are not supported: name a server that is not part of a cluster, or a proxy that speaks for the cluster';
 
 /** Returns the error of a command. `name` is the first word of the command, which is never a value. */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {

@@ -189,7 +189,7 @@ function isFinal(error: unknown): boolean {
   return error instanceof RedisFault || error instanceof SvcError;
 }
 
-/** Notifies the waiting callers. */
+/** Returns a promise with its functions, whose rejection causes no warning when no caller waits for it. */
 function withoutWarning(): PromiseWithResolvers<RedisConnection> {
   const ready = Promise.withResolvers<RedisConnection>();
   ready.promise.catch(() => undefined);

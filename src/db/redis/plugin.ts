@@ -83,7 +83,7 @@ export class RedisPlugin implements Plugin {
   }
 
   async startup(): Promise<void> {
-    const log = this.#host!.log; // register() has set it
+    const log = this.#host!.log; // register() has set the host
     try {
       await this.client.open();
     } catch (error) {

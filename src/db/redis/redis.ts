@@ -50,7 +50,10 @@ export interface RedisOptions {
    * commands without a connection fail at once.
    */
   readonly offlineQueue?: number | undefined;
-  /** Maximum size of a reply in bytes, 1_024 ... 536_870_912. A larger reply closes the connection. Default 64 MiB. */
+  /**
+   * Maximum size of a reply in bytes, 1_024 ... 536_870_912. A larger reply closes the connection. Default 64
+   * MiB.
+   */
   readonly maxReplyBytes?: number | undefined;
   /** Name in CLIENT LIST. Default `svc`. */
   readonly clientName?: string | undefined;
@@ -65,7 +68,10 @@ interface RedisObserver {
   readonly onEvent?: (kind: RedisEventKind) => void;
 }
 
-/** Commands that affect all callers of a shared connection. They need a separate one, from {@link Redis.dedicated}. */
+/**
+ * Commands that affect all callers of a shared connection. They need a separate one, from {@link
+ * Redis.dedicated}.
+ */
 const REFUSED: ReadonlySet<string> = new Set([
   'SUBSCRIBE',
   'PSUBSCRIBE',
@@ -115,7 +121,10 @@ export class Redis implements AsyncDisposable {
   #waiting = 0;
   #isAway = false;
 
-  /** Creates a client without connecting. @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * Creates a client without connecting.
+   * @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   */
   constructor(url: string, options: RedisOptions = {}) {
     const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log } = readOptions(
       'Redis',
@@ -162,7 +171,10 @@ export class Redis implements AsyncDisposable {
     return { pending: this.#link?.connection?.pending ?? 0, waiting: this.#waiting };
   }
 
-  /** Connects, and waits for at most the time of one attempt. @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT` */
+  /**
+   * Connects, and waits for at most the time of one attempt.
+   * @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT`
+   */
   async open(): Promise<this> {
     const link = this.#begun();
     try {
@@ -263,7 +275,8 @@ export class Redis implements AsyncDisposable {
    * Opens a connection for one caller: for blocking commands (BLPOP, XREAD BLOCK) and sequences (WATCH,
    * MULTI, EXEC). The connection timeout of the address applies. close() of the client closes it, too.
    *
-   * @throws ConnectionLost, QueryTimeout when no server answers; QueryCanceled; RedisError for a refused login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
+   * @throws ConnectionLost, QueryTimeout when no server answers; QueryCanceled; RedisError for a refused
+   * login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
    */
   async dedicated({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<DedicatedRedis> {
     const link = this.#link;
@@ -277,7 +290,7 @@ export class Redis implements AsyncDisposable {
       );
       this.#dedicated.add(dedicated);
       if (this.#link !== link) {
-        dedicated.destroy(); // closed meanwhile
+        dedicated.destroy(); // the client was closed while this connection opened
         throw new SvcError('E_REDIS_CLOSED', []);
       }
       return dedicated;
@@ -359,7 +372,7 @@ export class Redis implements AsyncDisposable {
       return value;
     } catch (error) {
       if (error instanceof ReadOnly && connection !== undefined && this.#address.role === 'primary')
-        this.#link?.evict(connection, error); // the server has become a replica
+        this.#link?.evict(connection, error); // evict the connection: its server has become a replica
       if (error instanceof QueryTimeout) this.report('timeout');
       else if (error instanceof PoolTimeout) this.report('refused');
       throw atCaller(error);
@@ -373,7 +386,7 @@ export class Redis implements AsyncDisposable {
     if (this.#waiting >= this.#offlineQueue) {
       link.start();
       throw new ConnectionLost(
-        `Redis is away${link.failure instanceof Error ? `: ${link.failure.message}` : ''}`,
+        `Redis is not reachable${link.failure instanceof Error ? `: ${link.failure.message}` : ''}`,
         { sqlstate: '08003', cause: link.failure },
       );
     }

@@ -14,7 +14,7 @@ import { ProtocolViolation } from '../errors.ts';
 
 /** An error inside a reply: its first word, and the rest. */
 export class RespError {
-  /** `ERR`, `WRONGTYPE`, `NOAUTH`, ... */
+  /** First word of the error, such as `ERR`, `WRONGTYPE` or `NOAUTH`. */
   readonly kind: string;
   readonly message: string;
 
@@ -24,7 +24,10 @@ export class RespError {
   }
 }
 
-/** A value of a reply. Bulk strings are bytes that may share memory with their chunk, so copy values that must stay. */
+/**
+ * A value of a reply. Bulk strings are bytes that may share memory with their chunk, so copy values that must
+ * stay.
+ */
 export type RespValue =
   string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
@@ -50,7 +53,7 @@ const MAX_BIG_DIGITS = 10_000;
 const LF = 0x0a;
 const CRLF_BYTES = 2;
 
-/** An aggregate with missing elements. */
+/** An array, map or other aggregate whose elements have not all arrived. */
 interface Frame {
   readonly type: string;
   left: number;
@@ -65,7 +68,7 @@ export class RespReader {
   readonly #frames: Frame[] = [];
   /** Type and length of the pending bulk string. */
   #bulk: { readonly type: string; readonly length: number } | undefined;
-  /** Number of scanned bytes without a line feed. */
+  /** Number of bytes that were searched for a line feed without success. */
   #looked = 0;
   #replyBytes = 0;
   #isStopped = false;
@@ -101,7 +104,7 @@ export class RespReader {
       return false;
     }
     this.#looked = 0;
-    const line = asBuffer(this.#bytes.take(end + 1)!); // there are enough bytes
+    const line = asBuffer(this.#bytes.take(end + 1)!); // indexOf() has found the line, so the bytes exist
     if (end < 2 || line[end - 1] !== 0x0d) throw new ProtocolViolation('a line without CRLF at its end');
     this.#count(end + 1);
     this.#onLine(String.fromCharCode(line[0]!), line.toString('utf8', 1, end - 1));
@@ -123,7 +126,7 @@ export class RespReader {
       case '#':
         return this.#value(booleanOf(text));
       case '_':
-        if (text !== '') throw new ProtocolViolation('a null with content');
+        if (text !== '') throw new ProtocolViolation('a null reply with content');
         return this.#value(null);
       case '$':
       case '!':
@@ -296,7 +299,7 @@ function booleanOf(text: string): boolean {
   return text === 't';
 }
 
-/** Removes the prefix `txt:`. */
+/** Removes the format prefix of a verbatim string, such as `txt:`. */
 function verbatimOf(body: Buffer): Buffer {
   if (body.length < 4 || body[3] !== 0x3a)
     throw new ProtocolViolation('a verbatim string without its format');
@@ -306,7 +309,7 @@ function verbatimOf(body: Buffer): Buffer {
 function mapOf(items: readonly RespValue[]): Map<RespValue, RespValue> {
   const map = new Map<RespValue, RespValue>();
   for (let index = 0; index < items.length; index += 2) {
-    const key = items[index]!; // there are enough bytes
+    const key = items[index]!; // a map has two items per entry
     map.set(Buffer.isBuffer(key) ? key.toString() : key, items[index + 1]!);
   }
   return map;

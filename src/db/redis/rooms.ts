@@ -61,8 +61,8 @@ export class RedisRoomBus implements RoomBus {
         if (isOver) return;
         isOver = true;
         if (--this.#count > 0) return;
-        const listening = this.#listening!; // set since the first subscription
-        // of a client that is closed
+        const listening = this.#listening!; // the first subscription has set it
+        // ignore errors: the client may be closed
         void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };

@@ -58,7 +58,9 @@ const MAX_TTL_MS = 1e13;
 const SCAN_COUNT = 1_000;
 const KEYS_AT_ONCE = 500;
 
-/** A cache that all processes share. Values may be forgotten at any time. Readers treat a failure as a miss. */
+/**
+ * A cache that all processes share. Values may be forgotten at any time. Readers treat a failure as a miss.
+ */
 export class RedisCache implements CacheBackend {
   readonly #redis: Redis;
   readonly #prefix: string;
@@ -89,7 +91,7 @@ export class RedisCache implements CacheBackend {
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
     } catch {
-      return undefined; // written by a newer version or another program: a miss
+      return undefined; // a value of a newer version or another program counts as a miss
     }
   }
 
@@ -115,7 +117,7 @@ export class RedisCache implements CacheBackend {
       const [next, keys] = (await this.#redis.command(
         ['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT],
         { timeoutMs: 10 * this.#timeoutMs, asBytes: true },
-      )) as [Uint8Array, Uint8Array[]]; // in the form that the server stores
+      )) as [Uint8Array, Uint8Array[]]; // SCAN returns a cursor and a list of keys, as bytes
       cursor = Buffer.from(next).toString();
       for (let at = 0; at < keys.length; at += KEYS_AT_ONCE)
         await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], {
@@ -229,7 +231,7 @@ export class RedisRateLimitStore implements RateLimitStore {
       [limit, periodMs, cost],
       { timeoutMs: this.#timeoutMs },
     );
-    // the result of the script
+    // the script returns four numbers
     const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number];
     return { isAllowed: allowed === 1, remaining, retryAfterMs, resetMs };
   }

@@ -87,11 +87,11 @@ export class RedisSubscriber {
     if (this.#isClosed) throw new ConnectionLost('The client is closed', { sqlstate: '08003' });
     const known = this.#channels.get(channel);
     if (known !== undefined) return void known.add(subscription);
-    // a connection that opens meanwhile subscribes to it
+    // the channel is known now, so a connection that opens later subscribes to it
     this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
-      // repeating it is harmless, and a connection in preparation may have missed it
+      // SUBSCRIBE may be repeated; a connection that is being prepared may have missed it
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
       if (mayWait) return;
@@ -107,7 +107,7 @@ export class RedisSubscriber {
     if (this.#channels.size > 0)
       return void (await this.#link?.connection
         ?.send(['UNSUBSCRIBE', channel], this.#within(ANSWER_MS))
-        .catch(() => undefined)); // a lost connection has no subscriptions
+        .catch(() => undefined)); // if the connection is lost, its subscriptions are gone, too
     const link = this.#link;
     this.#link = undefined;
     this.#hadConnection = false;
@@ -135,7 +135,7 @@ export class RedisSubscriber {
     this.#hadConnection = true;
   }
 
-  /** RESP2 sends messages as lists, RESP3 as pushes. Both confirm SUBSCRIBE in this form. */
+  /** Handles messages and confirmations. RESP2 sends them as arrays, RESP3 as pushes of the same form. */
   #onPush(value: RespValue, isPush: boolean): boolean {
     if (!Array.isArray(value)) return false;
     const kind = String(value[0]);
@@ -143,7 +143,8 @@ export class RedisSubscriber {
     const channel = String(value[1]);
     const message = value[2];
     if (!Buffer.isBuffer(message)) return true;
-    const bytes = new Uint8Array(message); // a copy, because the chunk behind it is larger
+    // copy the bytes, because the buffer behind them is larger and is reused
+    const bytes = new Uint8Array(message);
     for (const { fn } of this.#channels.get(channel) ?? [])
       void this.#guarded(channel, () => fn(bytes, channel));
     return true;

@@ -66,7 +66,7 @@ export function parseRedisUrl(url: string): RedisUrl {
     database: databaseOf(read.database, read.settings.get('db'), refuse),
     connectTimeoutMs: read.connectTimeoutMs,
     tls: tlsOf(scheme.toLowerCase() === 'rediss', read.tls, read.settings, refuse),
-    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // the parser has checked it
+    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // the parser accepts only these roles
   };
 }
 

@@ -166,7 +166,7 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /** Called after a statement that may have changed the schema or a setting. */
+  /** Drops cached statements after a statement that may have changed the schema or a setting. */
   #onOther(): void {
     this.#statements.clear();
     this.#mayHaveChanged = true;
@@ -213,7 +213,7 @@ export class SqliteConnection implements Connection {
   }
 
   rollbackTo(name: string): Awaitable<void> {
-    if (!this.#db.isTransaction) return; // SQLite has already rolled back the whole transaction
+    if (!this.#db.isTransaction) return; // SQLite has rolled back the whole transaction by itself
     return this.#attempt('rollback to', undefined, () => {
       this.#control(`rollback to ${name}`);
       this.#control(`release ${name}`);

@@ -62,7 +62,7 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
 
 /** Opens the file, without applying settings. */
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
-  // loaded here, because it takes 10 ms that programs without a database save
+  // loaded only when needed: loading takes 10 ms
   const { DatabaseSync } = await import('node:sqlite');
   try {
     const db = new DatabaseSync(path, {

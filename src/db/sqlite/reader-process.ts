@@ -24,7 +24,7 @@ async function answer({
 }: ReaderRequest): Promise<unknown> {
   switch (verb) {
     case 'open':
-      db = await openFile({ path: data!.path, isReadOnly: true }); // SqliteReader.start() passes it
+      db = await openFile({ path: data!.path, isReadOnly: true }); // SqliteReader.start() passes the data
       db.exec('pragma trusted_schema = off');
       connection = new SqliteConnection(db, {
         ...data!,
@@ -42,7 +42,7 @@ async function answer({
       streams.set(++lastStream, connection.stream(sql, inputs, undefined)[Symbol.asyncIterator]());
       return lastStream;
     case 'next':
-      // the reader sends "next" only between "stream" and "end"
+      // the parent sends "next" only for an open stream
       return (await streams.get(stream)!.next()).value;
     case 'end':
       await streams.get(stream)!.return?.();
@@ -50,7 +50,7 @@ async function answer({
     case 'script':
       return connection.script(sql, undefined);
     case 'begin':
-      return connection.begin(begin!, undefined); // SqliteReader.begin() passes it
+      return connection.begin(begin!, undefined); // SqliteReader.begin() passes the options
     case 'savepoint':
     case 'releaseSavepoint':
     case 'rollbackTo':
@@ -80,10 +80,10 @@ async function reply(request: ReaderRequest): Promise<ReaderReply> {
 
 let before: Promise<unknown> = Promise.resolve();
 process.on('message', (request: ReaderRequest) => {
-  before = before.then(async () => process.send!(await reply(request))); // a forked process has a channel
+  before = before.then(async () => process.send!(await reply(request))); // a forked process has process.send
 });
 process.on('disconnect', () => process.exit()); // the parent process has ended
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {
-    /* the signal goes to the whole process group, and running requests must still finish here */
+    /* ignore the signal, which goes to the whole process group: running requests must still finish */
   });

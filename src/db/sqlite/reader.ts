@@ -58,7 +58,8 @@ class SqliteReader implements Connection {
     this.#process = child;
     this.#clock = clock;
     this.#keepAlive(false);
-    // a reader in the middle of a statement would not notice that its parent has ended
+    // end the process together with this one: while it runs a statement, it cannot notice that its parent has
+    // ended
     process.on('exit', this.#kill);
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
@@ -86,7 +87,7 @@ class SqliteReader implements Connection {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     if (child.pid === undefined) {
-      // the fork failed, for example without free descriptors: "error" follows soon, and "exit" never
+      // fork() failed, for example without free file descriptors: "error" follows soon, but never "exit"
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
     }
@@ -126,7 +127,7 @@ class SqliteReader implements Connection {
     return this.#statement('scalar', sql, params, limit);
   }
 
-  /** Fetches arrays, because they pass between processes faster than objects. */
+  /** Fetches arrays and converts them here: arrays pass between processes faster than objects. */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
     const { columns, rows } = await this.fetchArrays(sql, params, limit);
     const names = columns.map(({ name }) => name);
@@ -197,7 +198,7 @@ class SqliteReader implements Connection {
         : undefined; // not once(): it rejects on an "error" event, which a process that has ended may emit
     if (!this.isBroken)
       await this.#ask('close', undefined).catch(() => {
-        /* the process ends in any case */
+        /* kill the process even if it does not respond */
       });
     this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
     if (ended === undefined) return;
@@ -251,7 +252,7 @@ class SqliteReader implements Connection {
     // the process keeps the program running only while a request is open
     if (this.#asked.size === 0) this.#keepAlive(false);
     if (reply.error === undefined)
-      asked.resolve(reply.value as never); // reader-process.ts gives each verb its result
+      asked.resolve(reply.value as never); // each kind of request has one type of result
     else asked.reject(revive(reply.error));
   }
 

@@ -54,7 +54,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; a transaction holds it: run statements of that transaction on its handle, also in a handler with Depends(transaction)',
+      hint: '; a transaction holds it: run statements of that transaction on its handle',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -167,7 +167,7 @@ export class SqliteDriver implements Driver {
     }
     try {
       await this.#copyTo(partial, limit);
-      // an old log of the copy's path, left by a process that was killed, would be applied to the new copy
+      // remove an old log beside the copy, left by a killed process: SQLite would apply it to the new copy
       for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true });
       await rename(partial, path);
     } catch (error) {
@@ -212,7 +212,7 @@ export class SqliteDriver implements Driver {
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
     } catch (error) {
-      // another connection writes; a later close runs it
+      // another connection is writing; the next close tries again
       this.#options.log?.debug('optimize_failed', { reason: (error as Error).message });
     }
     db.close();
@@ -227,7 +227,7 @@ export class SqliteDriver implements Driver {
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
-    ); // aborted after the drain won the race
+    ); // ignore the rejection: the drain has won the race and aborted the sleep
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;
@@ -292,7 +292,7 @@ async function configure(
   main: SqliteConnection,
   { path, isReadOnly, synchronous }: SqliteOptions,
 ): Promise<void> {
-  // the first statement that reads the file, so it fails if that is not a database
+  // the first statement that reads the file: it fails if the file is not a database
   await main.scalar('pragma schema_version', [], undefined);
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);

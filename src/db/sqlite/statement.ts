@@ -96,7 +96,7 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    // SQLite still has the counts of an earlier statement that wrote, which this statement must not report
+    // report no counts: SQLite still has those of an earlier statement
     return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
@@ -120,7 +120,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // the loop replaced every row
+    return rows as unknown as Row[]; // the loop has replaced every array by a row
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
@@ -182,7 +182,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // checked first, because an error here must come before the insert
+    this.#hasRowid ??= this.#findRowid(); // find out before the insert, because this may fail
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -203,7 +203,7 @@ export class SqliteStatement {
     try {
       return (this.#hasRowid = this.#findRowid());
     } catch {
-      return false; // reporting no key is better than reporting another row's key
+      return false; // report no key rather than the key of another row
     }
   }
 
@@ -312,7 +312,7 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  // one value, usually a key, is the most frequent case
+  // the most frequent case is one value, usually a key
   return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
 }
 
@@ -335,7 +335,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // always allows; only this callback shows that SQLite compiles a statement
+      // allow everything; this callback only counts how often SQLite compiles a statement
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -373,7 +373,7 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    // an integer, in the form of `int8`
+    // the value is an integer, in the form of the option `int8`
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 

@@ -1,8 +1,9 @@
 /**
  * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob.
  *
- *   whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 with Z, which sorts as text · json(v) -> text · other values unchanged
- *   integer -> number, or bigint beyond 2^53 - 1: no digit is lost · real -> number · blob -> Uint8Array
+ *   to SQLite     whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 text with Z, which sorts by time
+ *                 json(v) -> text · other values unchanged
+ *   from SQLite   integer -> number, or bigint beyond 2^53 - 1 · real -> number · blob -> Uint8Array
  */
 import { endianness } from 'node:os';
 import {
@@ -43,7 +44,8 @@ const HALVES = new Int32Array(WIDE.buffer);
 const LOW = endianness() === 'LE' ? 0 : 1;
 
 /**
- * Returns an integer as bigint. A 32-bit integer goes through two typed arrays on one buffer, in half the time of `BigInt()`.
+ * Returns an integer as bigint. A 32-bit integer is converted by two typed arrays on one buffer, in half the
+ * time of `BigInt()`.
  * Benchmark: shared/bench/db, executeMany.
  */
 function integer(value: number): bigint {

@@ -1,11 +1,11 @@
 /**
  * Pauses between attempts to reach a server: they double, and all callers share them.
  *
- *   failure 1, 2, 3, ...     50, 100, 200, 400, 800, 900, 900 ... ms, each shortened by up to half at random
- *   while it fails           one attempt at a time, also after connections have broken; each success doubles the limit
+ *   pause after failure 1, 2, 3, ...   50, 100, 200, 400, 800, 900, 900 ... ms, each shortened by up to half at random
+ *   concurrent attempts                one after a failure or a broken connection; each success doubles the number
  *
- * A server that returns is found within a second. It receives few attempts before that, and no burst after
- * it.
+ * Callers notice within a second that the server is back. The server receives few attempts before that, and
+ * no burst after it.
  */
 
 /** The first pause in milliseconds; each further one is twice as long. */
@@ -41,7 +41,7 @@ export class Backoff {
 
   /** Records that an attempt that began at `startedMs` has failed. */
   fail(startedMs: number, nowMs: number): void {
-    // it began before another attempt failed, and that failure was counted
+    // the attempt began before the last counted failure, so it counts as the same failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;

@@ -9,12 +9,15 @@ import type { Limit } from '../driver.ts';
 
 /** Milliseconds that a canceled statement has to end before its connection is closed. */
 const CANCEL_GRACE_MS = 5_000;
-/** The first pause before the cancellation is repeated, in milliseconds; each pause is twice as long as the one before. */
+/**
+ * The first pause before the cancellation is repeated, in milliseconds; each pause is twice as long as the
+ * one before.
+ */
 const CANCEL_AGAIN_MS = 500;
 
 /** Watches one statement. `cancel` sends a cancellation to the server; `giveUp` closes the connection. */
 export class Canceling {
-  /** The limit's error, once it is reached. */
+  /** Error of the limit, set when the limit is reached. */
   reached: DatabaseError | undefined;
   readonly #cancel: () => Promise<void>;
   readonly #clock: Clock;

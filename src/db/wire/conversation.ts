@@ -32,12 +32,18 @@ const FLUSH_BYTES = 64 * 1024;
  */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
-/** Returns the result of an ended exchange. `error` is its failure, which the function should throw; else undefined. */
+/**
+ * Computes the result of an ended exchange. `error` is the failure, which the function should throw, or
+ * undefined.
+ */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
 /** The decoder for the rows of a statement. */
 export interface RowReader {
-  /** Returns a row as a plain object. An object without a prototype would be slow, and differ from literals in tests. */
+  /**
+   * Returns a row as a plain object. An object without a prototype would be slow, and differ from literals in
+   * tests.
+   */
   object(bytes: Buffer, at: number, end: number): Row;
   /** Returns a row as a list. */
   list(bytes: Buffer, at: number, end: number): unknown[];
@@ -80,7 +86,7 @@ export class ServerExchange<Plan extends RowReader> {
    */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
-    return this.#done.promise as Promise<T>; // #end() resolves it with the result of `answer`
+    return this.#done.promise as Promise<T>; // #end() resolves the promise with the result of `answer`
   }
 
   resolve(): void {
@@ -89,12 +95,13 @@ export class ServerExchange<Plan extends RowReader> {
   }
 
   reject(error: unknown): void {
-    this.#done.promise.catch(() => undefined); // a writer checks it later
+    // no unhandled rejection: a writer that still runs handles the error later
+    this.#done.promise.catch(() => undefined);
     if (this.#answer === undefined) this.#done.reject(error);
     else this.#end(this.#answer as Answer<this, unknown>, error);
   }
 
-  /** Whether the server has reported an error. */
+  /** Records an error that the server has reported. */
   fail(error: DatabaseError): void {
     this.error ??= error;
     this.onProgress?.();
@@ -104,7 +111,7 @@ export class ServerExchange<Plan extends RowReader> {
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
-    if (plan === undefined) throw new ProtocolViolation('a row that was not described');
+    if (plan === undefined) throw new ProtocolViolation('a row without a description of its columns');
     if (rows.length > 0 && (wanted === 'first' || wanted === 'firstList')) return;
     try {
       rows.push(
@@ -114,7 +121,7 @@ export class ServerExchange<Plan extends RowReader> {
       );
     } catch (error) {
       if (!(error instanceof DataError)) throw error;
-      this.error ??= error; // an own type's decoder failed: the conversation continues
+      this.error ??= error; // the decoder of a custom type failed: the conversation continues
     }
   }
 
@@ -142,7 +149,10 @@ export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
-/** Returns the error of a COMMIT that was sent. The outcome is unknown if the connection broke before the reply. */
+/**
+ * Returns the error of a COMMIT that was sent. The outcome is unknown if the connection broke before the
+ * reply.
+ */
 export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
     ? new CommitOutcomeUnknown('The connection broke during COMMIT', {
@@ -229,7 +239,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return exchange;
   }
 
-  /** Queues a request that was written completely. It is sent at once if the server is idle, else together with others. */
+  /**
+   * Queues a request that was written completely. It is sent at once if the server is idle, else together
+   * with others.
+   */
   send(exchange: E): E {
     const isFirst = this.first === undefined;
     this.#queue(exchange);
@@ -299,7 +312,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   violated(error: unknown): void {
     const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
     this.abandon(
-      new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+      new ConnectionLost(`The server violated the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
     );
   }
 
@@ -333,7 +346,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    exchange.next = undefined; // a finished exchange must not keep later ones alive
+    exchange.next = undefined; // clear the reference: a finished exchange would keep all later ones in memory
     exchange.resolve();
   }
 
@@ -454,7 +467,7 @@ export abstract class ServerLogin<Message> {
 
 function lostBy(error: unknown): unknown {
   return error instanceof ProtocolViolation
-    ? new ConnectionLost(`The server broke the protocol: ${error.message}`, {
+    ? new ConnectionLost(`The server violated the protocol: ${error.message}`, {
         sqlstate: '08P01',
         cause: error,
       })

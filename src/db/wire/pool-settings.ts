@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Connection, Limit } from '../driver.ts';
 
-/** Numbers and times of a pool's connections. */
+/** Sizes and time limits of a pool. */
 export interface ResolvedPoolOptions {
   readonly max: number;
   readonly min: number;
@@ -51,7 +51,7 @@ export function isPassing(error: unknown): boolean {
 
 /** The event names of `svc_db_pool_events_total`. */
 export type PoolEventKind =
-  /** A connection was opened; was closed by the pool; ended by itself. */
+  /** A connection was opened, was closed by the pool, or ended by itself. */
   | 'opened'
   | 'closed'
   | 'lost'

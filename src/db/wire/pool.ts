@@ -1,6 +1,6 @@
 /**
  * A pool of connections to a server. It lends each to one owner at a time, with a limit, a fair queue and
- * timeouts. It knows no protocol: `connect` opens connections.
+ * timeouts. It knows no protocol: `connect` opens connections. The states of a connection:
  *
  *   acquire - the most recently returned idle one ----------------------------------\
  *           \ else join the queue, and open as many connections as needed -\         +-> borrowed - release -\
@@ -20,7 +20,9 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { DriverLoad, Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/** Idle milliseconds after which a connection is checked before it is lent, and the time limit of the check. */
+/**
+ * Idle milliseconds after which a connection is checked before it is lent, and the time limit of the check.
+ */
 const TRUSTED_MS = 1_000;
 const PING_MS = 2_000;
 /** Time limit for cleaning up after an owner. */
@@ -56,8 +58,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for connections without a waiting caller: they pause while the server ends idle connections at
-   * once. Callers do not pause.
+   * Back-off for opening connections that no caller waits for. It pauses when the server closes new idle
+   * connections at once. Connections for a waiting caller are opened without this pause.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
@@ -69,13 +71,13 @@ export class Pool<C extends PooledConnection> {
   readonly #abort = new AbortController();
   #inUse = 0;
   #opening = 0;
-  /** Number of connections that are being checked or cleaned up, and of those only checked. */
+  /** Number of connections that are being checked or cleaned up, and of those that are only being checked. */
   #busy = 0;
   #asking = 0;
   #ticking: Disposable | undefined;
   #fillingLater: Disposable | undefined;
   #isPausing = false;
-  /** The error of the last attempt, if it failed. */
+  /** Error of the last attempt to connect, if it failed. */
   #failure: unknown;
   #closing: Promise<void> | undefined;
   /** Set once the pool is being closed. */
@@ -138,14 +140,14 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Refuses new callers, serves waiting ones, and ends each returned connection. After `closeMs` it ends the
-   * others. May be called again.
+   * Refuses new callers, serves the waiting ones, and closes each connection when it is returned. After
+   * `closeMs` it closes the others, too. May be called again.
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
   }
 
-  // -- lending --
+  // -- lending connections --
 
   #lend(slot: Slot<C>, nowMs: number, caller: Caller | undefined): C {
     slot.place = 'lent';
@@ -200,12 +202,12 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Opens as many connections as callers wait for, or as the minimum requires. Checks again after each step,
-   * because it may call itself.
+   * Opens as many connections as callers wait for, or as `min` requires. Checks again after each step,
+   * because the step may have called this method.
    */
   #pump(): void {
     while (this.#waiters.size > this.#asking) {
-      // other opening connections may take longer
+      // check an idle connection for a waiting caller, because an opening one may take longer
       const slot = this.#popIdle();
       if (slot === undefined) break;
       void this.#ask(slot);
@@ -222,14 +224,14 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Returns whether a connection without a waiting caller may be opened. If earlier ones ended at once, one
-   * at a time is tried.
+   * Returns whether a connection may be opened without a waiting caller. If earlier ones were lost at once,
+   * only one at a time is tried.
    */
   #mayFill(): boolean {
     if (this.#filling.failures === 0) return true;
     const { clock } = this.#deps;
     const nowMs = clock.monotonicMs();
-    // #tick() continues when it has lasted
+    // wait until one connection has lasted; #tick() continues then
     if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false;
     const waitMs = this.#filling.waitMs(nowMs);
     if (waitMs > 0)
@@ -240,7 +242,7 @@ export class Pool<C extends PooledConnection> {
     return waitMs === 0;
   }
 
-  // -- making --
+  // -- opening connections --
 
   async #open(): Promise<void> {
     const { clock, connect, connectTimeoutMs } = this.#deps;
@@ -260,7 +262,7 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    connection.destroy(); // otherwise it would be dropped and opened again at once
+    connection.destroy(); // without this, the pool would drop it and open the next one at once
     this.#failed(
       new ConnectionLost('The server was reached, but it cannot be used', { sqlstate: '08001' }),
       startedMs,
@@ -289,7 +291,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    this.#pump(); // callers that waited for one successful attempt
+    this.#pump(); // open more for callers that waited for the first success
   }
 
   #failed(error: unknown, startedMs: number): void {
@@ -308,19 +310,25 @@ export class Pool<C extends PooledConnection> {
     return waitMs === 0;
   }
 
-  /** This timer keeps the process alive, unlike others: the program may only be waiting for its database. */
+  /**
+   * Waits before the next attempt. Unlike others, this timer keeps the process alive: the program may only be
+   * waiting for its database.
+   */
   async #pause(ms: number): Promise<void> {
     this.#isPausing = true;
     try {
       await this.#deps.clock.sleep(Math.ceil(ms), this.#abort.signal);
     } catch {
-      // closed
+      // the pool was closed
     }
     this.#isPausing = false;
     this.#pump();
   }
 
-  /** Returns whether no caller can be served: no borrowed connection may return, and the server's refusal is permanent. */
+  /**
+   * Returns whether no caller can be served: no connection is left, and the server refuses new ones
+   * permanently.
+   */
   #isHopeless(): boolean {
     return (
       this.#slots.size === 0 &&
@@ -333,7 +341,7 @@ export class Pool<C extends PooledConnection> {
     return this.#failure === undefined || isPassing(this.#failure);
   }
 
-  // -- maintenance --
+  // -- checking and cleaning up connections --
 
   /** Checks a connection before it is offered to a caller. */
   async #ask(slot: Slot<C>): Promise<void> {
@@ -347,7 +355,7 @@ export class Pool<C extends PooledConnection> {
     });
   }
 
-  /** Cleans up after an owner. A request behind a pending statement waits for it. */
+  /** Cleans up after an owner: rolls back an open transaction, and waits for a pending statement. */
   #cleanUp(slot: Slot<C>): Promise<void> {
     const { connection } = slot;
     if (!connection.isIdle) this.#reports.leftOpen(connection, slot.caller);
@@ -360,12 +368,13 @@ export class Pool<C extends PooledConnection> {
     });
   }
 
-  /** Runs work on a connection before it is offered. A failure or timeout ends the connection. */
+  /** Runs `work` on a connection, then offers it to a caller. A failure or timeout ends the connection. */
   async #prepare(slot: Slot<C>, timeoutMs: number, work: (limit: Limit) => Promise<void>): Promise<void> {
     const { clock } = this.#deps;
     slot.place = 'busy';
     this.#busy++;
-    const tooLong = clock.after(timeoutMs, () => slot.connection.destroy()); // so that `work` settles
+    // after destroy(), `work` rejects
+    const tooLong = clock.after(timeoutMs, () => slot.connection.destroy());
     try {
       await work({ signal: this.#abort.signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs });
     } catch {
@@ -379,7 +388,8 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    if (slot.place !== 'idle') return; // its owner returns it
+    // a caller that uses the connection returns it; #prepare() ends one that is being checked
+    if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
     this.#idle.splice(this.#idle.indexOf(slot), 1);
@@ -423,7 +433,7 @@ export class Pool<C extends PooledConnection> {
     const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
-      // starts with the connection that has been idle longest
+      // #idle begins with the connection that has been idle longest
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
       if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
         continue;
@@ -443,7 +453,7 @@ export class Pool<C extends PooledConnection> {
     this.#reports.heldLong(nowMs - slot.sinceMs, slot.caller);
   }
 
-  // -- ending --
+  // -- closing the pool --
 
   async #close(): Promise<void> {
     const { clock, closeMs } = this.#deps;
@@ -469,7 +479,7 @@ export class Pool<C extends PooledConnection> {
     this.#drained?.resolve();
   }
 
-  /** Whether closing is complete. Opening connections no longer have callers. */
+  /** Completes close() when no connection is left. Opening connections no longer have callers. */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;
     if (!this.#abort.signal.aborted) this.#abort.abort(closed());
@@ -523,13 +533,16 @@ class PoolReports {
     this.#deps.onEvent?.('closed');
   }
 
-  /** Logged as information: servers restart, and networks cut idle connections. */
+  /**
+   * Records a lost connection. It is logged only at the level debug, because servers restart and networks cut
+   * idle connections.
+   */
   lost(error: Error, place: string): void {
     this.#deps.log?.debug('connection_lost', { reason: error, place });
     this.#deps.onEvent?.('lost', error);
   }
 
-  /** Counts each one, and logs one a minute. */
+  /** Records a connection that was returned in use. Logs at most one a minute. */
   leftOpen({ isInTransaction }: PooledConnection, caller: Caller | undefined): void {
     const { clock, log, onEvent } = this.#deps;
     onEvent?.('left_open');

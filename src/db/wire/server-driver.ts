@@ -31,7 +31,7 @@ export class ServerDriver<C extends PooledConnection> extends Pool<C> implements
   readonly dialect: Dialect;
   /** Opens a connection that the pool does not count. */
   protected readonly connect: Connect<C>;
-  /** Maximum milliseconds of a search for a server. */
+  /** Longest duration of a search for a server, in milliseconds. */
   protected readonly connectTimeoutMs: number;
   readonly #shown: string;
 
@@ -50,7 +50,7 @@ export class ServerDriver<C extends PooledConnection> extends Pool<C> implements
     this.#shown = shown;
   }
 
-  /** Waits for a starting server as long as callers wait for a connection. */
+  /** Opens the first connection. Waits for a starting server as long as callers wait for a connection. */
   async open(): Promise<void> {
     try {
       this.release(await this.acquire(undefined));

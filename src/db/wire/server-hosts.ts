@@ -24,7 +24,7 @@ export interface Search<C extends PooledConnection> {
 /** The replication role of a server, and whether its transactions are read-only by default. */
 export type ServerKind = `${'primary' | 'standby'} ${'on' | 'off'}`;
 
-/** Returns whether a server has the wanted kind. */
+/** Tests by the wanted kind of server. */
 const FITS: Readonly<
   Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>
 > = {
@@ -47,7 +47,9 @@ export function searchMs({
   return hosts.length * connectTimeoutMs * (target === 'prefer-standby' ? 2 : 1);
 }
 
-/** @throws the error of the last host; ConnectionLost when all are reachable, but none is of the wanted kind */
+/**
+ * @throws the error of the last host; ConnectionLost when all are reachable, but none is of the wanted kind
+ */
 export async function findServer<C extends PooledConnection>(search: Search<C>, limit: Limit): Promise<C> {
   if (search.target !== 'prefer-standby') return firstOf(search, search.target, limit);
   try {

@@ -5,7 +5,8 @@
  *   SSLRequest of PostgreSQL     its server answers S or N
  *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
  *
- * Servers of other kinds, by the first bytes that they send: an address may have the wrong port.
+ * foreignServer() recognizes a server of another kind by its first bytes, because an address may have the
+ * wrong port.
  */
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
@@ -51,7 +52,7 @@ export async function askServer(
 ): Promise<string | undefined> {
   const asked = QUESTIONS.map(async (question) => {
     const kind = await ask(endpoint, question, ours, clock);
-    if (kind === undefined) throw new Error('no reply identifies it');
+    if (kind === undefined) throw new Error('the server sent no reply that identifies it');
     return kind;
   });
   try {
@@ -88,7 +89,10 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
   return bytes.length === 1 && (bytes[0] === YES || bytes[0] === NO) ? 'a server of PostgreSQL' : undefined;
 }
 
-/** `length:3 sequence:1 version:1`, and the version or an error. */
+/**
+ * Length of the beginning of a MySQL greeting: `length:3 sequence:1 version:1`. An error has 0xff instead of
+ * the version.
+ */
 const MYSQL_GREETING_BYTES = 5;
 const MYSQL_VERSION = 10;
 const MYSQL_ERROR = 0xff;
@@ -100,10 +104,13 @@ const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^220[ -]/, 'a mail or FTP server'],
 ];
 
-/** The servers that we are clients of. */
+/** Servers for which this library has a client. */
 type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
 
-/** Which server begins so, if it is known and not one of `ours`. Servers of PostgreSQL wait until they are spoken to. */
+/**
+ * Returns the kind of a server that begins with these bytes, if it is known and not `ours`. PostgreSQL sends
+ * nothing before its client does.
+ */
 export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
   if (
     ours !== 'MySQL' &&

@@ -46,7 +46,7 @@ const READ_BYTES = 64 * 1024;
 /** A read buffer that all sockets share: its bytes are handled before the next socket is read. */
 let readBuffer: Buffer | undefined;
 
-/** `host:port`, or the path of the unix socket. */
+/** Returns `host:port`, or the path of the unix socket. */
 export function shownEndpoint({ at: { host, port }, path }: Endpoint): string {
   return path ?? (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
 }
@@ -81,7 +81,7 @@ export class Incoming {
   };
 }
 
-/** One attempt to connect, until the socket is handed over. */
+/** One attempt to connect, up to a socket that is ready for the login. */
 export class Opening {
   readonly incoming: Incoming = new Incoming();
   #socket: Socket;
@@ -110,7 +110,8 @@ export class Opening {
         ? { path, ...reading }
         : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
     );
-    this.#failed.promise.catch(() => undefined); // the waiting caller rejects
+    // no unhandled rejection: the caller that waits in #or() gets the error
+    this.#failed.promise.catch(() => undefined);
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
   }
@@ -134,7 +135,7 @@ export class Opening {
     return this.#or(new Promise((resolve) => this.#socket.once(event, resolve)));
   }
 
-  /** Returns the next bytes. Reading pauses behind them, because later bytes may belong to TLS. */
+  /** Returns the next bytes. Reading pauses after them, because later bytes may belong to TLS. */
   bytes(): Promise<Buffer> {
     if (this.#isPlain) return this.#or(this.incoming.next());
     return this.#or(
@@ -202,7 +203,10 @@ export class Opening {
   }
 }
 
-/** Reads without a new buffer and a stream event per read, which are a third of the cost of a short reply. */
+/**
+ * Returns socket options that read into one shared buffer. A new buffer and a stream event per read would be
+ * a third of the cost of a short reply.
+ */
 function intoOneBuffer(incoming: Incoming): {
   readonly buffer: Buffer;
   readonly callback: (count: number, buffer: Uint8Array) => boolean;
@@ -212,7 +216,7 @@ function intoOneBuffer(incoming: Incoming): {
     buffer,
     callback: (count) => {
       incoming.take(buffer.subarray(0, count));
-      return true; // resumes reading
+      return true; // true: continue reading
     },
   };
 }

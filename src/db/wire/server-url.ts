@@ -24,7 +24,9 @@ export interface UrlRules {
   readonly keys: Readonly<Record<string, readonly string[] | undefined>>;
   /** Example of a run-time parameter: `search_path=app`. */
   readonly parameter: string;
-  /** Run-time parameters in lower case that must not change, because the decoding of values depends on them. */
+  /**
+   * Run-time parameters in lower case that must not change, because the decoding of values depends on them.
+   */
   readonly ours: ReadonlySet<string>;
   /** TLS parameters of this protocol. */
   readonly tlsKeys: readonly string[];
@@ -92,7 +94,8 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const settings = queryOf(query ?? '', rules, decode, refuse);
   const at = authority.lastIndexOf('@');
   if (authority.indexOf('@') !== at) refuse('write "@" in a name or a password as %40');
-  const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!; // matches any text
+  // this pattern matches every text
+  const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!;
   const one = (key: string, inPlace: string | undefined): string | undefined => {
     const value = settings.get(key);
     if (value !== undefined && inPlace !== undefined && inPlace !== '') refuse(`"${key}" occurs twice`);
@@ -107,7 +110,8 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     settings,
     password: one('password', secret) || undefined,
     database: one('dbname', path) || undefined,
-    target: (settings.get('target_session_attrs') ?? 'any') as TargetSession, // queryOf() has checked it
+    // queryOf() accepts only the listed values
+    target: (settings.get('target_session_attrs') ?? 'any') as TargetSession,
     tls: tlsOf(hosts, settings, rules, refuse),
     parameters: Object.fromEntries(
       [...settings].flatMap(([key, value]) =>
@@ -196,7 +200,7 @@ function hostsOf(
   });
 }
 
-/** `name`, `name:5432`, `[::1]:5432`, `%2Frun%2Fpostgresql`. */
+/** Parses one host: `name`, `name:5432`, `[::1]:5432` or `%2Frun%2Fpostgresql`. */
 function hostOf(
   part: string,
   decode: (part: string) => string,
@@ -218,7 +222,8 @@ function tlsOf(
   const given = [...tlsKeys, ...TLS_KEYS].filter((key) => settings.has(key));
   const isLocal = hosts.every(({ host }) => isLocalHost(host));
   const mode = (settings.get('sslmode') ??
-    (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode; // queryOf() has checked it
+    // queryOf() accepts only the listed values
+    (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode;
   if (mode === 'disable' && given.length > 0)
     refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
@@ -249,7 +254,7 @@ function integer(
   const value = Number(text);
   return /^\d{1,5}$/.test(text) && value >= least && value <= greatest
     ? value
-    : refuse(`"${key}" must be an integer ${least} … ${greatest}`);
+    : refuse(`"${key}" must be an integer from ${least} to ${greatest}`);
 }
 
 function decoded(part: string, refuse: Refuse): string {
@@ -262,34 +267,40 @@ function decoded(part: string, refuse: Refuse): string {
   return text.includes('\0') ? refuse('it contains a NUL') : text;
 }
 
-/** How far a connection is encrypted and its server proved (libpq's words). `allow` is left out: it is never worth having. */
+/**
+ * How strictly a connection is encrypted and its server verified, in the words of libpq. Its mode `allow` is
+ * not supported, because it never protects.
+ */
 export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
 
-/** The wanted kind of server, in the words of libpq. */
+/** Wanted kind of server, in the words of libpq. */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
-/** One server. */
+/** Host and port of one server. */
 export interface ServerHost {
-  /** A name or an address; or, beginning with a slash, where a unix socket is. */
+  /** Host name, IP address, or path of a unix socket, which begins with a slash. */
   readonly host: string;
   readonly port: number;
 }
 
-/** How connections are encrypted. */
+/** TLS options of connections. */
 export interface ServerTls {
   readonly mode: SslMode;
-  /** Paths of PEM files: who may sign the server's certificate; ours, and its key. `system` for the authorities of Node. */
+  /**
+   * Paths of PEM files: certificates of trusted authorities (`system` for those of Node.js), the client's
+   * certificate, and its key.
+   */
   readonly rootCertificate: string | undefined;
   readonly certificate: string | undefined;
   readonly key: string | undefined;
-  /** The passphrase of the key. */
+  /** Passphrase of the client's key. */
   readonly keyPassword: string | undefined;
-  /** Whether the name is sent in the clear for the server to choose a certificate by (SNI). */
+  /** Whether the host name is sent in clear text, so that the server can choose its certificate (SNI). */
   readonly sendsServerName: boolean;
   readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** Whether a host is this machine: the connection then passes no network. */
+/** Whether a host is this machine, so that the connection uses no network. */
 export function isLocalHost(host: string): boolean {
   return (
     isUnixHost(host) ||
@@ -299,7 +310,7 @@ export function isLocalHost(host: string): boolean {
   );
 }
 
-/** Whether it is a unix socket. */
+/** Whether a host is a unix socket: it begins with a slash. */
 export function isUnixHost(host: string): boolean {
   return host.startsWith('/');
 }

@@ -1,9 +1,10 @@
 /**
  * Content of an open file: whole, a slice, or several slices with text between them.
  *
- * For a socket, two blocks of a pool take turns: one is read while the other is written. A new block would cost a page fault for each
- * 4 KiB (topic `static` of test/bench/table.ts). An iterating reader gets its own blocks. A file that changes meanwhile ends with an
- * error before its last bytes, so that the client sees an incomplete response.
+ * For a socket, two blocks of a pool alternate: one is read while the other is written. A new block would
+ * cost a page fault for each 4 KiB (topic `static` of test/bench/table.ts). A reader that iterates gets
+ * blocks of its own. If the file changes meanwhile, the body ends with an error before its last bytes, so
+ * that the client sees an incomplete response.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -13,13 +14,19 @@ import type { ServerResponse } from 'node:http';
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
-/** Bytes written at once: larger blocks are not faster, and delay the detection of a client that does not read. */
+/**
+ * Size of a block, which is one write. Larger blocks are not faster, and a client that does not read would be
+ * detected later.
+ */
 const BLOCK_BYTES = 131_072;
-/** Free blocks that are kept: 4 MiB. */
+/** Maximum number of free blocks in the pool: 4 MiB. */
 const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
-/** Closes its file when it was sent, failed, or its iterator returned. */
+/**
+ * A body that is read from a file. Closes the file when the body was sent, has failed, or its iterator
+ * returned.
+ */
 export class FileBody implements AsyncIterable<Uint8Array> {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -46,7 +53,8 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          const isLeft = file.isClosed; // the request ended during a read, so there is no caller
+          // the file was closed because the request ended during a read: the client has left
+          const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
         }
@@ -68,7 +76,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
       }
       outgoing.end();
     } catch (error) {
-      if (outgoing.destroyed) return; // the file was closed with its request, while it was read
+      if (outgoing.destroyed) return; // the request ended, and so closed the file during a read
       outgoing.destroy();
       throw error;
     } finally {
@@ -78,7 +86,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Position of the reading. */
+/** Position within the parts of a body, for reading one block after the other. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -90,7 +98,7 @@ class Cursor {
     this.#parts = parts;
   }
 
-  /** How large a block is of use. */
+  /** Size of the block that the next read can fill, in bytes. */
   get wanted(): number {
     const part = this.#parts[this.#index];
     return part === undefined || part instanceof Uint8Array
@@ -135,7 +143,7 @@ class BlockWriter {
     outgoing.once('close', this.#leave);
   }
 
-  /** The block that is not being written. */
+  /** The block that may be filled while the other one is written. */
   block(): Buffer {
     return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
@@ -149,13 +157,16 @@ class BlockWriter {
     });
   }
 
-  /** Waits for the last write; false once the client has left. */
+  /** Waits for the last write. Returns false if the client has left. */
   async isReady(): Promise<boolean> {
     await this.#writing;
     return !this.#outgoing.destroyed;
   }
 
-  /** Returns the blocks to the pool. After a broken connection only once it is closed: until then the kernel may read them. */
+  /**
+   * Returns the blocks to the pool. After a broken connection, it waits until the socket is closed: until
+   * then the kernel may read the blocks.
+   */
   release(): void {
     this.#outgoing.off('close', this.#leave);
     if (this.#outgoing.destroyed && !this.#outgoing.closed)
@@ -171,6 +182,7 @@ class BlockWriter {
 /*
  * The field `Range` (RFC 9110 §14), and multipart/byteranges for several ranges.
  *
+ * Example of the field:
  *   Range: bytes=0-499, 1000-, -500          first and last, inclusive; from an offset to the end; the last 500 bytes
  */
 
@@ -180,14 +192,14 @@ export interface Slice {
   readonly end: number;
 }
 
-/** Limit of ranges; with more the whole content is sent. */
+/** Maximum number of ranges; a request with more gets the whole content. */
 const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable` (416) if no slice is
- * within the content, or `whole` if the field is ignored: malformed, another unit (§14.2), more than 16 ranges, or overlapping
- * ones, which only cost the server.
+ * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable`
+ * (416) if no slice is within the content, or `whole` if the field is ignored: malformed, another unit
+ * (§14.2), more than 16 ranges, or overlapping ranges, which serve no client and cost much.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -195,11 +207,13 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   let count = 0;
   for (const text of field.slice(6).split(',')) {
     const spec = text.replace(/^[ \t]+|[ \t]+$/g, '');
-    if (spec === '') continue; // empty list members (§5.6.1.2)
+    if (spec === '') continue; // empty list members are allowed (§5.6.1.2)
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole'; // satisfied by nothing, which no Content-Range can say
+    // a suffix range of an empty file is satisfiable (§14.1.2), but Content-Range cannot express its empty
+    // result
+    else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';
   if (slices.length === 0) return 'unsatisfiable';
@@ -218,7 +232,7 @@ function readRange(spec: string, size: number): Slice | undefined {
   return { start: Math.min(start, size), end: Math.min(Number(last) + 1, size) };
 }
 
-/** Digits compared as numbers of any length. */
+/** Whether the number `left` is greater than `right`. Compares digits, so numbers may have any length. */
 function isGreater(left: string, right: string): boolean {
   const [a, b] = [left, right].map((digits) => digits.replace(/^0+/, '')) as [string, string];
   return a.length === b.length ? a > b : a.length > b.length;
@@ -229,19 +243,24 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** `Content-Range` of a slice, or, without one, of a 416. */
+/** `Content-Range` of a slice; without a slice, that of a 416. */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/** Several slices as one body (§14.6): texts, and slices of the content between them. */
+/**
+ * Several slices as one body (§14.6): headers of the parts as text, and slices of the content between them.
+ */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
   readonly length: number;
 }
 
-/** Lays slices out, each with its own type and range. The boundary is random: no content has it but by a chance of 2^-122. */
+/**
+ * Builds a multipart body from slices, each with its own type and range. The boundary is random: the chance
+ * that the content contains it is 2^-122.
+ */
 export function layOut(slices: readonly Slice[], size: number, mediaType: string | undefined): Multipart {
   const boundary = randomUUID();
   const type = mediaType === undefined ? '' : `Content-Type: ${mediaType}\r\n`;
@@ -263,10 +282,10 @@ export function lengthOf(part: Uint8Array | Slice): number {
 }
 
 /*
- * An open regular file: its state at opening, its bytes, and whether it has changed.
+ * An open regular file: its state when it was opened, its bytes, and whether it has changed since.
  */
 
-/** Distinguishes two states of a file. */
+/** Properties that differ between two states of a file. */
 export interface FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -277,7 +296,7 @@ export function isSameState(left: FileState, right: FileState): boolean {
   return left.size === right.size && left.mtimeMs === right.mtimeMs && left.ino === right.ino;
 }
 
-/** Nothing is there, or nothing that could be sent. */
+/** Error codes for a path without a file, or with something that is not a regular file. */
 const ABSENT: ReadonlySet<string | undefined> = new Set([
   'ENOENT',
   'ENOTDIR',
@@ -293,10 +312,10 @@ export function isAbsence(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException).code);
 }
 
-// opening a pipe in its place must not block
+// O_NONBLOCK: opening a pipe in place of the file must not block
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** An open file. close() waits for the last read; later calls return the same promise. */
+/** An open file. close() waits for the current read; later calls return the same promise. */
 export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -313,13 +332,13 @@ export class OpenFile implements FileState {
     this.dev = dev;
   }
 
-  /** Reads into the block. Returns the number of bytes, 0 at the end. */
+  /** Reads into the block. Returns the number of bytes read, 0 at the end. */
   async read(block: Uint8Array, length: number, position: number): Promise<number> {
     const { bytesRead } = await this.#handle.read(block, 0, length, position);
     return bytesRead;
   }
 
-  /** Everything, in one buffer; shorter when the file has become so. */
+  /** Reads the whole content into one buffer, which is shorter than `size` if the file has shrunk. */
   async readAll(): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(this.size);
     let at = 0;
@@ -344,7 +363,8 @@ export class OpenFile implements FileState {
 }
 
 /**
- * Opens a regular file; undefined where there is none that can be read. `followsLink`: the last part of the path may be a link.
+ * Opens a regular file; undefined if the path has no readable one. `followsLink`: the last part of the path
+ * may be a link.
  *
  * @throws HTTPException 503 when this process, or the machine, has too many files open
  */

@@ -1,6 +1,8 @@
 /**
- * Files as responses: opened before the response passes back through the middleware, read while it is sent.
+ * Responses with the content of a file: the file is opened before the response passes back through the
+ * middleware, and read while it is sent.
  *
+ * Order of the steps:
  *   open -> validators -> preconditions (304, 412) -> ranges (206, 416) -> bytes at once, or a body that reads as it is sent
  */
 import { fileURLToPath } from 'node:url';
@@ -22,17 +24,17 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-/** Files up to this size are read at once: a stream costs more than all of their bytes. */
+/** Files up to this size are read whole: a stream would cost more than reading the bytes. */
 export const SMALL_BYTES = 65_536;
-/** Two writes within this time may have equal modification times: the coarsest file systems have steps of 2 s. */
+/** Two writes within this time may leave equal modification times: the coarsest file systems round to 2 s. */
 const YOUNG_MS = 2_000;
 
-/** Shared parts of responses to one state of a file. */
+/** Content of a file in one state, and its validators: all responses to this state use them. */
 export interface Content extends Validators {
   readonly size: number;
-  /** In memory, or to be read; HEAD needs neither. */
+  /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether every change would change these validators. */
+  /** Whether the validators are strong: each change of the file changes them. */
   readonly isStrong: boolean;
 }
 
@@ -42,8 +44,9 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 }
 
 /**
- * Validators of a file: a tag of size and time, weak while the file is new, and that time, never in the future. A `coding` has its
- * own tag, because its bytes differ (§8.8.3.3).
+ * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
+ * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a tag of its own,
+ * because its bytes differ (§8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -60,10 +63,11 @@ export function validatorsOf(
 }
 
 /**
- * Content of a file, by its path or `file:` URL. The path is trusted: do not build it from a request (`mountStatic` does that
- * safely). 404 if there is no readable regular file.
+ * Sends the content of a file, by its path or `file:` URL. The path is trusted: do not build it from a
+ * request (`mountStatic` does that safely). 404 if there is no readable regular file.
  *
- * With status 200 and GET or HEAD it has validators, and supports preconditions and ranges (RFC 9110 §13, §14).
+ * With status 200 and GET or HEAD the response has validators, and supports preconditions and ranges (RFC
+ * 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -91,7 +95,7 @@ export class FileResponse extends HttpResponse {
       return answer;
     } finally {
       if (body instanceof FileBody)
-        request.afterwards?.(() => file.close()); // also for a response that is never sent
+        request.afterwards?.(() => file.close()); // closes the file even if the response is never sent
       else await file.close();
     }
   }
@@ -130,16 +134,21 @@ function sizeOf(source: Buffer | OpenFile): number {
   return source instanceof Uint8Array ? source.length : source.size;
 }
 
-/** Applies preconditions and ranges of GET or HEAD; `answer` has the fields of the whole. @throws HTTPException 412, 416 */
+/**
+ * Applies the preconditions and ranges of GET or HEAD. `answer` has the fields of a response with the whole
+ * content.
+ * @throws HTTPException 412, 416
+ */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const verdict = judge(request, content);
   if (verdict === 'failed') throw preconditionFailed();
   return verdict === 'not-modified' ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
-/** Returns the part that `Range` requests, or everything. @throws HTTPException 416 */
+/** Returns the ranges that `Range` requests, or the whole content. @throws HTTPException 416 */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
-  const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined; // defined for GET alone (§14.2)
+  // `Range` is defined for GET only (§14.2)
+  const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined;
   if (field === undefined || !isSameForRange(request, content, content.isStrong))
     return whole(request, answer, content);
   const ranges = readRanges(field, content.size);
@@ -151,15 +160,16 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   return partial(answer, content, ranges);
 }
 
-/** Everything, or for HEAD its length. */
+/** Responds with the whole content; for HEAD only with its length. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
   if (request.method !== 'HEAD' && size > 0)
-    answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]); // HEAD alone has none
+    // `source` is undefined for HEAD only
+    answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]);
   return answer;
 }
 
-/** One slice unchanged, several as multipart/byteranges (§15.3.7). */
+/** Responds with 206: one range as it is, several as multipart/byteranges (§15.3.7). */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
   let parts: readonly (Uint8Array | Slice)[] = ranges;
@@ -175,13 +185,14 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
     );
     answer.body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
   } else {
-    const body = (answer.body = new FileBody(source!, parts)); // ranges are for GET
+    // `source` is defined, because ranges are read for GET only
+    const body = (answer.body = new FileBody(source!, parts));
     answer.contentLength = body.length;
   }
   return answer;
 }
 
-/** Fields that a 304 leaves out: the client has them (§15.4.5). */
+/** Fields that a 304 omits, because the client has stored them (§15.4.5). */
 const OF_CONTENT: ReadonlySet<string> = new Set([
   'content-type',
   'content-encoding',
@@ -191,22 +202,25 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** The 200 behind each 304. */
+/** Fields and size of the 200 response in whose place a 304 is sent. */
 interface Selected {
   readonly flat: readonly string[];
-  /** The number of its bytes, or -1. */
+  /** The size of its body in bytes, or -1 if unknown. */
   readonly size: number;
 }
 
 const selected = new WeakMap<HttpResponse, Selected>();
 
-/** Records the 200 behind a 304: outer layers add the fields that they would add to it (§15.4.5). */
+/**
+ * Records which 200 a 304 replaces: from it, outer middleware derives the fields that the 304 must repeat
+ * (§15.4.5).
+ */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
   return answer;
 }
 
-/** The 200 behind a 304 that this module made. */
+/** The 200 that a 304 replaces, if this module made the 304. */
 export function selectedBy(answer: HttpResponse): Selected | undefined {
   return selected.get(answer);
 }
@@ -216,7 +230,10 @@ function lengthOf({ body, contentLength }: HttpResponse): number {
   return body instanceof Uint8Array ? body.length : contentLength;
 }
 
-/** Turns a response into a 304: removes the fields about content. Chunks stay, and the sender ends their source. `size`: length of the content, or -1. */
+/**
+ * Turns a response into a 304: removes the fields about content. Its chunks are not removed here: the sender
+ * ends their source. `size`: length of the content, or -1 if unknown.
+ */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });
   answer.status = 304;
@@ -229,12 +246,15 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
 }
 
 /*
- * Media types by file name extension: the registered type where there is one.
+ * Media types by file name extension: the type that is registered with IANA, if there is one.
  */
 
 const UTF8 = '; charset=utf-8';
 
-/** Text types have the charset UTF-8, because some clients guess without one. XML and JSON define it themselves. */
+/**
+ * Text types declare the charset UTF-8, because some clients guess without it. XML and JSON define their
+ * encoding themselves.
+ */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': `text/html${UTF8}`,
   '.htm': `text/html${UTF8}`,

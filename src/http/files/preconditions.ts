@@ -1,6 +1,8 @@
 /**
- * Preconditions (RFC 9110 §13): whether the client has the content already, or requires an unchanged resource.
+ * Preconditions (RFC 9110 §13): whether the client has the content already, or requires an unchanged
+ * resource.
  *
+ * Which field decides what:
  *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
  */
 import { systemClock } from '../../base/clock.ts';
@@ -9,14 +11,14 @@ import { httpDate, parseHttpDate } from '../headers.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
 
-/** Validators of a resource, as in header fields. */
+/** Validators of a resource, as written in header fields. */
 export interface Validators {
-  /** `"..."`, or `W/"..."` for one that may stay when bytes change. */
+  /** An entity tag: `"..."`, or `W/"..."` for a weak tag, which may stay the same when bytes change. */
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
 }
 
-/** Result of preconditions. */
+/** Result of evaluating the preconditions. */
 type Verdict = 'send' | 'not-modified' | 'failed';
 
 /** The present state of a resource, as a GET would describe it, for {@link checkPreconditions}. */
@@ -34,14 +36,16 @@ export interface PreconditionOptions {
 }
 
 /**
- * Ends a request whose preconditions fail, before a handler of PUT, PATCH or DELETE changes the resource, so that clients do not
- * overwrite unseen changes. `current`: the state of the resource, undefined if it does not exist; `If-None-Match: *` creates it once.
+ * Ends a request whose preconditions fail, before a handler of PUT, PATCH or DELETE changes the resource, so
+ * that clients do not overwrite unseen changes. `current`: the state of the resource, undefined if it does
+ * not exist. With `If-None-Match: *` a client creates a resource only if it does not exist.
  *
+ * Example:
  *   const note = await notes.find(params.id);
  *   checkPreconditions(req, { etag: `"${note.version}"` }, { isRequired: true });
  *
- * `If-Match` overrides `If-Unmodified-Since` (RFC 9110 §13.2.2); only strong tags match. Another request may come between this check
- * and the change: make the change depend on the version, too.
+ * `If-Match` overrides `If-Unmodified-Since` (RFC 9110 §13.2.2); only strong tags match. Another request may
+ * come between this check and the change: make the change depend on the version, too.
  *
  * @throws HTTPException 412, 428; SvcError `E_HEADER` for a tag without quotes
  */
@@ -53,14 +57,15 @@ export function checkPreconditions(
   const { headers } = req;
   const match = headers['if-match'];
   if (current === undefined) {
-    if (match !== undefined) throw preconditionFailed(); // also "*": there is nothing (§13.1.1)
+    // even "*" fails, because the resource does not exist (§13.1.1)
+    if (match !== undefined) throw preconditionFailed();
     return;
   }
   const { etag, lastModified } = current;
   if (etag !== undefined && !TAG.test(etag))
-    throw new SvcError('E_HEADER', ['ETag', 'a tag has quotes: "v3", or W/"v3" where it is weak']);
+    throw new SvcError('E_HEADER', ['ETag', 'an entity tag needs quotes: "v3", or W/"v3" for a weak tag']);
   if (isRequired && match === undefined && headers['if-unmodified-since'] === undefined)
-    throw new HTTPException(428, 'The request must say with If-Match which state of the resource it is for');
+    throw new HTTPException(428, 'The request needs the field If-Match with the entity tag of the resource');
   const validators = {
     etag,
     lastModified: lastModified === undefined ? undefined : httpDate(lastModified.getTime()),
@@ -68,17 +73,21 @@ export function checkPreconditions(
   if (isWithheld(req, validators)) throw preconditionFailed();
   const none = headers['if-none-match'];
   if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
-    throw preconditionFailed(); // a GET is answered with 304, by ETagMiddleware
+    // only for methods that change something: ETagMiddleware responds to GET with 304
+    throw preconditionFailed();
 }
 
-/** One entity tag (RFC 9110 §8.8.3). */
+/** Syntax of one entity tag (RFC 9110 §8.8.3). */
 const TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 
 export function preconditionFailed(): HTTPException {
-  return new HTTPException(412, 'The content is not the one that the request was made for');
+  return new HTTPException(
+    412,
+    'The current state of the resource does not meet the conditions of the request',
+  );
 }
 
-/** A field of the request, its view not built for that where it need not. */
+/** A field of the request. Uses `field()` if there is one, because `headers` would parse all fields. */
 export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
@@ -88,7 +97,7 @@ export function judge(request: Answered, validators: Validators): Verdict {
   return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
 }
 
-/** Whether `If-Match`, or else `If-Unmodified-Since`, fails. */
+/** Whether `If-Match`, or without it `If-Unmodified-Since`, fails. */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
   if (match !== undefined) return !listsTag(match, etag, true);
@@ -97,7 +106,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by `If-Modified-Since`.
+ * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by
+ * `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -108,8 +118,9 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 }
 
 /**
- * Whether the ranges of a request apply to this content (§13.1.5). With `If-Range` only if its strong tag, or its exact date, is the
- * content's. `isDateStrong`: the content cannot have changed within that second.
+ * Whether the ranges of a request apply to this content (§13.1.5). A request with `If-Range` must name the
+ * content's strong tag, or its exact date. `isDateStrong`: the content cannot have changed twice within that
+ * second.
  */
 export function isSameForRange(
   request: Answered,
@@ -122,7 +133,7 @@ export function isSameForRange(
   return isDateStrong && condition === lastModified;
 }
 
-/** Undefined if one of them is not a date: such a condition is ignored. */
+/** Compares two dates. Undefined if one of them is not a date: then the condition is ignored. */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
   if (lastModified === undefined) return undefined;
   if (since === lastModified) return true;

@@ -1,9 +1,11 @@
 /**
- * A served folder: looks each path up safely, and at most once a second.
+ * A served folder: resolves paths safely, and checks the file of a path at most once a second.
  *
+ * Steps of a look-up:
  *   path -> real path: within the folder, spelled as requested -> state, forms (.br .zst .gz) -> entry with prepared fields
  *
- * Bytes stay cached while the state of their file is unchanged, unless it was so new that a change could be invisible.
+ * The bytes of a small file stay cached while its state is unchanged. Exception: a file that was so new that
+ * a change could leave its modification time as it was.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -17,7 +19,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
 
-/** How the files of a folder are served. */
+/** Settings for the files of a folder. */
 interface FolderOptions {
   readonly index: readonly string[];
   readonly allowsDotfiles: boolean;
@@ -27,20 +29,20 @@ interface FolderOptions {
   readonly cacheControl: string;
 }
 
-/** Where a path really leads. */
+/** A path without links: the result of resolving. */
 interface Located {
   readonly path: string;
   readonly isFolder: boolean;
   readonly state: FileState;
 }
-/** The moment of a look-up, by the wall clock and the monotonic one. */
+/** Time of a look-up, by the wall clock and by the monotonic clock. */
 interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
-/** Settings that determine the fields of a form, beside its file. */
+/** Properties of a form (uncoded, or with a coding) that determine its header fields. */
 interface Form {
-  /** Name of the uncoded file, which determines the type. */
+  /** Name of the uncoded file; its extension determines the media type. */
   readonly name: string;
   readonly coding: string | undefined;
   /** Whether there are other forms, so that `Accept-Encoding` selected this one. */
@@ -52,7 +54,10 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.zst', 'zstd'],
   ['.gz', 'gzip'],
 ];
-/** A form may be older than its file by as much as the coarsest file systems round. */
+/**
+ * Tolerance: the modification time of a coded form may be this much before its file's, because file systems
+ * round times.
+ */
 const SKEW_MS = 2_000;
 
 /** Resolves paths below a folder. */
@@ -68,7 +73,10 @@ export class StaticFolder {
     this.#options = options;
   }
 
-  /** Finds the folder itself. @throws SvcError `E_STATIC_DIRECTORY` */
+  /**
+   * Resolves the path of the folder itself, and checks that it exists.
+   * @throws SvcError `E_STATIC_DIRECTORY`
+   */
   open(): void {
     let isDirectory: boolean;
     try {
@@ -78,19 +86,25 @@ export class StaticFolder {
       const { code } = error as NodeJS.ErrnoException;
       throw new SvcError(
         'E_STATIC_DIRECTORY',
-        [this.directory, code === 'ENOENT' ? 'nothing is there' : `it cannot be read (${code ?? 'no code'})`],
+        [
+          this.directory,
+          code === 'ENOENT' ? 'it does not exist' : `it cannot be read (${code ?? 'no code'})`,
+        ],
         { cause: error },
       );
     }
-    if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is no directory']);
+    if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is not a directory']);
   }
 
-  /** Entry looked up within the last second. */
+  /** The entry of a path, if it was looked up within the last second. */
   recent(key: string, clock: Clock): StaticEntry | undefined {
     return this.#cache.recent(key, clock.monotonicMs());
   }
 
-  /** Looks a path up, once for concurrent requests. `key`: the path; of a folder it is empty or ends with a slash. */
+  /**
+   * Looks a path up, once for concurrent requests. `key` is the path; for a folder it is empty or ends with a
+   * slash.
+   */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
     if (looking === undefined) {
@@ -103,7 +117,7 @@ export class StaticFolder {
     return looking;
   }
 
-  /** Reads the current state of a file when it is opened, and replaces the cached one. */
+  /** Describes the file that was opened, and replaces the cached description of an earlier state. */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
     const coding = entry.codings.find((known) => entry.coded.get(known) === before);
@@ -116,7 +130,10 @@ export class StaticFolder {
     );
   }
 
-  /** Opens a looked-up file. Refuses a link that replaced the file, or a folder on its path, since. */
+  /**
+   * Opens a file that was looked up. Returns undefined if a link has replaced the file, or a folder on its
+   * path, since then.
+   */
   async openFile(path: string): Promise<OpenFile | undefined> {
     let file: OpenFile | undefined;
     try {
@@ -168,7 +185,7 @@ export class StaticFolder {
     return undefined;
   }
 
-  /** Where a path really leads, if that may be served. */
+  /** Resolves a path to its real path; undefined if that must not be served. */
   async #locate(segments: readonly string[]): Promise<Located | undefined> {
     try {
       const asked = join(this.#root, ...segments);
@@ -191,7 +208,7 @@ export class StaticFolder {
     now: Moment,
   ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
-    const name = segments.at(-1)!; // a file has a name
+    const name = segments.at(-1)!; // not a folder, so there is at least one segment
     const forms = await this.#formsOf(segments, located);
     const varies = forms.length > 0;
     const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
@@ -209,7 +226,10 @@ export class StaticFolder {
     return { kind: 'file', name, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
   }
 
-  /** Coded forms beside a file, smallest first, without those of an earlier version. */
+  /**
+   * Coded forms beside a file (`.br`, `.zst`, `.gz`), smallest first, without forms that are older than the
+   * file.
+   */
   async #formsOf(
     segments: readonly string[],
     plain: Located,
@@ -229,7 +249,7 @@ export class StaticFolder {
     return found.flat().sort((left, right) => left.located.state.size - right.located.state.size);
   }
 
-  /** Current state of one form; cached bytes stay if nothing can have changed. */
+  /** Describes the current state of one form. Cached bytes are kept if the file cannot have changed. */
   async #represent(
     { path, state }: Located,
     form: Form,
@@ -286,8 +306,8 @@ export class StaticFolder {
 }
 
 /**
- * Whether an open file is what a path leads to without any link. The folders are checked before and after, because they may be
- * replaced in between.
+ * Whether an open file is still the one at this path, and no link is on the path. Folders are checked before
+ * and after, because they may be replaced in between.
  */
 async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   if ((await realpath(path)) !== path) return false;
@@ -295,15 +315,16 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
-/** Unreadable files are reported as absent. */
+/** Whether the error means missing permissions: such files are reported as absent. */
 function isDenial(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'EACCES' || code === 'EPERM';
 }
 
 /**
- * Whether the file that a path resolves to may be served. Refused if only case or accent encoding differs, because access rules go
- * by the path; and if a link leads out of the folder, or to a name with a dot.
+ * Whether the file that a path resolves to may be served. False if the name differs in case or accent
+ * encoding, because access rules compare paths. False also if a link leads out of the folder, or to a name
+ * that starts with a dot.
  */
 export function isServed(
   real: string,
@@ -323,33 +344,34 @@ function fold(path: string): string {
 }
 
 /*
- * Cache of a folder's entries: files in their forms, small ones with bytes. Bounded; the least recently used is evicted.
+ * Cache of a folder's entries: files with their forms, small ones with bytes. Its size is bounded; the least
+ * recently used entries are evicted.
  */
 
-/** One form of a file, uncoded or coded, with fields ready to send, name and value in turn. */
+/** One form of a file, uncoded or coded, with prepared header fields: a flat list of names and values. */
 export interface Representation {
-  /** Real path, without links. */
+  /** Path on disk, without links. */
   readonly path: string;
   readonly state: FileState;
-  /** Its source is there for small files only. */
+  /** Validators and size; the bytes only for small files. */
   readonly content: Content;
-  /** Fields of a 200. */
+  /** Header fields of a 200. */
   readonly fields: readonly string[];
-  /** Fields of a 304. */
+  /** Header fields of a 304. */
   readonly knownFields: readonly string[];
 }
 
-/** A file with its forms. */
+/** A file with all its forms. */
 export interface FileEntry {
   readonly kind: 'file';
   readonly name: string;
   readonly plain: Representation;
   readonly coded: ReadonlyMap<string, Representation>;
-  /** The keys of `coded`, the smallest form first. */
+  /** The keys of `coded`, by size of the form, the smallest first. */
   readonly codings: readonly string[];
   readonly checkedMs: number;
 }
-/** A folder with an index, requested without its trailing slash. */
+/** A folder with an index file, requested without the slash at the end of its path. */
 interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;
@@ -357,20 +379,20 @@ interface FolderEntry {
 /** Result of resolving a path. */
 export type StaticEntry = FileEntry | FolderEntry;
 
-/** Time until the next check. */
+/** An entry is used for this time, in milliseconds, before its file is checked again. */
 const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
-/** Assumed size of an entry or form without bytes. */
+/** Estimated memory of an entry or form, in addition to its bytes. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Entries by path, at most 4,096 or 32 MiB. */
+/** Entries by path: at most 4,096, and at most 32 MiB. */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];
   #bytes = 0;
 
-  /** Total size of the entries. */
+  /** Estimated size of all entries in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -379,17 +401,17 @@ class StaticCache {
     return this.#index.size;
   }
 
-  /** Entry looked up within the last second. */
+  /** The entry of a path, if it was looked up within the last second. */
   recent(key: string, nowMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
-    const entry = this.#entries[slot]!; // a slot that is found has one
+    const entry = this.#entries[slot]!; // every slot that find() returns has an entry
     if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
     this.#index.use(slot);
     return entry;
   }
 
-  /** Entry looked up at any time. */
+  /** Returns the entry of a path, however old it is. */
   known(key: string): StaticEntry | undefined {
     return this.#entries[this.#index.find(key)];
   }
@@ -409,7 +431,7 @@ class StaticCache {
   }
 
   #remove(slot: number): void {
-    this.#bytes -= bytesOf(this.#entries[slot]!); // a slot in use has an entry
+    this.#bytes -= bytesOf(this.#entries[slot]!); // every slot in use has an entry
     this.#entries[slot] = undefined;
     this.#index.remove(slot);
   }
@@ -424,10 +446,12 @@ function bytesOf(entry: StaticEntry): number {
 }
 
 /*
- * Path of a request as path of a file below a folder, or why it is refused. It reads no file.
+ * Converts the path of a request to the path of a file below a folder, or says why it is refused. Reads no
+ * file.
  *
- * Refuses every path that leads elsewhere: `.` and `..`, empty segments, backslashes and control characters, escaped slashes; on
- * Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and characters that it strips.
+ * Refuses every path that leads elsewhere: `.` and `..`, empty segments, backslashes and control characters,
+ * escaped slashes; on Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and
+ * characters that it strips.
  */
 
 /** Treatment of names that start with a dot: 404, 403, or served. */
@@ -439,7 +463,7 @@ type StaticPath =
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
-/** Longer than any file system takes. */
+/** Maximum length of a path in characters: no file system accepts longer ones. */
 const MAX_LENGTH = 4_096;
 
 /** Whether a still encoded path has an escape that no file name can contain: slash, backslash, or NUL. */
@@ -447,7 +471,10 @@ export function hidesSeparator(encoded: string): boolean {
   return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
 }
 
-/** Parses the rest after the mount's path, decoded once: `css/site.css`. With a trailing slash, or empty, it is a folder. */
+/**
+ * Parses the part of a path after the mount's path, decoded once: `css/site.css`. An empty one, or one with a
+ * trailing slash, names a folder.
+ */
 export function readStaticPath(
   rest: string,
   dotfiles: DotfilePolicy,
@@ -471,7 +498,7 @@ function hasDotfile(segments: readonly string[]): boolean {
   );
 }
 
-/** `aux.txt` is the device, too. */
+/** Names of devices on Windows, also with an extension: `aux.txt` is the device `aux`. */
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])(?:[. ]|$)/i;
 
 function isName(segment: string, isWindows: boolean): boolean {

@@ -1,6 +1,7 @@
 /**
- * Static files: responses of a mount to the paths below it.
+ * Static files: responds to requests below the path of a mount.
  *
+ * Steps of a request:
  *   path -> names that may be looked up -> entry -> form by Accept-Encoding -> 304, 412, 206, 416, 200; else 301, 403, 404
  */
 import { systemClock } from '../../base/clock.ts';
@@ -18,28 +19,40 @@ import type { DotfilePolicy, FileEntry, Representation, StaticEntry } from './st
 
 /** How a folder is served. */
 export interface StaticOptions {
-  /** Index files of a folder; the first that exists is used. Default `['index.html']`; `[]`: none. */
+  /** Index files of a folder; the first that exists is sent. Default `['index.html']`; `[]`: none. */
   readonly index?: readonly string[] | undefined;
   /**
-   * Names that start with a dot: `ignore` (default) responds with 404, `deny` with 403, `allow` serves them. `.well-known` at the top is
-   * always served (RFC 8615).
+   * Response for names that start with a dot: `ignore` (default) responds with 404, `deny` with 403, `allow`
+   * serves them. `.well-known` directly below the folder is always served (RFC 8615).
    */
   readonly dotfiles?: DotfilePolicy | undefined;
-  /** `max-age` for clients, 0 ... 31,536,000. Default 0: they revalidate each time, and get a 304. */
+  /**
+   * `max-age` of `Cache-Control` in seconds, 0 ... 31,536,000. Default 0: clients revalidate each time, and
+   * get a 304.
+   */
   readonly maxAgeSeconds?: number | undefined;
-  /** Adds `immutable`, so that clients do not revalidate even on reload: for names with a hash of the content. Default false. */
+  /**
+   * Adds `immutable`, so that clients do not revalidate even on reload. For files whose name contains a hash
+   * of the content. Default false.
+   */
   readonly immutable?: boolean | undefined;
-  /** Serves `app.js.br`, `.zst` and `.gz` for `app.js` to clients that accept them, unless they are older. Default true. */
+  /**
+   * Serves `app.js.br`, `.zst` and `.gz` for `app.js` to clients that accept them, unless they are older than
+   * `app.js`. Default true.
+   */
   readonly precompressed?: boolean | undefined;
-  /** Allows links out of the folder. Default false: such files are 404. */
+  /** Follows links that lead out of the folder. Default false: such files are 404. */
   readonly followSymlinks?: boolean | undefined;
-  /** File for unknown paths whose last segment has no dot, for example `index.html`: the page of an application with client-side routing. */
+  /**
+   * File to send for unknown paths whose last segment has no dot, for example `index.html`: the page of an
+   * application with client-side routing. Default: 404.
+   */
   readonly fallback?: string | undefined;
-  /** Name for `urlFor(name, { file: 'css/site.css' })`. */
+  /** Name of the mount for `urlFor(name, { file: 'css/site.css' })`. */
   readonly name?: string | undefined;
 }
 
-/** One folder below one path. */
+/** The files of one folder, served below one path. */
 export class StaticMount {
   readonly name: string | undefined;
   readonly folder: StaticFolder;
@@ -79,13 +92,17 @@ export class StaticMount {
     });
   }
 
-  /** Called when the application compiles. @throws SvcError `E_STATIC_DIRECTORY` */
+  /** Resolves the folder; called when the application compiles. @throws SvcError `E_STATIC_DIRECTORY` */
   open(clock: Clock): void {
     this.#clock = clock;
     this.folder.open();
   }
 
-  /** Handles GET and HEAD for the rest after the mount's path; undefined: the mount's path without a slash. @throws HTTPException */
+  /**
+   * Handles GET and HEAD. `rest` is the part of the path after the mount's path; undefined if the request is
+   * for the mount's path without a slash.
+   * @throws HTTPException
+   */
   answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
     if (hidesSeparator(req.path)) throw new NotFound();
     const recent = this.folder.recent(rest ?? '', this.#clock);
@@ -122,7 +139,8 @@ export class StaticMount {
       entry.codings.length === 0
         ? undefined
         : negotiateEncoding(fieldOf(req, 'accept-encoding'), entry.codings);
-    const form = coding === undefined ? entry.plain : entry.coded.get(coding)!; // one of codings
+    // `coding` was chosen from the keys of `coded`
+    const form = coding === undefined ? entry.plain : entry.coded.get(coding)!;
     const { content } = form;
     const verdict = judge(req, content);
     if (verdict === 'failed') throw preconditionFailed();
@@ -135,7 +153,7 @@ export class StaticMount {
     return this.#sendLarge(req, entry, form);
   }
 
-  /** Streams a large file: opens the current one, with its own fields. */
+  /** Streams a large file: opens its current version, and sends the fields of that version. */
   async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
     const file = await this.folder.openFile(known.path);
     if (file === undefined) throw new NotFound();
@@ -149,7 +167,10 @@ function answerOf(form: Representation): HttpResponse {
   return new HttpResponse(null, new Prepared(200, form.fields.slice()));
 }
 
-/** Redirects to the same path with a slash, by a relative location: it contains no host, and proxies need not rewrite it. */
+/**
+ * Redirects to the same path with a slash at its end. The location is relative: it contains no host, and
+ * proxies need not rewrite it.
+ */
 function withSlash(req: HttpRequest): HttpResponse {
   const query = req.target.indexOf('?');
   const name = req.path.slice(req.path.lastIndexOf('/') + 1);
@@ -163,7 +184,7 @@ function isFileName(value: unknown): boolean {
   return typeof value === 'string' && segmentsOf(value).length === 1;
 }
 
-/** Empty for a path that cannot be below a folder. */
+/** Segments of the path; empty for a path that cannot be below a folder. */
 function segmentsOf(path: string): readonly string[] {
   const read = readStaticPath(path, 'allow');
   return read.kind === 'path' && !path.endsWith('/') ? read.segments : [];

@@ -1,11 +1,13 @@
 /**
  * The access log: one line for each request, after its response was sent or its client has left.
  *
+ * An example line:
  *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
- * It never has the query, other fields or a body. If a path parameter is named like a secret, the template replaces the path.
- * Probes have no lines. `aborted` is set when the response was not sent completely.
+ * A line never contains the query, header fields other than `User-Agent`, or a body. If a path parameter has
+ * the name of a secret, the route's template replaces the path. Requests of probes have no lines. `aborted`
+ * is set when the response was not sent completely.
  */
 import { safeField } from '../../observability/redact.ts';
 import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
@@ -14,10 +16,13 @@ import type { Logger } from '../../observability/log.ts';
 import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
-/** Values of the setting `accessLog`. */
+/** Description of the values of the setting `accessLog`, for error messages. */
 export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
 
-/** `true`, `false` or a part of all, also as text, as that part: 0 ... 1. Undefined for anything else. */
+/**
+ * Converts the setting, also given as text, to the share of requests with a line, 0 ... 1. Undefined for an
+ * invalid value.
+ */
 export function readShare(value: unknown): number | undefined {
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (typeof value === 'string')
@@ -37,30 +42,39 @@ const WORDS: ReadonlyMap<string, number> = new Map([
   ['off', 0],
 ]);
 
-/** Probes that balancers send every second: metrics count them. */
+/** Probes, which load balancers send every second: they have no lines, because metrics count them. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
-/** Matches values that look like a secret, for names that are only sometimes secret. */
+/**
+ * A sample value that looks like a secret. If safeField() masks it under the name of a parameter, the name is
+ * secret at least for some values.
+ */
 const LIKE_A_SECRET = 'x'.repeat(64);
 
-/** How the requests of a route are shown, decided once for each. */
+/**
+ * How lines show the path of a route's requests, decided once for each route: as it is, as the route's
+ * template, or without a line.
+ */
 type View = 'whole' | 'template' | 'none';
 
-/** Writes the lines of one application. */
+/** Writes the access log of one application. */
 export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
   readonly #views = new Map<CompiledRoute, View>();
-  /** Grows by the share with each request; the one that makes it whole has a line. */
+  /** Sum of the shares of past requests. The request that makes it reach 1 gets a line. */
   #due = 0;
 
-  /** `share` 0 ... 1: this share of responses below 500 is logged, evenly spread; all others are logged. */
+  /**
+   * `share` 0 ... 1: this share of responses below 500 is logged, evenly spread. Responses from 500 on are
+   * always logged.
+   */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');
     this.#share = share;
   }
 
-  /** One request that is over. */
+  /** Writes the line of a request that has ended. */
   write(req: TransportRequest, event: RequestEvent): void {
     const { route } = req;
     const view = route === undefined ? 'whole' : (this.#views.get(route) ?? this.#look(route));

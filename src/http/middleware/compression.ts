@@ -1,12 +1,14 @@
 /**
  * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip.
  *
+ * Steps for each response:
  *   response - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, chunks as they come
  *
- * Not worth it: less than `thresholdBytes`, types that are already compressed, 204, 206 and 304, responses with Content-Encoding,
- * `no-transform` or a digest of their content. Not safe: responses that set a cookie. An attacker who can place text in a page
- * beside a secret guesses the secret by the page's size (BREACH), and responses to a login are likely to contain one. A route
- * knows better: `meta: { compress: false }`, or `true` if its cookie is not secret.
+ * Not worth it: less than `thresholdBytes`, types that are already compressed, 204, 206 and 304, responses
+ * with Content-Encoding, `no-transform` or a digest of their content. Not safe: responses that set a cookie.
+ * If an attacker can place text in a page beside a secret, the compressed size reveals the secret (BREACH),
+ * and responses to a login are likely to contain one. A route can decide for itself: `meta: { compress: false
+ * }`, or `true` if its cookie is not secret.
  */
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
@@ -24,31 +26,42 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { Transform } from 'node:stream';
 
-/** Options of compression. `undefined` means not given. */
+/** Options of compression. An option that is `undefined` has its default. */
 export interface CompressionOptions {
-  /** Shorter responses are not compressed, 0 ... 1_073_741_824 bytes. Default 1_024. */
+  /**
+   * Minimum size of a response in bytes, 0 ... 1_073_741_824. Default 1_024; shorter responses are not
+   * compressed.
+   */
   readonly thresholdBytes?: number | undefined;
-  /** The codings on offer, the best liked first. Default zstd, br, gzip. */
+  /** Codings to use, the preferred one first. Default zstd, br, gzip. */
   readonly encodings?: readonly ContentCoding[] | undefined;
-  /** 1 ... 19. Default 3. */
+  /** Compression level of zstd, 1 ... 19. Default 3. */
   readonly zstdLevel?: number | undefined;
-  /** 0 ... 11. Default 4; from 10 on it is for files that are compressed once. */
+  /** Quality of brotli, 0 ... 11. Default 4. Levels from 10 on are too slow to compress each response. */
   readonly brotliQuality?: number | undefined;
-  /** 1 ... 9. Default 6. */
+  /** Compression level of gzip, 1 ... 9. Default 6. */
   readonly gzipLevel?: number | undefined;
-  /** Responses compressed at the same time in other threads or as streams, 1 ... 100_000. Default 256; further ones are sent uncompressed. */
+  /**
+   * Maximum number of responses that are compressed at the same time in other threads or as streams, 1 ...
+   * 100_000. Default 256; further ones are sent uncompressed.
+   */
   readonly maxConcurrent?: number | undefined;
 }
 
 const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
-/** Types that get shorter. Images, films, archives and web fonts are compressed already. */
+/**
+ * Media types that compression makes shorter. Images, films, archives and web fonts are compressed already.
+ */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
-/** Media types whose chunks are messages that a client waits for. */
+/** Media types whose chunks are messages that a client waits for, so each chunk is flushed. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
-/** Chunks up to this size are joined first. */
+/** Bodies in chunks up to this size are joined and compressed as one. */
 const WHOLE_BYTES = 65_536;
-/** Layers that must not be outside this one: they need the uncompressed body, or would store the compressed one. */
+/**
+ * Kinds of middleware that must be inside of compression: they need the uncompressed body, or would store the
+ * compressed one.
+ */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
   'csrf',
@@ -112,13 +125,15 @@ export class CompressionMiddleware implements Middleware {
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
-    if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response; // HEAD of a file has its length alone
+    // a response without a body is skipped, except to HEAD if the length of its GET response is known
+    if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response;
     if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    if (body === null) return coded(response, [], coding); // it would be the length of the uncompressed bytes (RFC 9110 §8.6)
+    // no Content-Length: it would be that of the uncompressed bytes (RFC 9110 §8.6)
+    if (body === null) return coded(response, [], coding);
     if (isChunks(body)) {
       const isSmall =
         response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
@@ -129,7 +144,7 @@ export class CompressionMiddleware implements Middleware {
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
-  /** A 304 has the fields that the client would have got with its 200 (RFC 9110 §15.4.5). */
+  /** A 304 gets the fields that the client would have got with the 200 (RFC 9110 §15.4.5). */
   #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
     const whole = selectedBy(response);
     if (whole === undefined) return revalidated(req, response);
@@ -164,17 +179,22 @@ export class CompressionMiddleware implements Middleware {
     if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes)
       return withContent(response, bytes, coder.now(bytes), coding);
     if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent)
-      return req.method === 'HEAD' ? coded(response, [], coding) : response; // its length is not worth the work
+      // HEAD sends no Content-Length: to know it, the body would have to be compressed
+      return req.method === 'HEAD' ? coded(response, [], coding) : response;
     this.#underWay++;
     return new Promise((resolve) => {
       coder.later(bytes, (error, content) => {
         this.#underWay--;
-        resolve(error === null ? withContent(response, bytes, content, coding) : response); // sent uncompressed
+        // if compression fails, the response is sent uncompressed
+        resolve(error === null ? withContent(response, bytes, content, coding) : response);
       });
     });
   }
 
-  /** Small files, mostly: a stream for each would cost more than its content. */
+  /**
+   * Compresses a short body with chunks, mostly a small file, as one: an encoder stream would cost more than
+   * its content.
+   */
   async #compressWhole(
     req: HttpRequest,
     response: HttpResponse,
@@ -194,7 +214,8 @@ export class CompressionMiddleware implements Middleware {
   ): HttpResponse {
     if (this.#underWay >= this.#maxConcurrent) return response;
     this.#underWay++;
-    const isEager = MESSAGES.test(response.headers.get('content-type')!); // it is fit, so it has one
+    // isFit() has checked that there is a content type
+    const isEager = MESSAGES.test(response.headers.get('content-type')!);
     const chunks = new CompressedChunks(body, {
       coder: this.#coders[coding],
       isEager,
@@ -202,24 +223,25 @@ export class CompressionMiddleware implements Middleware {
         this.#underWay--;
       },
     });
-    if (req instanceof TransportRequest) req.afterwards(() => chunks.drop()); // if it has no reader
+    // ends the source if the response is never sent
+    if (req instanceof TransportRequest) req.afterwards(() => chunks.drop());
     return coded(response, chunks, coding);
   }
 }
 
-/** Another layer that belongs inside of compression, or a second one of its kind. */
+/** Finding about outer middleware: a second compression, or middleware that belongs inside of compression. */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
-      ? 'there is another one around it, which has nothing left to compress'
+      ? 'another CompressionMiddleware is around it, and has nothing left to compress'
       : kind === 'idempotency'
-        ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
+        ? 'the middleware "idempotency" around it would store compressed responses, and repeat them to clients that may not accept their coding'
         : kind === 'etag'
-          ? 'the layer "etag" around it makes another tag for each coding, and what the client turns out to have is compressed first'
-          : `it does not see the cookies that the layer "${kind}" around it sets`;
+          ? 'the middleware "etag" around it makes a different tag for each coding, and a response is compressed even if the client already has it'
+          : `it does not see the cookies that the middleware "${kind}" around it sets`;
   const remedy =
     kind === 'compression'
-      ? 'Keep one CompressionMiddleware'
+      ? 'Register CompressionMiddleware only once'
       : `Register CompressionMiddleware before ${constructor.name}`;
   return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
 }
@@ -251,7 +273,7 @@ function isFit(flat: readonly string[], mayHaveCookies: boolean): boolean {
   return isCompressible;
 }
 
-/** Unless it has become longer. */
+/** Sets the compressed content, unless it is longer than the uncompressed one. */
 function withContent(
   response: HttpResponse,
   bytes: Uint8Array,
@@ -266,7 +288,7 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // they refer to the uncompressed bytes
+  headers.delete('Accept-Ranges'); // ranges refer to the uncompressed bytes
   weaken(headers);
   return response;
 }
@@ -277,7 +299,10 @@ function weaken(headers: HeaderList): void {
   if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`);
 }
 
-/** Ranges refer to the uncompressed bytes; `Vary` is sent as for the whole (RFC 9110 §15.3.7). */
+/**
+ * Marks a 206 with `Vary`, as its 200 would be marked (RFC 9110 §15.3.7). It is not compressed: ranges refer
+ * to the uncompressed bytes.
+ */
 function partOf(response: HttpResponse): HttpResponse {
   const type = response.headers.get('content-type') ?? '';
   if (
@@ -288,8 +313,8 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * A 304 that a handler made, for a 200 that is unknown. The client has the tag of a compressed response as a weak one, so it is sent
- * weak. The content type is unknown, so every such response varies.
+ * Marks a 304 that a handler made. Its 200 is unknown, so `Vary` is always sent. The client may have the tag
+ * of a compressed response, which is weak, so the tag is sent weak.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -299,8 +324,9 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
 }
 
 /*
- * Compression of a body while it is sent. A source that has its next chunk at once fills a block. Before the encoder waits
- * for the source, it flushes, so the client has everything that the source has produced.
+ * Compression of a body while it is sent. As long as the source has its next chunk at once, chunks are
+ * collected into blocks. Before the encoder waits for the source it flushes, so that the client has all that
+ * the source has produced.
  */
 
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
@@ -313,13 +339,16 @@ export class CompressedChunks extends EndlessChunks {
   readonly #onEnd: () => void;
   #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
-  /** The step that was requested from the source while earlier output was sent. */
+  /** The next step of the source, requested while earlier output was sent. */
   #asked: PromiseLike<ChunkStep> | undefined;
-  /** Whether the encoder buffers output. */
+  /** Whether the encoder holds output that was not flushed. */
   #isDirty = false;
   #isOver = false;
 
-  /** `isEager`: each chunk is a message, which is flushed at once. `onEnd` is called once. */
+  /**
+   * `isEager`: each chunk is a message that is flushed at once. `onEnd` is called once, when the body has
+   * ended.
+   */
   constructor(
     chunks: Chunks,
     {
@@ -363,11 +392,14 @@ export class CompressedChunks extends EndlessChunks {
     if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
   }
 
-  /** Returns the output that the encoder holds back, unless the source has its next chunk at once. */
+  /**
+   * Waits one turn of the event loop for the next step. If it is not there, flushes the encoder, and returns
+   * its output.
+   */
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
-    step.then(undefined, ignore); // the next call reports the error
+    step.then(undefined, ignore); // the next call of next() reports an error of this step
     if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();
@@ -400,7 +432,7 @@ function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
   });
 }
 
-/** A node:zlib stream as a sequence of write, flush and end calls. */
+/** A node:zlib stream whose write, flush and end calls return promises of their output. */
 class Encoder {
   readonly #stream: Transform & { flush?(kind: number, done: () => void): void };
   readonly #flush: number;
@@ -409,19 +441,20 @@ class Encoder {
   constructor({ stream, flush }: Coder) {
     this.#stream = stream();
     this.#flush = flush;
-    this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore); // the call that fails reports it
+    // the pending call reports the error
+    this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore);
   }
 
   write(chunk: string | Uint8Array): Promise<Buffer> {
     return this.#ask((done) => this.#stream.write(chunk, done));
   }
 
-  /** All that it holds back. */
+  /** Returns all output that the encoder has held back. */
   flush(): Promise<Buffer> {
     return this.#ask((done) => this.#stream.flush!(this.#flush, done));
   }
 
-  /** The rest. */
+  /** Ends the encoder, and returns the rest of its output. */
   finish(): Promise<Buffer> {
     return this.#ask((done) => {
       this.#stream.once('end', done).end();
@@ -433,9 +466,11 @@ class Encoder {
   }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
-    if (this.#stream.destroyed) return Promise.resolve(EMPTY); // while a chunk was awaited, which is not a failure
+    // the stream was closed while a chunk was awaited, which is not an error
+    if (this.#stream.destroyed) return Promise.resolve(EMPTY);
     return new Promise((resolve, reject) => {
-      const lose = (): void => resolve(EMPTY); // the encoder was closed, and no call waits for it
+      // the stream was closed: without this, the promise would never settle
+      const lose = (): void => resolve(EMPTY);
       this.#stream.once('close', lose);
       how((error) => {
         this.#stream.off('close', lose);

@@ -1,13 +1,16 @@
 /**
- * Load shedding: refuses requests that the process cannot handle now, so that accepted ones are answered in time.
+ * Load shedding: refuses requests that exceed the capacity of the process, so that accepted ones are answered
+ * in time.
  *
+ * How a request is handled:
  *   event loop late by more than maxEventLoopDelayMs      503: each further request would delay all of them
  *   fewer than `max` run                                  runs
  *   fewer than `queue` wait                               waits for its turn, at most maxQueueMs; removed if its client leaves
  *   else                                                  503 with Retry-After
  *
- * A request runs until its handler has returned, even if its time is over or its client left: that work is still done. A streaming
- * body does not count. A refusal is a value, because it must cost next to nothing.
+ * A request counts as running until its handler has returned, even if its time limit has passed or its client
+ * left: the handler still works. A streaming body does not count. A refusal is returned as a response rather
+ * than thrown, because refusing must be cheap.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
@@ -21,28 +24,34 @@ import type { Logger } from '../../observability/log.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
-/** How much is taken on at once. `undefined` means not given. */
+/** Limits of the load. An option that is `undefined` has its default. */
 export interface ConcurrencyLimitOptions {
-  /** Requests that run at once, 1 ... 1_000_000. Default 100. */
+  /** Maximum number of requests that run at once, 1 ... 1_000_000. Default 100. */
   readonly max?: number | undefined;
-  /** Waiting requests, 0 ... 1_000_000, first in, first out. Default 0. */
+  /** Maximum number of waiting requests, 0 ... 1_000_000, first in, first out. Default 0. */
   readonly queue?: number | undefined;
-  /** How long one waits before it is refused, 1 ... 600_000. Default 1_000. */
+  /** Maximum time in milliseconds that a request waits before it is refused, 1 ... 600_000. Default 1_000. */
   readonly maxQueueMs?: number | undefined;
-  /** From which mean lateness of the event loop on all are refused, 1 ... 60_000; false: never. Default 200. Measured while the application listens. */
+  /**
+   * Mean delay of the event loop in milliseconds from which on all requests are refused, 1 ... 60_000; false:
+   * never. Default 200. Measured while the application listens.
+   */
   readonly maxEventLoopDelayMs?: number | false | undefined;
-  /** Value of `Retry-After`, 1 ... 3_600. Default 1. */
+  /** Value of `Retry-After` in seconds, 1 ... 3_600. Default 1. */
   readonly retryAfterSeconds?: number | undefined;
 }
 
 /** Why a request is refused. */
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
-/** Layers that read or write a store before it is known whether the request is accepted. */
+/**
+ * Kinds of middleware that belong inside this one: they use a store, which is wasted work for a request that
+ * is refused.
+ */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 const MINUTE_MS = 60_000;
 
-/** Counters shared by all layers of an application. */
+/** Counters that all instances of this middleware in an application share. */
 interface Load {
   readonly shed: Counter;
   queued: number;
@@ -78,10 +87,10 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   readonly #retryAfter: string;
   readonly #waiting = new Set<Waiting>();
   #running = 0;
-  /** Refused since the last line in the log, which has one a minute. */
+  /** Requests refused since the last log line; at most one line a minute is written. */
   #unsaid = 0;
   #saidMs = -Infinity;
-  /** These are there once the application is compiled. */
+  /** Set when the application is compiled. */
   #clock!: Clock;
   #log!: Logger;
   #load!: Load;
@@ -139,7 +148,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject,
-      message: `the layer "${outer.kind}" around it does its work for requests that are refused then`,
+      message: `the middleware "${outer.kind}" around it works for requests that are then refused`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -152,15 +161,16 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       return answer;
     }
     return answer.then((response) => {
-      // next() never fails
+      // then() needs no error callback: next() never rejects
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
-      else void late.then(() => this.#leave()); // the client has its 503, and the handler still runs
+      // the client has its 503, but the handler still runs: wait until it returns
+      else void late.then(() => this.#leave());
       return response;
     });
   }
 
-  /** Makes room for the one that has waited longest. */
+  /** Ends a request, and starts the one that has waited longest. */
   #leave(): void {
     this.#running--;
     const [first] = this.#waiting;
@@ -183,7 +193,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       };
       const leave = (): void => {
         end();
-        reject(req.signal.reason as Error); // the client has left, or the time of the request is over
+        // the client has left, or the time limit of the request has passed
+        reject(req.signal.reason as Error);
       };
       const timer = this.#deadlines.add(() => {
         end();
@@ -222,7 +233,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   }
 }
 
-/** A request that waits. */
+/** A request in the queue. */
 interface Waiting {
   start(): void;
 }

@@ -1,14 +1,16 @@
 /**
- * Cross-origin resource sharing: origins whose scripts may call, and read the responses (Fetch Standard §3.3).
+ * Cross-origin resource sharing (Fetch Standard §3.3): which other sites may call the application by script,
+ * and read its responses.
  *
+ * How a request is handled:
  *   OPTIONS + Origin + Access-Control-Request-Method      a preflight: answered here, no handler runs
  *   anything else                                         passes on; its response gets the fields of its origin
  *
- * In the `use` of a route it applies to that route only; the application lets it answer that route's preflights
- * (routing/compile-unmatched.ts).
+ * In the `use` of a route this middleware applies to that route only; routing/compile-unmatched.ts lets it
+ * answer that route's preflights.
  *
- * The fields of each listed origin are built once, so a request costs one look-up. They replace a handler's own
- * `Access-Control-*` fields.
+ * The fields of each listed origin are built once, so a request costs one look-up. They replace
+ * `Access-Control-*` fields of a handler.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
@@ -21,17 +23,19 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** Options of cross-origin access. `undefined` means not given. */
+/** Options of cross-origin access. An option that is `undefined` has its default. */
 export interface CORSOptions {
-  /** Whole origins (`https://app.example`), `'*'` for every site, or a function. Default: none. */
+  /**
+   * Allowed origins, complete (`https://app.example`); `'*'` for every site; or a function. Default: none.
+   */
   readonly origins?: Origins | undefined;
-  /** Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` only without credentials. */
+  /** Allowed methods. Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` only without credentials. */
   readonly methods?: '*' | readonly string[] | undefined;
   /** Request fields that scripts may set. Default Authorization, Content-Type, X-CSRF-Token, X-Request-Id. `'*'` only without credentials. */
   readonly headers?: '*' | readonly string[] | undefined;
-  /** Response fields that scripts may read beside the safelisted ones. Default: none. */
+  /** Response fields that scripts may read in addition to those that are always readable. Default: none. */
   readonly exposeHeaders?: readonly string[] | undefined;
-  /** Allows credentials such as cookies. Default false; never with `origins: '*'`. */
+  /** Allows requests with credentials such as cookies. Default false; not allowed with `origins: '*'`. */
   readonly credentials?: boolean | undefined;
   /** Time in seconds for which browsers cache a preflight, 0 ... 86_400. Default 600. */
   readonly maxAgeSeconds?: number | undefined;
@@ -42,7 +46,10 @@ export interface CORSOptions {
 const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
-/** Layers that respond themselves: their refusals must pass through this one, or scripts cannot read them. */
+/**
+ * Kinds of middleware that send responses themselves, and so must be inside: without this middleware's fields
+ * scripts cannot read the responses.
+ */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
   'concurrency-limit',
@@ -52,19 +59,19 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'idempotency',
 ]);
 
-/** Cross-origin headers. */
+/** Answers preflights, and adds the `Access-Control-*` fields to responses. */
 export class CORSMiddleware implements Middleware {
   readonly kind = 'cors';
-  /** For other guards with the same list: the WebSocket handshake. */
+  /** The allowed origins, for other checks with the same list, such as that of WebSocket handshakes. */
   readonly allowed: AllowedOrigins;
-  /** Whether credentials are allowed. */
+  /** Whether requests with credentials are allowed. */
   get allowsCredentials(): boolean {
     return this.#options.credentials;
   }
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
-  /** Fields of a response without an allowed origin. */
+  /** Fields of a response to a request without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /** Fields after the origin. */
+  /** Fields that follow `Access-Control-Allow-Origin`. */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -156,15 +163,15 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `refusals of the layer "${misplaced.kind}" around it have no cross-origin headers, so scripts cannot read them`,
+        message: `refusals of the middleware "${misplaced.kind}" around it have no cross-origin headers, so scripts cannot read them`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
     if (outer.some((layer) => layer.kind === 'cors'))
       yield {
         ...mine,
-        message: 'there is another one around it, and one answer has room for one',
-        remedy: 'Keep one CORSMiddleware that has all origins',
+        message: 'another CORSMiddleware is around it, but a response can have the headers of only one',
+        remedy: 'Register one CORSMiddleware with all origins',
       };
     if (this.allowed.list?.size === 0) {
       yield {
@@ -176,7 +183,7 @@ export class CORSMiddleware implements Middleware {
     }
   }
 
-  /** Origins that an attacker on the network, or any site, can have. */
+  /** Findings about allowed origins that an attacker on the network, or any site, can have. */
   *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
     const mine = {
       rule: 'SVC206',
@@ -204,11 +211,15 @@ export class CORSMiddleware implements Middleware {
       };
   }
 
-  /** Calls the function with a reserved origin (RFC 2606). A function that needs more than the origin is not checked. */
+  /**
+   * Calls the function with an origin of a reserved name (RFC 2606): a function that allows it allows any
+   * site. A function that needs more than the origin is not checked.
+   */
   #allowsAnyOrigin(): boolean {
     try {
       const isAllowed = this.allowed.allows('https://svc-check.invalid', undefined as never);
-      if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // its promise is not awaited
+      // the result of an asynchronous function is not used; a rejection must not end the process
+      if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined);
       return isAllowed === true;
     } catch {
       return false;
@@ -273,7 +284,10 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
     : response.then((settled) => add(settled, fields));
 }
 
-/** Lengths of the names that must not repeat: `Vary`, and the names above. */
+/**
+ * Which lengths the names have that must not repeat, `Vary` and the names above: most other fields are
+ * skipped by their length.
+ */
 const TAKEN = new Uint8Array(64);
 for (const name of [
   'Vary',

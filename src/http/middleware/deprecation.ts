@@ -1,7 +1,9 @@
 /**
- * Replies of a route that clients should not call any more: since when (`Deprecation`, RFC 9745), until when it answers (`Sunset`,
- * RFC 8594), and where that is explained.
+ * Marks the replies of a deprecated route, and replies to requests that use a deprecated field: since when
+ * clients should not use it (`Deprecation`, RFC 9745), when it stops working (`Sunset`, RFC 8594), and where
+ * that is explained (`Link`).
  *
+ * The fields that are added:
  *   Deprecation: @1767225600
  *   Sunset: Thu, 31 Dec 2026 00:00:00 GMT
  *   Link: <https://api.example/changes>; rel="deprecation"
@@ -11,17 +13,10 @@ import { given, readOptions, shown } from '../../base/options.ts';
 import { httpDate } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
+import { plansWithin } from '../../schema/nodes.ts';
+import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
+import type { Deprecation, Literal } from '../../schema/types.ts';
 import type { HttpResponse } from '../response.ts';
-
-/** The dates of a deprecation: `2026-01-31`, an RFC 3339 date-time, or a Date. */
-export interface Deprecation {
-  /** Since when clients should not call it any more; may be in the future. */
-  readonly since: string | Date;
-  /** When it stops answering. Not before `since`. */
-  readonly sunset?: string | Date | undefined;
-  /** The address of an explanation. */
-  readonly link?: string | undefined;
-}
 
 const date = (value: unknown): boolean =>
   (typeof value === 'string' || value instanceof Date) && !Number.isNaN(msOf(value));
@@ -49,31 +44,159 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/** Adds the fields to every reply of its route. @internal */
-export class DeprecationMiddleware implements Middleware {
-  readonly #since: string;
-  readonly #sunset: string | undefined;
-  readonly #link: string | undefined;
+/** A deprecation as header fields. */
+class Mark {
+  readonly sinceMs: number;
+  readonly sunsetMs: number;
+  readonly link: string | undefined;
 
   constructor({ since, sunset, link }: Deprecation) {
-    this.#since = `@${Math.floor(msOf(since) / 1_000)}`;
-    this.#sunset = sunset === undefined ? undefined : httpDate(msOf(sunset));
-    this.#link = link === undefined ? undefined : `<${link}>; rel="deprecation"`;
+    this.sinceMs = msOf(since);
+    this.sunsetMs = sunset === undefined ? Infinity : msOf(sunset);
+    this.link = link;
+  }
+}
+
+/** Adds the header fields of several deprecations: the earliest dates, and every link. */
+function mark(response: HttpResponse, marks: Iterable<Mark>): HttpResponse {
+  const all = [...marks];
+  if (all.length === 0) return response;
+  const [sinceMs, sunsetMs] = [
+    Math.min(...all.map((one) => one.sinceMs)),
+    Math.min(...all.map((one) => one.sunsetMs)),
+  ];
+  response.headers.set('Deprecation', `@${Math.floor(sinceMs / 1_000)}`);
+  if (sunsetMs !== Infinity) response.headers.set('Sunset', httpDate(sunsetMs));
+  for (const link of new Set(all.map((one) => one.link)))
+    if (link !== undefined) response.headers.append('Link', `<${link}>; rel="deprecation"`);
+  return response;
+}
+
+/** Adds the fields of a deprecation to every reply of its route. @internal */
+export class DeprecationMiddleware implements Middleware {
+  readonly #marks: readonly Mark[];
+
+  constructor(deprecation: Deprecation) {
+    this.#marks = [new Mark(deprecation)];
   }
 
   handle(_: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
-    return isThenable(response) ? this.#later(response) : this.#marked(response);
+    return isThenable(response)
+      ? Promise.resolve(response).then((settled) => mark(settled, this.#marks))
+      : mark(response, this.#marks);
+  }
+}
+
+/** The inputs of a route that may have deprecated fields. */
+interface DeprecatedInputs {
+  readonly texts: readonly {
+    readonly from: 'query' | 'header' | 'cookie';
+    readonly plan: ObjectPlan;
+    nameOf(wireName: string): string;
+  }[];
+  readonly body: { readonly node: TypeNode } | undefined;
+  readonly form: ObjectPlan | undefined;
+}
+
+/**
+ * Returns the middleware that marks replies to requests that use a field whose deprecation has dates.
+ * Undefined when no field has them.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
+export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
+  const plans = [
+    ...texts.map(({ plan }) => plan),
+    ...(form === undefined ? [] : [form]),
+    ...(body === undefined ? [] : plansWithin(body.node)),
+  ];
+  const marks = new Map<FieldPlan, Mark>();
+  const isDated = (plan: ObjectPlan): boolean => plan.fields.some((field) => marks.has(field));
+  for (const field of plans.flatMap(({ fields }) => fields)) {
+    const { deprecated } = field.about;
+    if (typeof deprecated === 'object')
+      marks.set(field, new Mark(readDeprecation(`the field "${field.name}"`, deprecated)));
+  }
+  return marks.size === 0
+    ? undefined
+    : new FieldDeprecationMiddleware(marks, {
+        texts: texts.filter(({ plan }) => isDated(plan)),
+        form: form !== undefined && isDated(form) ? form : undefined,
+        body: body !== undefined && [...plansWithin(body.node)].some(isDated) ? body : undefined,
+      });
+}
+
+class FieldDeprecationMiddleware implements Middleware {
+  readonly #marks: ReadonlyMap<FieldPlan, Mark>;
+  readonly #inputs: DeprecatedInputs;
+
+  constructor(marks: ReadonlyMap<FieldPlan, Mark>, inputs: DeprecatedInputs) {
+    this.#marks = marks;
+    this.#inputs = inputs;
   }
 
-  async #later(response: PromiseLike<HttpResponse>): Promise<HttpResponse> {
-    return this.#marked(await response);
+  async handle(req: HttpRequest, next: Next): Promise<HttpResponse> {
+    const response = await next();
+    const found = new Set<Mark>();
+    for (const text of this.#inputs.texts)
+      this.#add(text.plan, found, (wireName) => isSent(req, text.from, text.nameOf(wireName)));
+    const { body, form } = this.#inputs;
+    // the route has read the body when it succeeds, and reading it again costs no input
+    if (response.status < 400 && body !== undefined) this.#addValue(body.node, await req.json(), found);
+    if (response.status < 400 && form !== undefined) {
+      const fields = await req.form();
+      this.#add(form, found, (wireName) => fields.has(wireName));
+    }
+    return mark(response, found);
   }
 
-  #marked(response: HttpResponse): HttpResponse {
-    response.headers.set('Deprecation', this.#since);
-    if (this.#sunset !== undefined) response.headers.set('Sunset', this.#sunset);
-    if (this.#link !== undefined) response.headers.append('Link', this.#link);
-    return response;
+  #add({ fields }: ObjectPlan, found: Set<Mark>, isUsed: (wireName: string) => boolean): void {
+    for (const field of fields) {
+      const used = this.#marks.get(field);
+      if (used !== undefined && isUsed(field.wireName)) found.add(used);
+    }
   }
+
+  /** Finds fields in a body, which has been validated. Types without a tag that are alternatives are skipped. */
+  #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
+    if (typeof value !== 'object' || value === null) return;
+    switch (node.kind) {
+      case 'nullable':
+        return this.#addValue(node.inner, value, found);
+      case 'lazy':
+        return this.#addValue(node.resolve(), value, found);
+      case 'list':
+      case 'record':
+        return Object.values(value).forEach((item) => this.#addValue(node.item, item, found));
+      case 'tuple':
+        return node.members.forEach((member, index) =>
+          this.#addValue(member, (value as readonly unknown[])[index], found),
+        );
+      case 'object':
+        return this.#addMembers(node.plan(), value as Members, found);
+      case 'union': {
+        const members = value as Members;
+        const variant = node
+          .variants()
+          .find(({ values, tagWire }) => values.includes(members[tagWire] as Literal));
+        return variant === undefined ? undefined : this.#addMembers(variant.plan, members, found);
+      }
+      default:
+        return;
+    }
+  }
+
+  #addMembers(plan: ObjectPlan, value: Members, found: Set<Mark>): void {
+    this.#add(plan, found, (wireName) => Object.hasOwn(value, wireName));
+    for (const { wireName, node } of plan.fields)
+      if (Object.hasOwn(value, wireName)) this.#addValue(node, value[wireName], found);
+  }
+}
+
+/** The members of a JSON object. */
+type Members = Readonly<Record<string, unknown>>;
+
+function isSent(req: HttpRequest, from: 'query' | 'header' | 'cookie', name: string): boolean {
+  if (from === 'query') return req.query.has(name);
+  return (from === 'header' ? req.headers[name] : req.cookies[name]) !== undefined;
 }

@@ -1,9 +1,9 @@
 /**
- * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1): a tag of the content, 304 for clients that have it, and
- * 412 for requests with other preconditions.
+ * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1): a tag of the content, 304 for
+ * clients that have it, and 412 for requests with other preconditions.
  *
- * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the weak tag is equal for
- * every coding.
+ * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the weak
+ * tag is equal for every coding.
  */
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
@@ -13,19 +13,22 @@ import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Options of the tags. */
+/** Options of {@link ETagMiddleware}. */
 export interface ETagOptions {
-  /** The largest body that is read for it, 0 ... 67,108,864. Default 1,048,576: about half a millisecond. */
+  /**
+   * Maximum size in bytes of a body that gets a tag, 0 ... 67,108,864. Default 1,048,576: hashing it takes
+   * about half a millisecond.
+   */
   readonly maxBytes?: number | undefined;
 }
 
 /**
- * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Returns 304 for `If-None-Match` or `If-Modified-Since`, 412 for
- * `If-Match` or `If-Unmodified-Since`. Handlers that change something call {@link checkPreconditions}. For all routes
- * `app.use(new ETagMiddleware())`; for one route, in its `use`.
+ * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Returns 304 for `If-None-Match` or
+ * `If-Modified-Since`, 412 for `If-Match` or `If-Unmodified-Since`. Handlers that change something call
+ * {@link checkPreconditions}. For all routes `app.use(new ETagMiddleware())`; for one route, in its `use`.
  *
- * An `ETag` or `Last-Modified` of the handler is kept and compared. Unchanged: streams, bodies beyond `maxBytes`, responses that set
- * a cookie, and responses with `Cache-Control: no-store`.
+ * An `ETag` or `Last-Modified` that the handler sets is kept, and compared. Not changed: streams, bodies
+ * larger than `maxBytes`, responses that set a cookie, and responses with `Cache-Control: no-store`.
  */
 export class ETagMiddleware implements Middleware {
   readonly kind = 'etag';
@@ -65,7 +68,7 @@ export class ETagMiddleware implements Middleware {
   }
 }
 
-/** 132 bits, so that two bodies with one tag cannot be found. */
+/** Entity tag of a body: 132 bits of a hash, so that two bodies with one tag cannot be constructed. */
 function tagOf(body: string | Uint8Array): string {
   return `W/"${hash('sha256', body, 'base64url').slice(0, 22)}"`;
 }

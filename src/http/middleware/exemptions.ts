@@ -1,7 +1,8 @@
 /**
- * Requests that path templates exempt from a check: requests for the named routes, but not for more specific ones.
+ * Requests that path templates exempt from a check. A template exempts the routes that it names, but not more
+ * specific routes.
  *
- *   exempt                  exempts a request for
+ * Examples of templates, and the routes that they exempt:
  *   /{tenant}/webhook       the route /{any}/webhook, and not /account/webhook, which its author may have written later
  *   /hooks/{rest:path}      every route below /hooks/
  *   /hooks/github           that path, also if the route /hooks/{name} handles it
@@ -13,14 +14,14 @@ import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** Method under which templates are in the table: they match every method. */
+/** Placeholder for the method of all templates in the routing table: they match every method. */
 const ANY = '*';
 
-/** Templates, resolved for the routes of an application. */
+/** Path templates of exemptions, resolved against the routes of an application. */
 export class Exemptions {
   readonly #templates: readonly ParsedTemplate[];
   readonly #all: RoutingTable<true>;
-  /** Exempt routes: `true`, or a table that matches the path. */
+  /** Exemptions of each route: `true` for every request, or a table of the exempt paths. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, true | RoutingTable<true>>();
 
   /** @throws SvcError `E_PATH_TEMPLATE` */
@@ -29,7 +30,10 @@ export class Exemptions {
     this.#all = tableOf(this.#templates);
   }
 
-  /** Resolves the templates for a compiled application. Returns the templates that match no route. */
+  /**
+   * Resolves the templates against the routes of a compiled application. Returns the templates that match no
+   * route.
+   */
   enter(routes: readonly CompiledRoute[]): string[] {
     const unused = new Set(this.#templates);
     for (const route of unused.size === 0 ? [] : routes) {
@@ -52,7 +56,7 @@ export class Exemptions {
     return route.meta['csrf'] === false || this.#ofRoutes.get(route) === true;
   }
 
-  /** Whether a request is exempt. Routes with `meta: { csrf: false }` have their own proof. */
+  /** Whether a request is exempt. Routes with `meta: { csrf: false }` check their requests themselves. */
   has(req: Pick<HttpRequest, 'route' | 'path'>): boolean {
     if (req.route?.meta['csrf'] === false) return true;
     const table = req.route === undefined ? this.#all : this.#ofRoutes.get(req.route);
@@ -85,7 +89,8 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];
     if (theirs === undefined) return 'none';
-    if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none'; // `path` does not match an empty rest
+    // the converter `path` does not match an empty rest
+    if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none';
     if (ours === PATH) return isWhole ? 'whole' : 'part';
     if (theirs === ours) continue;
     if (theirs === PATH) return 'part';
@@ -96,7 +101,7 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   return isWhole ? 'whole' : 'part';
 }
 
-/** Whether several processes serve, so that each has its own memory. */
+/** Whether the application runs in several processes, so that memory is not shared by all requests. */
 export function isServedByMany(view: Pick<CompiledView, 'config'>): boolean {
   const workers = view.config('workers');
   return workers === 'auto' || Number(workers ?? 1) > 1;

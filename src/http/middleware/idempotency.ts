@@ -1,16 +1,19 @@
 /**
- * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that is unsure whether its request arrived repeats it
- * with the same key. It is executed once, in whichever of the processes that share the store.
+ * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that is unsure whether its
+ * request arrived repeats it with the same key. The request is executed once, in one of the processes that
+ * share the store.
  *
+ * How a request is handled with a key:
  *   new key                            add() claims it: executed, and its response stored for ttlSeconds
  *   repeated during execution          409 with Retry-After
  *   repeated afterwards                the same response, Idempotency-Replayed: true; the handler does not run
  *   repeated with another request      422
  *   executed with 5xx, or 401, 408,    deleted: the next attempt is executed
- *   421, 425, 429
+ *   421, 424, 425, 428, 429
  *
- * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after leaseSeconds, and the next
- * attempt executes again: at least once, because the progress of the first one is unknown.
+ * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
+ * leaseSeconds, and the next attempt executes the request again. How far the first execution got is unknown,
+ * so the guarantee is then "at least once".
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -39,56 +42,69 @@ import type {
   Services,
 } from '../contracts.ts';
 
-/** Options of idempotent requests. `undefined` means not given. */
+/** Options of idempotent requests. An option that is `undefined` has its default. */
 export interface IdempotencyOptions {
-  /** The field that brings the key. Default `Idempotency-Key`. */
+  /** Name of the request field with the key. Default `Idempotency-Key`. */
   readonly header?: string | undefined;
-  /** Lifetime of a stored response, 1 ... 31_536_000. Default 86_400. */
+  /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Identifies the client: responses are never shared between clients. Use only verified data. Default, and for undefined: the
-   * credentials as sent. These are `Authorization`, the route's credentials and the session; else all cookies; else the address.
-   * all its cookies, and without those its address.
+   * Identifies the client: responses are never shared between clients. Use only verified data. Default, and
+   * for the result undefined: the credentials as sent. These are `Authorization`, the route's credentials and
+   * the session; without them all cookies; without cookies the address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
-  /** Store for all processes. Default: 10_000 records in the memory of this process. */
+  /** Store that all processes share. Default: 10_000 records in the memory of this process. */
   readonly store?: RecordStore | undefined;
-  /** Default POST and PATCH. */
+  /** Methods of requests whose key is read. Default POST and PATCH. */
   readonly methods?: readonly string[] | undefined;
   /** Refuses a request without a key, with 400. Default false. */
   readonly required?: boolean | undefined;
-  /** The most bytes of a request with a key, which is read whole before its handler runs, 0 ... 1_000_000_000. Default 1_000_000; beyond it 413. */
+  /**
+   * Maximum size in bytes of a request with a key, which is read whole before its handler runs, 0 ...
+   * 1_000_000_000. Default 1_000_000; a larger one is 413.
+   */
   readonly maxBodyBytes?: number | undefined;
-  /** Maximum size of a stored response, fields and body, 0 ... 16_777_216 bytes. Default 65_536. Of a larger one only the fact is stored. */
+  /**
+   * Maximum size in bytes of a stored response, fields and body, 0 ... 16_777_216. Default 65_536. For a
+   * larger response, only the fact that it was sent is stored.
+   */
   readonly maxAnswerBytes?: number | undefined;
-  /** How long after the death of its process a request may be executed anew, 1 ... 3_600. Default 30. */
+  /**
+   * Time in seconds after which a request may be executed again if its process died, 1 ... 3_600. Default 30.
+   */
   readonly leaseSeconds?: number | undefined;
 }
 
 const MEMORY_RECORDS = 10_000;
-/** A claim is renewed so often while it lasts. */
+/** Number of renewals of a claim within its lease. */
 const RENEWALS = 3;
-/** One client of IPv6 has a whole network (RFC 6177 §2). */
+/**
+ * Prefix length of the network that identifies an IPv6 client: one client has a whole network (RFC 6177 §2).
+ */
 const IPV6_BITS = 64;
 
 /** Outcome of a request with a key. */
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
-/** A request that this process executes. */
+/** A request that this process is executing. */
 interface Claim {
   readonly key: string;
   readonly print: string;
-  /** Stored value of our own claim. */
+  /** Value that the store keeps for this claim. */
   readonly text: string;
 }
 
-/** Executes requests with a key once. A route with `meta: { idempotency: false }` is left out: one with large bodies, for example. */
+/**
+ * Executes requests with an idempotency key once. A route with `meta: { idempotency: false }` is not covered:
+ * for example one with large bodies.
+ */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
-  /** Whether the application identifies clients. */
+  /** Whether the option `principal` is set. */
   readonly knowsPrincipal: boolean;
   readonly #application = new OneApplication();
-  /** The field that brings the key. */
+  /** Name of the request field with the key. */
   readonly header: string;
   readonly #field: string;
   readonly #principal: IdempotencyOptions['principal'];
@@ -103,7 +119,7 @@ export class IdempotencyMiddleware implements Middleware {
   };
   #store: RecordStore | undefined;
   readonly #isShared: boolean;
-  /** These are there once the application is compiled. */
+  /** Set when the application is compiled. */
   #services!: Services;
   #counter!: Counter;
 
@@ -135,7 +151,12 @@ export class IdempotencyMiddleware implements Middleware {
       maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
     if (!isToken(header))
-      throw new SvcError('E_OPTION_RANGE', [owner, 'header', 'the name of a field', JSON.stringify(header)]);
+      throw new SvcError('E_OPTION_RANGE', [
+        owner,
+        'header',
+        'the name of a header field',
+        JSON.stringify(header),
+      ]);
     this.header = header;
     this.#field = header.toLowerCase();
     this.#principal = principal;
@@ -201,7 +222,7 @@ export class IdempotencyMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `an answer that is given again does not pass the layer "${bypassed.kind}" inside it, which would have to say whose request it is`,
+        message: `the middleware "${bypassed.kind}" inside it does not run for repeated responses, but it must identify the client first`,
         remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
       };
     }
@@ -211,8 +232,8 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the layer "compression" inside it codes answers for the client that came first, and others may not read that coding',
-        remedy: 'Register the compression before IdempotencyMiddleware',
+          'the middleware "compression" inside it compresses the stored response for the first client, and others may not accept that coding',
+        remedy: 'Register CompressionMiddleware before IdempotencyMiddleware',
       };
     }
   }
@@ -225,9 +246,9 @@ export class IdempotencyMiddleware implements Middleware {
     const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
     const key = recordKey([route.method, route.template, clientKey, ...(await this.#senderOf(req, route))]);
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
-    const store = this.#store!; // there since the application was compiled
+    const store = this.#store!; // set when the application was compiled
     for (let attempt = 0; attempt < 2; attempt++) {
-      // the record may expire between the two calls
+      // if the record expires between add() and get(), the loop tries again
       if (await store.add(key, text, this.#limits.leaseMs))
         return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
@@ -236,7 +257,7 @@ export class IdempotencyMiddleware implements Middleware {
     throw this.#inProgress();
   }
 
-  /** Scope of a key, so that equal keys of two clients differ. */
+  /** Identification of the client, so that equal keys of two clients are different. */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
@@ -244,7 +265,7 @@ export class IdempotencyMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'IdempotencyMiddleware',
         'principal',
-        'a function that answers text, or undefined',
+        'a function that returns text, or undefined',
         shown(principal),
       ]);
     const shownByClient: string[] = [];
@@ -303,11 +324,12 @@ export class IdempotencyMiddleware implements Middleware {
   async #execute(req: HttpRequest, claim: Claim, next: Next): Promise<HttpResponse> {
     this.#count('executed');
     const lease = this.#keep(claim);
-    const response = await next(); // never fails
+    const response = await next(); // next() never rejects
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // its time is over but it still runs: its own result is stored, not the response that the client got
+      // the time limit has passed, but the handler still runs: its own result is stored, not the 503 that the
+      // client got
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
       );
@@ -315,7 +337,7 @@ export class IdempotencyMiddleware implements Middleware {
     return response;
   }
 
-  /** Renews the lease until it is disposed of, or lost. */
+  /** Renews the lease of a claim until it is disposed of, or lost. */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;
     const { leaseMs } = this.#limits;
@@ -323,7 +345,8 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        if (await this.#store!.replace(key, text, text, leaseMs)) schedule(); // else the claim is lost, which is logged when the request ends
+        // otherwise the claim is lost, which is logged when the request ends
+        if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
         schedule();
@@ -352,7 +375,8 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : await this.#store!.replace(key, text, text, 0); // deleted, if it is still ours
+        : // a lifetime of 0 deletes the claim, if it still belongs to this process
+          await this.#store!.replace(key, text, text, 0);
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
       this.#services.log.error('idempotency_store_failed', error, { status: response.status });
@@ -369,8 +393,7 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * The record that a store keeps of a request, and the key of the record. No I/O.
- *
+ * The record that a store keeps of a request, and the key of the record. No I/O. Contents:
  *   key        SHA-256 of [method, route, client, the client's key]       two clients never share a key
  *   record     claimed    a process executes the request; `owner` names it
  *              answered   the response, for repeats
@@ -389,18 +412,19 @@ export type IdempotencyRecord =
     }
   | { readonly kind: 'done'; readonly print: string; readonly status: number };
 
-/** The longest field that is read, in characters. */
+/** Maximum length of the field, in characters; longer ones are invalid. */
 const MAX_FIELD = 1_024;
 const MAX_KEY = 255;
-/** A string with parameters, which have no meaning here (RFC 9651 §3.3.3). */
+/** Quoted string of a structured field. Parameters after it are ignored (RFC 9651 §3.3.3). */
 const QUOTED =
   /^"((?:[ !#-[\]-~]|\\["\\])*)"(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-[\]-~]|\\["\\])*"|[^";, ]+))?)*$/;
-/** As many clients send it, against the draft. */
+/** Key without quotation marks, which many clients send although the draft requires them. */
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
- * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string of 1 ... 255
- * characters. The bare form without quotation marks is the same key. Undefined for anything else, including two fields.
+ * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string
+ * of 1 ... 255 characters. The bare form without quotation marks is the same key. Undefined for anything
+ * else, including two fields.
  */
 export function readIdempotencyKey(field: string): string | undefined {
   if (field.length > MAX_FIELD) return undefined;
@@ -410,12 +434,15 @@ export function readIdempotencyKey(field: string): string | undefined {
   return key.length > 0 && key.length <= MAX_KEY ? key : undefined;
 }
 
-/** The key of a record: a hash, so that it discloses none of its parts. */
+/** Key of a record: a hash, so that the store does not learn its parts. */
 export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
 
-/** Fingerprint of a request, to detect another request with the same key: target, content type and the whole body. */
+/**
+ * Fingerprint of a request, to detect that a different request was sent with the same key: target, content
+ * type and the whole body.
+ */
 export function fingerprint(target: string, contentType: string, body: Uint8Array): string {
   return createHash('sha256')
     .update(`${JSON.stringify([target, contentType])}\n`)
@@ -423,13 +450,16 @@ export function fingerprint(target: string, contentType: string, body: Uint8Arra
     .digest('base64url');
 }
 
-/** Fields that are not stored: they belong to one client, moment or connection. */
+/** Fields that are not stored, because they are meant for one client, moment or connection. */
 const UNKEPT_FIELDS =
   /^(?:set-cookie|date|age|x-request-id|traceparent|tracestate|ratelimit.*|x-ratelimit-.*|access-control-.*)$/i;
-/** Statuses after which a retry is a new attempt. */
-const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 425, 429]);
+/** Statuses below 500 after which a retry is executed again. */
+const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
-/** Whether the request is finished, so that its response is stored. */
+/**
+ * Whether a response with this status is final: then it is stored, and a retry does not execute the request
+ * again.
+ */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);
 }
@@ -464,7 +494,7 @@ export function replay({
   return response;
 }
 
-/** The text that a store keeps. Of equal records it is equal. */
+/** The text that a store keeps. Equal records have equal text. */
 export function encodeRecord(record: IdempotencyRecord): string {
   const { kind, print } = record;
   switch (kind) {
@@ -488,7 +518,8 @@ export function encodeRecord(record: IdempotencyRecord): string {
 }
 
 /**
- * Decodes a record of {@link encodeRecord}; undefined for other text, which only another version of the program can have written.
+ * Decodes a record of {@link encodeRecord}; undefined for unknown text, such as that of another version of
+ * this program.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = recordMembers(text);

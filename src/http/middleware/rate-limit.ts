@@ -1,6 +1,8 @@
 /**
- * Rate limits of requests: one limit for each client, others for rules and routes, reported with every response.
+ * Rate limits of requests: a default limit for each client, and other limits for some paths and routes. Every
+ * response reports its limit.
  *
+ * Which limit applies:
  *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
  */
 import { SvcError } from '../../base/errors.ts';
@@ -28,49 +30,56 @@ import type {
 import type { ParsedTemplate } from '../path.ts';
 import type { RateLimitStoreOptions } from './rate-limiter.ts';
 
-/** A limit for some paths, in place of the middleware's. */
+/** A limit for some paths, which replaces the middleware's limit there. */
 export interface RateLimitPathRule {
-  /** Path template as of a route: `/login`, `/files/{name}`, `/admin/{rest:path}`. The most specific rule applies. */
+  /**
+   * Path template, as for a route: `/login`, `/files/{name}`, `/admin/{rest:path}`. If several rules match,
+   * the most specific one applies.
+   */
   readonly path: string;
-  /** Default: all. */
+  /** Methods to which the rule applies. Default: all. */
   readonly methods?: readonly string[] | undefined;
   readonly perMinute?: number | undefined;
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
-  /** Default: its methods and path. */
+  /** Name of the limit in fields, metrics and logs. Default: the rule's methods and path. */
   readonly name?: string | undefined;
 }
 
-/** Options of the limits. `undefined` means not given. */
+/** Options of {@link RateLimitMiddleware}. An option that is `undefined` has its default. */
 export interface RateLimitOptions extends RateLimitStoreOptions {
   /** Requests per client and minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** Burst, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Requests at once, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
-  /** Synchronous key of a client. Default, and for undefined: its address, of IPv6 its network. A key that clients may choose limits nothing: see `rules`. */
+  /**
+   * Returns the key of a request's client, synchronously. Default, and for the result undefined: the client's
+   * address, for IPv6 its network. A key that clients may choose limits nothing: see `rules`.
+   */
   readonly key?: RateLimitKey | undefined;
-  /** Default `default`. A second middleware, with another key, needs another name. */
+  /** Name of the limit. Default `default`. A second middleware with another key needs another name. */
   readonly name?: string | undefined;
   /**
-   * Limits that replace this one. A rule whose `key` a client can choose, such as an unverified field, leaves its paths without a limit
-   * by address: add a second middleware with another name and no key.
+   * Limits for some paths, which replace this middleware's limit. If clients can choose a rule's `key`, for
+   * example an unverified field, nothing limits them by address on its paths: add a second middleware with
+   * another name and no key.
    */
   readonly rules?: readonly RateLimitPathRule[] | undefined;
   /** Also sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch). Default false. */
   readonly legacyHeaders?: boolean | undefined;
 }
 
-/** A rule with its limit. */
+/** A parsed path rule with its limit. */
 interface Rule {
   readonly template: ParsedTemplate;
   readonly methods: readonly string[] | undefined;
   readonly limit: Limit;
 }
 
-/** Key for methods without a rule. */
+/** Method in the table that stands for all methods without a rule of their own. */
 const OTHER = '*';
 
-/** Refuses clients that send too much, with 429. */
+/** Refuses requests of clients that send too many, with 429. */
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
   readonly #application = new OneApplication();
@@ -78,14 +87,14 @@ export class RateLimitMiddleware implements Middleware {
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** Key functions. */
+  /** All key functions: of the middleware and of its rules. */
   readonly #keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
   readonly #rules: readonly Rule[];
   readonly #table = new RoutingTable<Limit>();
   readonly #methods: ReadonlySet<string>;
-  /** Limits of routes; null: no limit. */
+  /** Limit of each route that declares one; null: the route is unlimited. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, Limit | null>();
   #nowMs: () => number = () => 0;
 
@@ -109,7 +118,8 @@ export class RateLimitMiddleware implements Middleware {
     this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // an address contains no space, so these buckets need no name: one string less for each request
+    // the default limit has an empty prefix, which saves making a string for each request; its keys are
+    // addresses, and cannot equal keys of other limits, which contain a space
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -151,7 +161,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'each process counts for itself, so that clients may do so many times as much as there are workers',
+          'each process counts separately, so clients may send as many times the limit as there are workers',
         remedy:
           'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
       };
@@ -165,8 +175,8 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another one around it is named "${this.name}", too`,
-        remedy: `Give one of the two a name of its own: new RateLimitMiddleware({ name: 'account', … })`,
+        message: `another RateLimitMiddleware around it also has the name "${this.name}"`,
+        remedy: "Give one of the two another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
     for (const {
@@ -186,14 +196,17 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the rule "${limit.name}" fits no route` +
+          `the rule "${limit.name}" matches no route` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
-        remedy: 'Write path and methods of the rule as a route has them',
+        remedy: 'Use the path template and the methods of a route in the rule',
       };
     }
   }
 
-  /** Layers that work for a client, or depend on its input, before it is counted. */
+  /**
+   * Findings about outer middleware that does its work even for refused requests, and about keys that clients
+   * can forge.
+   */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
       .slice(0, middleware.indexOf(this))
@@ -203,7 +216,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the layer "${outer.kind}" around it does its work for requests that are refused, too`,
+        message: `the middleware "${outer.kind}" around it works for requests that are then refused`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -218,9 +231,10 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC210',
         severity: 'error',
         subject,
-        message: 'its key is a field that every client can write: a client that changes it evades the limit',
+        message:
+          'its key is a header field that every client can set: a client that changes it evades the limit',
         remedy:
-          'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
+          'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client',
       };
     }
   }
@@ -236,7 +250,10 @@ export class RateLimitMiddleware implements Middleware {
     return match.kind === 'found' ? match.endpoint : this.#limit;
   }
 
-  /** With several middleware the outermost applies the limits of routes. */
+  /**
+   * Reads the limit of a route. With several instances of this middleware, only the outermost applies the
+   * limits of routes.
+   */
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
     if (rateLimit === false) this.#ofRoutes.set(route, null);
@@ -279,20 +296,21 @@ export class RateLimitMiddleware implements Middleware {
       const refuse = (option: string, needs: string): never => {
         throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]);
       };
-      if (names.has(limit.name)) refuse('name', 'a name of its own for each');
+      if (names.has(limit.name)) refuse('name', 'a different name for each rule');
       names.add(limit.name);
       for (const method of methods ?? [])
         if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'one rule for each path and method');
+          refuse('path', 'a path and methods that no other rule has');
     }
     for (const { template, methods, limit } of this.#rules) {
       if (methods !== undefined) continue;
-      for (const method of this.#methods) this.#table.add(method, template, limit); // a rule that names the method stays
+      // add() keeps an existing rule for the method
+      for (const method of this.#methods) this.#table.add(method, template, limit);
       if (this.#table.add(OTHER, template, limit) !== undefined)
         throw new SvcError('E_OPTION_RANGE', [
           'RateLimitMiddleware rules',
           'path',
-          'one rule for each path and method',
+          'a path and methods that no other rule has',
           limit.name,
         ]);
     }
@@ -301,7 +319,7 @@ export class RateLimitMiddleware implements Middleware {
 }
 
 function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Awaitable<HttpResponse> {
-  if (result === undefined) return next(); // the store fails, and that lets requests through
+  if (result === undefined) return next(); // the store has failed, and `onStoreError` allows requests
   if (!result.isAllowed) throw limit.refusal(result);
   const response = next();
   return response instanceof HttpResponse
@@ -314,7 +332,10 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
   return response;
 }
 
-/** Name of an unnamed limit. Its colon distinguishes its buckets from those of named limits. */
+/**
+ * Name of a limit without a configured one, and the prefix of its buckets. The colon in the prefix keeps them
+ * apart from buckets of named limits.
+ */
 function namedBy(
   methods: readonly string[],
   template: string,

@@ -1,11 +1,12 @@
 /**
- * Rate limits: how often a client may do something. Used by the middleware and by handlers.
+ * Rate limits: how often a client may do something. RateLimitMiddleware and handlers use this module.
  *
+ * Use in a handler:
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
  *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
  *
- * The generic cell rate algorithm (cache/stores.ts) counts on the monotonic clock. In memory each process counts for itself:
- * n workers allow n times as much, unless they share a store.
+ * The generic cell rate algorithm (cache/stores.ts) counts on the monotonic clock. Without a shared store
+ * each process counts in its own memory, so n workers allow n times as much.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
@@ -23,30 +24,41 @@ import type { OptionKind } from '../../base/options.ts';
 import type { RateLimitResult, RateLimitRule, RateLimitStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } from '../contracts.ts';
 
-/** Options of every limit. `undefined` means not given. */
+/** Options of every rate limit. An option that is `undefined` has its default. */
 export interface RateLimitStoreOptions {
-  /** Where it is counted. Default: in the memory of this process. */
+  /** Store of the counters. Default: the memory of this process. */
   readonly store?: RateLimitStore | undefined;
-  /** Clients remembered by each limit in memory, 1 ... 10_000_000; the least active is evicted first. Default 10_000, about 1 MB. */
+  /**
+   * Maximum number of clients that a limit in memory remembers, 1 ... 10_000_000; the least active is evicted
+   * first. Default 10_000, about 1 MB.
+   */
   readonly maxBuckets?: number | undefined;
-  /** Reaction to a failing store: allow (default), or refuse with 503. */
+  /** Reaction to a failing store: `allow` requests (default), or `refuse` them with 503. */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
-  /** Prefix length that identifies IPv6 clients, 32 ... 128. Default 64: one client's network. */
+  /**
+   * Number of address bits that identify an IPv6 client, 32 ... 128. Default 64: the network of one client.
+   */
   readonly ipv6Prefix?: number | undefined;
 }
 
-/** A limit for handlers. */
+/** Options of {@link RateLimiter}. */
 export interface RateLimiterOptions extends RateLimitStoreOptions {
-  /** Letters, digits, `_`, `-`, `.`: names the limit in fields, metrics and events, and its buckets in the store. */
+  /**
+   * Name of the limit in fields, metrics and events, and of its counters in the store: letters, digits, `_`,
+   * `-`, `.`.
+   */
   readonly name: string;
-  /** How many a minute, 1 ... 1_000_000. Default 120. */
+  /** Calls per minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** How many at once, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Calls at once, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
 }
 
 const MINUTE_MS = 60_000;
-/** Beyond it a key is replaced by its digest, so that the number of buckets bounds the memory. */
+/**
+ * Maximum length of a key in characters. Longer keys are replaced by their digest, so that the number of
+ * buckets bounds the memory.
+ */
 const MAX_KEY_LENGTH = 128;
 
 const AT_ONCE = 'answers text, or undefined, at once';
@@ -72,7 +84,7 @@ export const STORE_OPTIONS: {
   ipv6Prefix: int(64, 32, 128),
 };
 
-/** Rate limiter for handlers: logins by account, mails by recipient. */
+/** Rate limiter for use in handlers: for example of logins by account, or of mails by recipient. */
 export class RateLimiter {
   readonly #limit: Limit;
   readonly #gate: Gate;
@@ -90,8 +102,9 @@ export class RateLimiter {
   }
 
   /**
-   * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the remaining quota, undefined
-   * while the store fails. A refused call costs nothing, so a client is not locked out for longer than the limit.
+   * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the
+   * remaining quota, undefined while the store fails. A refused call costs nothing, so a client is not locked
+   * out for longer than the limit.
    *
    * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
    */
@@ -118,7 +131,7 @@ export class RateLimiter {
 export class Limit {
   readonly name: string;
   readonly rule: RateLimitRule;
-  /** Prefix of its buckets, unique within a gate. */
+  /** Prefix of the limit's keys in the store (buckets), unique within a gate. */
   readonly prefix: string;
   readonly #key: RateLimitKey | undefined;
   readonly #intervalMs: number;
@@ -126,7 +139,10 @@ export class Limit {
   readonly #item: string;
   readonly #epochMs: (() => number) | undefined;
 
-  /** With `epochMs` the three fields from before the draft are sent, too. A limit without `prefix` has the bare keys for itself. */
+  /**
+   * With `epochMs`, the older fields `X-RateLimit-…` are sent, too. A limit with an empty `prefix` uses its
+   * keys unchanged: only one limit of a store may.
+   */
   constructor(given: {
     readonly name: string;
     readonly perMinute: number;
@@ -147,32 +163,35 @@ export class Limit {
     this.#epochMs = epochMs;
   }
 
-  /** Key of a request; undefined: its address. @throws SvcError `E_OPTION_RANGE` for a promise */
+  /**
+   * Key of a request's client; undefined: the client's address.
+   * @throws SvcError `E_OPTION_RANGE` for a promise
+   */
   keyOf(req: HttpRequest): string | undefined {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
-      key.then(undefined, () => undefined); // its rejection has no other listener
+      key.then(undefined, () => undefined); // without this, a rejection would end the process
       throw new SvcError('E_OPTION_RANGE', [
         `the rate limit "${this.name}"`,
         'key',
         `a function of the request that ${AT_ONCE}`,
-        'one that answers a promise',
+        'a function that returns a promise',
       ]);
     }
     return typeof key === 'string' ? key : undefined;
   }
 
-  /** The bucket of a key. */
+  /** Name under which the store counts a key. */
   bucket(key: string): string {
     return (
       this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key)
     );
   }
 
-  /** Adds the fields of an attempt, name and value in turn. */
+  /** Adds the response fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // until the next request is allowed the quota is 0, else the rest of the window
+    // if no quota remains: the time until the next request is allowed; else the time until the quota is full
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -211,12 +230,12 @@ export class Limit {
   }
 }
 
-/** Whole seconds, never one too few. */
+/** Converts milliseconds to seconds, rounded up. */
 function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
 
-/** Reads the store, counts, and reports refusals. It may serve several limits. @internal */
+/** Counts requests in the store, and reports refusals. One gate may serve several limits. @internal */
 export class Gate {
   readonly #given: RateLimitStore | undefined;
   readonly #maxBuckets: number;
@@ -224,7 +243,7 @@ export class Gate {
   readonly #ipv6Prefix: number;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
-  /** Until it is known whether there is an undeclared proxy. */
+  /** Detects an undeclared proxy; undefined once that is decided. */
   #watch: ProxyWatch | undefined;
 
   constructor(options: {
@@ -239,7 +258,10 @@ export class Gate {
     this.#ipv6Prefix = options.ipv6Prefix;
   }
 
-  /** Takes time, log and metrics from an application. Buckets survive, unless they were counted by another clock. */
+  /**
+   * Takes clock, log and metrics from an application. The counters in memory are kept, unless they were
+   * counted by another clock.
+   */
   attach(services: Services): void {
     const { clock } = services;
     if (services === this.#services && clock === this.#deps?.clock) return;
@@ -262,7 +284,11 @@ export class Gate {
     };
   }
 
-  /** Undefined when the store failed and that lets requests through. @throws HTTPException 503 when it does not */
+  /**
+   * Counts a request. Undefined when the store has failed and `onStoreError` is `allow`.
+   * @throws HTTPException 503 when the store has failed and `onStoreError` is `refuse`
+   * @throws HTTPException 503 when it is `refuse`
+   */
   take(
     limit: Limit,
     req: HttpRequest,
@@ -289,9 +315,9 @@ export class Gate {
     if (watch.isOver) this.#watch = undefined;
   }
 
-  /** One store for each limit: invented keys of one limit do not evict those of another. */
+  /** One store in memory for each limit, so that invented keys of one limit do not evict those of another. */
   #memoryOf({ prefix }: Limit): RateLimitStore {
-    const { memories, clock } = this.#deps!; // the caller has attached it
+    const { memories, clock } = this.#deps!; // attach() was called before
     let memory = memories.get(prefix);
     if (memory === undefined)
       memories.set(prefix, (memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock })));
@@ -309,7 +335,8 @@ export class Gate {
       log.warn('excess_rate_limit_exceeded', {
         limit: limit.name,
         ip: req.ip,
-        key_digest: createHash('sha256').update(bucket).digest('hex').slice(0, 16), // a key may be an account, or a secret
+        // hashed: a key may be an account, or a secret
+        key_digest: createHash('sha256').update(bucket).digest('hex').slice(0, 16),
         method: req.method,
         route: req.route?.template,
         request_id: req.id,
@@ -333,15 +360,18 @@ export class Gate {
 
 interface GateDeps {
   readonly clock: Clock;
-  /** By the prefix of the limit, where no store is given. */
+  /** Stores in memory by the prefix of their limit; used if the options name no store. */
   readonly memories: Map<string, RateLimitStore>;
   readonly log: Logger;
   readonly refusals: Counter;
-  /** Clients that were logged: one event for each bucket and minute, in as little memory as the buckets. */
+  /**
+   * Refused clients that were logged, to write one event for each client and minute; bounded like the
+   * counters.
+   */
   readonly reported: MemoryRateLimitStore;
 }
 
-/** One watch for all limits of an application. */
+/** The proxy detection of each application, which all its limits share. */
 const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {
@@ -350,10 +380,10 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
   return watch;
 }
 
-/** No bucket begins with a line end: names have none. */
+/** Key under which failures of the store are logged once a minute. No bucket begins with a line end. */
 const STORE_FAILED = '\nstore';
 
-/** @throws SvcError `E_OPTION_RANGE` */
+/** Returns a valid name of a limit. @throws SvcError `E_OPTION_RANGE` */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))
     throw new SvcError('E_OPTION_RANGE', [
@@ -365,7 +395,10 @@ export function checkedName(owner: string, name: string): string {
   return name;
 }
 
-/** The limit of a route's spec, checked. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Checks and returns the rate limit of a route's declaration.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
 export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
   return Object.freeze(
     readOptions(`rateLimit of ${subject}`, given, { perMinute: PER_MINUTE, burst: BURST, key: KEY }),

@@ -1,5 +1,5 @@
 /**
- * Middleware that configures request ids; see request-id.ts for the default.
+ * Middleware that configures request ids; http/request-id.ts has the ids and their default.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, isFunction, readOptions, text } from '../../base/options.ts';
@@ -10,7 +10,7 @@ import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services }
 import type { RequestIDOptions } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Fields with a meaning of their own. */
+/** Fields with another meaning, which cannot carry the request id. */
 const TAKEN: ReadonlySet<string> = new Set([
   'authorization',
   'connection',
@@ -34,12 +34,12 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Configures the ids of the application's requests. It applies to every request and response wherever it is in the order, including
- * refusals of the server itself.
+ * Configures how the application's requests get their ids. It applies to every request and response, also to
+ * refusals by the server itself, at any position in the order of middleware.
  */
 export class RequestIDMiddleware implements Middleware {
   readonly kind = 'request-id';
-  /** Settings for the application. @internal */
+  /** The configured way of getting ids, for the application. @internal */
   readonly identity: RequestIdentity;
   #services: Services | undefined;
 
@@ -54,14 +54,14 @@ export class RequestIDMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'RequestIDMiddleware',
         'header',
-        'the name of a field that means nothing else',
+        'the name of a header field that has no other meaning',
         JSON.stringify(read.header),
       ]);
     }
     this.identity = new RequestIdentity(read);
   }
 
-  /** Passes on: the id was there before. */
+  /** Passes the request on unchanged: the server has set the id before. */
   handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     return next();
   }
@@ -75,8 +75,8 @@ export class RequestIDMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'error',
       subject: 'middleware request-id',
-      message: 'there is another one before it, and an application has one way to get ids',
-      remedy: 'Keep one RequestIDMiddleware',
+      message: 'another RequestIDMiddleware is already registered',
+      remedy: 'Register RequestIDMiddleware only once',
     };
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Security headers: restrictions for browsers, on every response, including errors.
+ * Security headers: restrictions that browsers enforce, on every response, including errors.
  *
- * The fields are built once; a response costs a check of its own fields, which win, and a copy of the missing ones. Fields that
- * concern only documents are added only to documents.
+ * The fields are built once. For a response, the missing fields are added; fields that it already has are
+ * kept. Fields that concern only documents are added only to documents.
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -14,43 +14,57 @@ import type { OptionKind } from '../../base/options.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
-/** Time for which browsers must use TLS (RFC 6797). */
+/** Value of `Strict-Transport-Security`: the time for which browsers must use TLS (RFC 6797). */
 export interface StrictTransportSecurity {
-  /** Seconds, 0 ... 315_360_000; 0 takes it back. Default 31_536_000, a year. */
+  /** Duration in seconds, 0 ... 315_360_000; 0 revokes the rule. Default 31_536_000, a year. */
   readonly maxAgeSeconds?: number | undefined;
-  /** Default true. */
+  /** Applies the rule to all subdomains. Default true. */
   readonly includeSubDomains?: boolean | undefined;
-  /** Allows browsers to ship with the name; requires a year and subdomains. Default false: it cannot be undone soon. */
+  /**
+   * Allows browsers to include the domain in their built-in list; requires at least a year, and subdomains.
+   * Default false: removal from that list takes months.
+   */
   readonly preload?: boolean | undefined;
 }
 
-/** Which headers to send; `false` leaves one out. `undefined` means not given. */
+/** Which headers to send; `false` omits one. An option that is `undefined` has its default. */
 export interface SecurityHeadersOptions {
-  /** Directives beside and in place of the default ones, or the whole policy as text. Default `default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`. */
+  /**
+   * Directives that extend or replace the default ones, or the whole policy as text. Default `default-src
+   * 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`.
+   */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
   /**
-   * Sent over https, and always in production, where a proxy may terminate TLS that `trustProxy` does not name. Browsers ignore it
-   * without TLS (RFC 6797 §8.1).
+   * `Strict-Transport-Security`. Sent over https, and always in production: there a proxy that `trustProxy`
+   * does not name may terminate TLS. Browsers ignore the field without TLS (RFC 6797 §8.1).
    */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
-  /** For browsers without `frame-ancestors`; documents only. Default `DENY`. */
+  /** `X-Frame-Options`, for browsers without `frame-ancestors`; documents only. Default `DENY`. */
   readonly frameOptions?: 'DENY' | 'SAMEORIGIN' | false | undefined;
-  /** Default `strict-origin-when-cross-origin`. With `no-referrer` browsers send forms with `Origin: null`, which checks of the origin refuse. */
+  /**
+   * `Referrer-Policy`. Default `strict-origin-when-cross-origin`. With `no-referrer` browsers send forms with
+   * `Origin: null`, which checks of the origin refuse.
+   */
   readonly referrerPolicy?: ReferrerPolicy | false | undefined;
-  /** Documents only. Default `same-origin`. */
+  /** `Cross-Origin-Opener-Policy`; documents only. Default `same-origin`. */
   readonly crossOriginOpenerPolicy?:
     'same-origin' | 'same-origin-allow-popups' | 'noopener-allow-popups' | 'unsafe-none' | false | undefined;
-  /** Sites that may embed the response without CORS. Default `same-origin`. */
+  /**
+   * `Cross-Origin-Resource-Policy`: sites that may embed the response without CORS. Default `same-origin`.
+   */
   readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
-  /** Documents only. Default: not sent, for everything that a page embeds would have to agree. */
+  /**
+   * `Cross-Origin-Embedder-Policy`; documents only. Default: not sent, because all that a page embeds would
+   * have to send matching fields.
+   */
   readonly crossOriginEmbedderPolicy?: 'require-corp' | 'credentialless' | 'unsafe-none' | false | undefined;
-  /** Documents only. Default: no camera, microphone, location, payment, screen, USB. */
+  /** `Permissions-Policy`; documents only. Default: no camera, microphone, location, payment, screen, USB. */
   readonly permissionsPolicy?: string | false | undefined;
   /** `X-Content-Type-Options: nosniff`. Default true. */
   readonly contentTypeOptions?: boolean | undefined;
 }
 
-/** Amount of the address that a page sends as referrer. */
+/** How much of its address a page sends in `Referer`. */
 export type ReferrerPolicy = (typeof REFERRER_POLICIES)[number];
 const REFERRER_POLICIES = [
   'strict-origin-when-cross-origin',
@@ -66,7 +80,7 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/** Layers that respond themselves, but to browsers. */
+/** Kinds of middleware that send responses to browsers themselves, and so must be inside this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -78,12 +92,13 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'idempotency',
 ]);
 
-/** Nonces of requests whose page asked for one. */
+/** Nonces of requests for which cspNonce() was called. */
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
- * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds it to `script-src` and
- * `style-src` of the response, so that scripts and styles with it run: `<script nonce="...">`.
+ * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds
+ * it to `script-src` and `style-src` of the response, so that scripts and styles with it run: `<script
+ * nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);
@@ -95,9 +110,9 @@ export function cspNonce(req: HttpRequest): string {
 export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
   readonly #policy: ContentSecurityPolicy | undefined;
-  /** By [is a document][is https]. */
+  /** Fields to add, indexed by [is a document][is https]. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /** Whether the option names it explicitly. */
+  /** Whether the option `strictTransportSecurity` is set. */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
@@ -180,9 +195,10 @@ export class SecurityHeadersMiddleware implements Middleware {
         rule: 'SVC211',
         severity: 'warning',
         subject: 'middleware security-headers',
-        message: 'browsers must use TLS, and neither a certificate nor a proxy with TLS is configured',
+        message:
+          'it sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
-          'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
+          'Name the proxy (trustProxy) or the certificate (SVC_TLS_CERT, SVC_TLS_KEY), or remove strictTransportSecurity',
       };
     }
     if (this.#isProduction && this.#policy === undefined) {
@@ -192,18 +208,19 @@ export class SecurityHeadersMiddleware implements Middleware {
         subject: 'middleware security-headers',
         message:
           'it sends no content security policy, so that a script that gets into a page may do anything',
-        remedy: "Leave out contentSecurityPolicy: false; an API's answers need none but the default",
+        remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
       };
     }
     const around = middleware.slice(0, middleware.indexOf(this)).filter((layer) => INSIDE.has(layer.kind));
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // Outside of this layer, TrustedHostMiddleware refuses only requests for other sites: no page of this one lacks its fields.
+      // TrustedHostMiddleware may be outside: it refuses only requests for other hosts, so no page of this
+      // application lacks the fields.
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `responses of the layer "${misplaced.kind}" around it have no security headers`,
+      message: `responses of the middleware "${misplaced.kind}" around it have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -214,7 +231,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined)
-      fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy comes first
+      fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy is the first field
     for (let index = 0; index < flat.length; index += 2) {
       const name = flat[index]!;
       if (MARKED[markOf(name)] === 1) return complete(response, fields);
@@ -224,7 +241,7 @@ export class SecurityHeadersMiddleware implements Middleware {
   }
 }
 
-/** Whether a browser would display it as a page. */
+/** Whether a browser would display the response as a page. */
 function isDocument({ headers }: HttpResponse): boolean {
   const { flat } = headers;
   const type = flat[0] === 'Content-Type' ? flat[1]! : headers.get('content-type');
@@ -233,7 +250,10 @@ function isDocument({ headers }: HttpResponse): boolean {
 
 const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
 
-/** Length and first letter distinguish the names below from common ones, without a lower-case copy. */
+/**
+ * A number made of length and first letter: it tells most names apart from the names below, without a
+ * lower-case copy.
+ */
 function markOf(name: string): number {
   return (name.length << 5) | (name.charCodeAt(0) & 31);
 }
@@ -253,7 +273,10 @@ const HEADER_NAMES = [
 const MARKED = new Uint8Array(64 << 5);
 for (const name of HEADER_NAMES) MARKED[markOf(name)] = 1;
 
-/** Adds missing fields, and removes those that reveal the software behind a response, perhaps an upstream's. */
+/**
+ * Adds missing fields. Removes fields that reveal the software which made the response, for example that of
+ * an upstream server.
+ */
 function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { headers } = response;
   headers.delete('X-Powered-By');
@@ -273,13 +296,13 @@ function transportSecurity(options: StrictTransportSecurity): string {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'preload',
-      'a year or more and the subdomains with it',
+      'a maxAgeSeconds of a year or more together with includeSubDomains',
       shown(maxAgeSeconds),
     ]);
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
-/** One of the words, the first by default, or false. */
+/** Option reader: one of the words, by default the first, or false. */
 function choice<const T extends string>(
   words: readonly T[],
   fallback: T | false = words[0]!,
@@ -296,17 +319,19 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 }
 
 /*
- * Content-Security-Policy (CSP Level 3): an object of directives, or text -> field value; checked at construction.
+ * Content-Security-Policy (CSP Level 3): builds the field value from an object of directives or text, and
+ * checks it when the middleware is constructed.
  *
+ * Example:
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore unknown directives and keywords, so a misspelt one would be a hole: here it is an error.
+ * Browsers ignore unknown directives and keywords, so a misspelt one would leave a gap: here it is an error.
  */
 
-/** The sources of a directive: one text, or a list of texts. `false` leaves it out. */
+/** The sources of a directive: one text, or a list of texts. `false` omits the directive. */
 export type Sources = string | readonly string[] | false | undefined;
 
-/** Directives by camelCase name. Missing ones are as in {@link DEFAULT_DIRECTIVES}. */
+/** Directives by camelCase name. Missing ones have the values of {@link DEFAULT_DIRECTIVES}. */
 export type Directives = {
   readonly [N in DirectiveName]?:
     Sources | (N extends 'upgradeInsecureRequests' | 'sandbox' ? boolean : never);
@@ -345,7 +370,7 @@ const DIRECTIVE_NAMES = [
 const WIRE_NAMES: ReadonlyMap<string, DirectiveName> = new Map(
   DIRECTIVE_NAMES.map((name) => [wireName(name), name]),
 );
-/** Directives without sources. */
+/** Directives that need no sources. */
 const FREE: ReadonlySet<string> = new Set([
   'sandbox',
   'trustedTypes',
@@ -353,7 +378,7 @@ const FREE: ReadonlySet<string> = new Set([
   'reportTo',
   'upgradeInsecureRequests',
 ]);
-/** Keywords that exclude others. */
+/** Directives that are keywords: they take no sources. */
 const BARE: ReadonlySet<string> = new Set(['sandbox', 'upgradeInsecureRequests', 'trustedTypes']);
 const KEYWORDS = [
   'self',
@@ -372,7 +397,10 @@ const KEYWORDS = [
   'report-sha512',
 ];
 
-/** Everything from this site, no plug-ins, no embedding, no other base, forms to this site only. */
+/**
+ * Default policy: everything from this site only, no plug-ins, no embedding, no other base address, forms
+ * only to this site.
+ */
 const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   defaultSrc: "'self'",
   baseUri: "'none'",
@@ -381,18 +409,19 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   objectSrc: "'none'",
 });
 
-/** A policy, ready to send. */
+/** A checked policy, ready to send. */
 export class ContentSecurityPolicy {
-  /** Without a nonce. */
+  /** The policy as field value, without a nonce. */
   readonly text: string;
-  /** Around the places of the nonce. */
+  /** The text of the policy, split where a nonce is inserted. */
   readonly #parts: readonly string[];
 
   /** @throws SvcError `E_CSP` */
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // without a restriction on scripts or styles, a nonce must not become the only one; the last two override the others for elements
+    // adds the nonce only to directives that exist: a policy without a restriction on scripts must not get
+    // one. `scriptSrcElem` and `styleSrcElem` override the others for elements
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);
@@ -402,13 +431,13 @@ export class ContentSecurityPolicy {
     this.#parts = write(directives).split(NONCE);
   }
 
-  /** With a nonce that lets the scripts and styles run which carry it. */
+  /** The policy with a nonce: scripts and styles that carry the nonce may run. */
   withNonce(nonce: string): string {
     return this.#parts.join(`'nonce-${nonce}'`);
   }
 }
 
-/** No source can have that form. */
+/** Placeholder of the nonce; no source can contain it. */
 const NONCE = '\0';
 
 function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, readonly string[]> {
@@ -418,16 +447,16 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     string,
     unknown,
   ][]) {
-    // the type does not guarantee it
+    // at run time any key is possible
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
-    const known = name as DirectiveName; // the list has the name
+    const known = name as DirectiveName; // includes() has just checked it
     const isText = (item: unknown): item is string => typeof item === 'string';
     const items: readonly unknown[] =
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
     const wrong = items.find((item) => !isText(item));
     if (wrong !== undefined)
-      throw new SvcError('E_CSP', [wireName(known), `a source is text, found ${shown(wrong)}`]);
+      throw new SvcError('E_CSP', [wireName(known), `each source must be text, found ${shown(wrong)}`]);
     directives.set(
       known,
       checked(
@@ -449,7 +478,8 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
     if (word === undefined || word === '') continue;
     const name = WIRE_NAMES.get(word.toLowerCase());
     if (name === undefined) throw unknown(word, [...WIRE_NAMES.keys()]);
-    if (directives.has(name)) throw new SvcError('E_CSP', [word, 'is there twice: browsers take the first']);
+    if (directives.has(name))
+      throw new SvcError('E_CSP', [word, 'occurs twice: browsers use only the first']);
     directives.set(name, checked(name, sources));
   }
   if (directives.size === 0)
@@ -464,16 +494,16 @@ function unknown(name: string, names: readonly string[]): SvcError {
   const near = closest(name, names);
   return new SvcError('E_CSP', [
     name,
-    'is no directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
+    'is not a directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
   ]);
 }
 
-/** Returns why browsers would misread a source; undefined when they would not. */
+/** Checks the sources of a directive. Throws if browsers would misread one. */
 function checked(name: DirectiveName, sources: readonly string[]): readonly string[] {
   const refuse = (problem: string): never => {
     throw new SvcError('E_CSP', [wireName(name), problem]);
   };
-  if (sources.length === 0 && !BARE.has(name)) refuse(`needs a source: "'none'" for nothing at all`);
+  if (sources.length === 0 && !BARE.has(name)) refuse('needs a source: use "\'none\'" to allow nothing');
   for (const source of sources) {
     if (!/^[\x21-\x7e]+$/.test(source) || /[;,]/.test(source))
       refuse(`${JSON.stringify(source)} has a character that cannot stand in a policy`);
@@ -483,9 +513,9 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
     if (isKeyword && source !== `'${bare}'`) refuse(`${source} is a host unless it is quoted: "'${bare}'"`);
     if (!isKeyword && source.includes("'")) {
       const near = closest(bare, KEYWORDS);
-      refuse(`${source} is no keyword` + (near === undefined ? '' : `: did you mean "'${near}'"?`));
+      refuse(`${source} is not a keyword` + (near === undefined ? '' : `: did you mean "'${near}'"?`));
     }
-    if (bare.toLowerCase() === 'none' && sources.length > 1) refuse(`'none' stands alone`);
+    if (bare.toLowerCase() === 'none' && sources.length > 1) refuse("'none' must be the only source");
   }
   return sources;
 }

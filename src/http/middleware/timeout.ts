@@ -1,12 +1,13 @@
 /**
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
+ * How a request is handled:
  *   handler returns in time      its response
  *   time is over                 503 with Retry-After; req.signal aborts with RequestTimeout; the handler's later response is
  *                                discarded, RequestTimeout is thrown into its generators, its background tasks are dropped
  *
- * 503 and not 504, which a gateway sends for a server behind it (RFC 9110 §15.6). The limit ends with the head of the
- * response: a stream that has started is not cut.
+ * The status is 503; 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The limit applies
+ * until the head of the response is ready: a stream that has started is not cut.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';
@@ -28,18 +29,21 @@ import type {
   Services,
 } from '../contracts.ts';
 
-/** How long a request may take. `undefined` means not given. */
+/** Time limit of requests. An option that is `undefined` has its default. */
 export interface TimeoutOptions {
-  /** Time from this layer to the head of the response, 0.001 ... 86_400. Default 30. A route's `timeoutMs` overrides it. */
+  /**
+   * Time in seconds from this middleware to the head of the response, 0.001 ... 86_400. Default 30. A route's
+   * `timeoutMs` overrides it.
+   */
   readonly seconds?: number | undefined;
 }
 
 const DEFAULT_SECONDS = 30;
 const MAX_SECONDS = 86_400;
-/** Layers whose waiting time the limit must include. */
+/** Maximum of the response's `Retry-After` field, in seconds. */
 const MAX_RETRY_SECONDS = 60;
 
-/** One length of time, for the requests of one application. @internal */
+/** A time limit of one length, for requests of one application. @internal */
 export class TimeLimit implements Middleware {
   readonly kind = 'timeout';
   readonly #ms: number;
@@ -61,16 +65,19 @@ export class TimeLimit implements Middleware {
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const answer = next();
-    if (answer instanceof HttpResponse) return answer; // nothing to wait for, and nothing to set
+    if (answer instanceof HttpResponse) return answer; // a synchronous response needs no timer
     return new Promise((resolve, reject) => {
       const wait = this.#deadlines.add(() => reject(this.#expire(req, answer)));
       void answer.then((response) => {
         if (wait.end()) resolve(response);
-      }); // next() never fails
+      }); // then() needs no error callback: next() never rejects
     });
   }
 
-  /** Two equal errors: one aborts the handler, one is the response, so that the first is still recognizable when the handler throws it. */
+  /**
+   * Ends a request whose time has passed. Makes two equal errors: the first aborts the handler, the second is
+   * the response. So the first is still recognized if the handler throws it.
+   */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
     const made = (): RequestTimeout =>
@@ -83,7 +90,7 @@ export class TimeLimit implements Middleware {
     return made();
   }
 
-  /** Discards a response, and ends its source. */
+  /** Discards a response that comes too late, and ends its source. */
   async #drop(req: HttpRequest, response: HttpResponse): Promise<HttpResponse> {
     try {
       if (isChunks(response.body)) await discard(response.body);
@@ -104,9 +111,9 @@ export class TimeoutMiddleware implements Middleware {
   readonly #application = new OneApplication();
   readonly #ms: number;
   readonly #limits = new Map<number, TimeLimit>();
-  /** Limits of routes; null: unlimited. */
+  /** Time limit of each route that declares one; null: the route is unlimited. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
-  /** There once the application is compiled. */
+  /** The limit of all other routes, set when the application is compiled. */
   #usual!: TimeLimit;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */

@@ -1,7 +1,8 @@
 /**
- * Trusted hosts: the names of the application. Code that builds links from `req.host` (mails, redirects, caches) is safe after this
- * layer.
+ * Trusted hosts: accepts only requests for the application's own host names. After this check, code may build
+ * links from `req.host` (mails, redirects, caches).
  *
+ * How a request is handled:
  *   Host: example.com:8443      one of `hosts`           passes; the port is ignored
  *   Host: evil.example          well-formed, not ours    421 (RFC 9110 §15.5.20)
  *   Host: exa mple, none        no host                  400 (RFC 9112 §3.2)
@@ -15,26 +16,32 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Names of the application. */
+/** Options of {@link TrustedHostMiddleware}. */
 export interface TrustedHostOptions {
   /**
-   * Names without scheme and port: `example.com`; `.example.com` for itself and its subdomains; addresses, IPv6 with or without
-   * brackets. International names in the form that is sent: `xn--bcher-kva.example`. Outside production `localhost` and the
-   * loopback addresses are added.
+   * Host names without scheme and port: `example.com`; `.example.com` for the domain and its subdomains;
+   * addresses, IPv6 with or without brackets. International names in the form that is sent:
+   * `xn--bcher-kva.example`. Outside production `localhost` and the loopback addresses are added.
    */
   readonly hosts: readonly string[];
 }
 
 const LOCAL: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
-/** Name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
+/** Syntax of `Host`: a name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
 const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
-/** Labels of 1 ... 63 characters (RFC 1035 §2.3.4); `_` is not a letter of a host, but in use. */
+/**
+ * Syntax of a host name: labels of 1 ... 63 characters (RFC 1035 §2.3.4). `_` is not allowed there, but in
+ * use.
+ */
 const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const MAX_NAME = 253;
-/** `[...]` of an address in full, or a name with its dot at the end, and a port. */
+/** Maximum length in characters: the longest name with its final dot, and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
-/** Layers that store, or respond with, data that depends on the host. */
+/**
+ * Kinds of middleware that store, or respond with, data that depends on the host, and so must be inside this
+ * one.
+ */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 
 /** Refuses requests for other hosts. A route with `meta: { trustedHost: false }` accepts any name, like `/healthz` and `/readyz`. */
@@ -51,20 +58,21 @@ export class TrustedHostMiddleware implements Middleware {
       hosts: given<readonly string[]>('a list of names', Array.isArray),
     });
     if (hosts === undefined || hosts.length === 0)
-      throw new SvcError('E_TRUSTED_HOST', ['none is named, so that every request would be refused']);
+      throw new SvcError('E_TRUSTED_HOST', ['the list is empty, so every request would be refused']);
     const names = hosts.map(readName);
     this.#suffixes = names.filter((name) => name.startsWith('.'));
     this.#own = this.#exact = new Set(names.map((name) => (name.startsWith('.') ? name.slice(1) : name)));
   }
 
-  /** The first of its names, which it always accepts. @internal */
+  /** The first of the host names, which is always accepted. @internal */
   get usualHost(): string {
-    return this.#own.values().next().value!;
-  } // there is one
+    return this.#own.values().next().value!; // the constructor requires at least one
+  }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { host } = req;
-    if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next(); // most requests name no port, and are as they are written here
+    // fast path: most requests have no port, and the name in this spelling
+    if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next();
     const name = hostnameOf(host);
     if (name === undefined)
       throw this.#refusal(
@@ -89,7 +97,7 @@ export class TrustedHostMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject: 'middleware trusted-host',
-      message: `the layer "${outer.kind}" around it works for any host, before it is known whether that is ours`,
+      message: `the middleware "${outer.kind}" around it handles requests before their host is checked`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -105,8 +113,8 @@ export class TrustedHostMiddleware implements Middleware {
 }
 
 /**
- * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with brackets. Undefined for
- * anything else: user names, percent escapes, empty labels, letters beyond ASCII.
+ * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with
+ * brackets. Undefined for anything else: user names, percent escapes, empty labels, letters beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;
@@ -129,7 +137,7 @@ function addressOf(text: string): string | undefined {
 /** Canonical form of an entry of `hosts`. @throws SvcError `E_TRUSTED_HOST` */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')
-    throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);
+    throw new SvcError('E_TRUSTED_HOST', [`each name must be text, found ${shown(entry)}`]);
   const isAddress = entry.includes('::') || entry.split(':').length > 2;
   const name = isAddress ? addressOf(entry.replace(/^\[|\]$/g, '')) : nameOf(entry.replace(/^\./, ''));
   if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [issueOf(entry)]);
@@ -141,11 +149,11 @@ function issueOf(entry: string): string {
   if (entry.includes('*'))
     return entry.startsWith('*.')
       ? `${named} is written ${JSON.stringify(entry.slice(1))}`
-      : `${named} is no name; who wants to answer to every host leaves the middleware out`;
+      : `${named} is not a host name; to accept every host, remove the middleware`;
   if (entry.includes('://')) return `${named} has a scheme, and a host is compared alone`;
   if (/:\d*$/.test(entry)) return `${named} has a port, which does not matter`;
   const ascii = /[^\0-\x7f]/.test(entry) ? domainToASCII(entry.replace(/^\./, '')) : '';
   return ascii === ''
-    ? `${named} is no host`
+    ? `${named} is not a host name`
     : `${named} is sent as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
 }

@@ -1,16 +1,18 @@
 /**
- * Content codings of request bodies (RFC 9110 §8.4): decoded while the body is read, if the application enables it.
+ * Content codings of request bodies (RFC 9110 §8.4): decoded while the body is read, if the application
+ * enables it.
  *
- * A few bytes can decode to very many (a bomb), so the output is limited by the body's limit and by a ratio to the input. Nested
- * codings are refused.
+ * A few bytes can decode to very many (a decompression bomb), so the output is limited by the body's limit
+ * and by a ratio to the input. Nested codings are refused.
  */
-import * as zlib from 'node:zlib'; // as a whole: Node.js 20 links, and can say that it is too old
+// a namespace import: with named imports Node.js 20 fails to link, and cannot report that it is too old
+import * as zlib from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body-stream.ts';
 
-/** Accepted codings. */
+/** Content codings that request bodies may have. */
 export type BodyCoding = 'gzip' | 'deflate' | 'br' | 'zstd';
 
 interface DecoderOptions {
@@ -24,13 +26,13 @@ type Whole = (
   options: DecoderOptions,
   done: (error: Error | null, decoded: Buffer) => void,
 ) => void;
-/** Result of zlib with `info: true`, which its types lack. */
+/** Result of a zlib function with the option `info: true`, which Node's types lack. */
 interface Decoded {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** `deflate` is the zlib format (§8.4.1.2), and nothing else. */
+/** Decoder functions by coding. `deflate` is the zlib format (§8.4.1.2), not raw deflate. */
 const DECODERS: Readonly<
   Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
 > = {
@@ -41,22 +43,24 @@ const DECODERS: Readonly<
 };
 const ACCEPTED = Object.keys(DECODERS).join(', ');
 
-/** How many bytes one may become, and how many any body may. */
+/** Maximum ratio of decoded to coded bytes. Bodies up to `FREE_BYTES` may exceed it. */
 const MAX_RATIO = 100;
 const FREE_BYTES = 1_048_576;
-/** Default limit of a whole body. */
+/** Limit of a decoded body if the caller sets none, in bytes. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Bytes after the coded body are refused. gzip members may follow each other (RFC 1952 §2.2): Node reads all of them, and refuses
- * other trailing bytes unless they start with a zero. The number of bytes that the decoder took reveals those. Of several zstd frames
- * (RFC 8878 §3.1) Node 24 decodes only the first, so further ones are refused.
+ * Options that refuse bytes after the coded body. Exception: gzip members may follow each other (RFC 1952
+ * §2.2), and Node decodes all of them. It ignores trailing bytes that begin with a zero, which decodeWhole()
+ * detects by the number of bytes consumed. Of several zstd frames (RFC 8878 §3.1) Node 24 decodes only the
+ * first, so further ones are refused.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
 }
 
 /**
- * Parses a Content-Encoding field; undefined for identity. `isWanted`: whether codings are enabled.
+ * Parses a Content-Encoding field; undefined if the body has no coding. `isWanted`: whether codings are
+ * enabled.
  *
  * @throws HTTPException 415 with `Accept-Encoding`, which names the supported codings (RFC 9110 §15.5.16)
  */
@@ -87,7 +91,7 @@ export function decodeWhole(
     bytes,
     { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
     (error, decoded) => {
-      const result = decoded as unknown as Decoded; // as `info` has it
+      const result = decoded as unknown as Decoded; // with the option `info` the result is an object
       if (error === null && result.engine.bytesWritten < bytes.length)
         return reader.onBody(undefined, malformed(coding));
       if (error === null)
@@ -104,7 +108,7 @@ export function decodeWhole(
   );
 }
 
-/** Decodes a body as it arrives. Errors as {@link decodeWhole}, and errors of `coded`. */
+/** Decodes a body while it arrives. Throws the errors of {@link decodeWhole}, and errors of `coded`. */
 export async function* decodedChunks(
   coded: AsyncIterable<Uint8Array>,
   coding: BodyCoding,
@@ -127,7 +131,10 @@ export async function* decodedChunks(
   }
 }
 
-/** Writes everything, as fast as it is read. Never rejects: a failure destroys the decoder. */
+/**
+ * Writes all chunks to the decoder, waiting whenever its buffer is full. Never rejects: an error destroys the
+ * decoder.
+ */
 async function feed(
   coded: AsyncIterable<Uint8Array>,
   decoder: Transform,
@@ -141,7 +148,7 @@ async function feed(
     }
     decoder.end();
   } catch (error) {
-    decoder.destroy(error as Error); // errors of our own, or of node's streams
+    decoder.destroy(error as Error); // only errors of this module or of Node's streams are thrown here
   }
 }
 

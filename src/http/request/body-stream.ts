@@ -1,22 +1,28 @@
 /**
- * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
+ * Request bodies: collects the chunks of a stream into bytes, and enforces the size limit while they arrive.
  */
 import { ByteQueue } from '../../base/bytes.ts';
 import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../../base/errors.ts';
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
-/** When there are several small chunks, they are copied into chunks of this size. */
+/** After this number of chunks, small chunks are copied into larger ones of `GATHER_BYTES`. */
 const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** 413, with the limit in its detail. */
+/** Key of the property under which a source holds the collector of its body. */
+const COLLECTOR: unique symbol = Symbol('collector');
+
+/** A 413 error with the limit in its detail. */
 export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
-/** Why a body can no longer be read: the sender has left, or it was discarded after the response. Undefined while it can. */
+/**
+ * Why a body can no longer be read: the sender has left, or the rest was discarded after the response.
+ * Undefined if it can be read.
+ */
 function lossOf(source: BodySource): Error | undefined {
   const { destroyed, complete } = source;
   if (source.isLetGo === true)
@@ -24,18 +30,18 @@ function lossOf(source: BodySource): Error | undefined {
   return destroyed && !source.readableEnded ? new ClientDisconnected() : undefined;
 }
 
-/** Receives the whole body, or the error. */
+/** Receives the whole body, or the error that ended it. */
 export interface BodyReader {
   onBody(bytes: Uint8Array | undefined, error: unknown): void;
 }
 
 /**
- * Reads the whole body. `declared` is its Content-Length, or -1. It takes a callback, so that a caller that derives a promise from
- * the body needs only one.
+ * Reads the whole body. `declared` is its Content-Length, or -1. Takes a callback instead of returning a
+ * promise, so that a caller that derives a promise from the body creates only one.
  *
- * Fails with PayloadTooLarge, before the first byte if `declared` is too large, else at the first byte beyond the limit; with
- * ClientDisconnected if the sender left first; with E_BODY_DISCARDED if the response was sent before the body was read. A
- * declared length allocates nothing.
+ * Fails with PayloadTooLarge, before the first byte if `declared` is too large, else at the first byte beyond
+ * the limit; with ClientDisconnected if the sender left first; with E_BODY_DISCARDED if the response was sent
+ * before the body was read. No memory is reserved for a declared length.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -45,24 +51,40 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   source.onFirstRead?.();
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
-  // the listeners stay: the source ends with its request, and taking them off costs more than they do
-  source
-    .on('data', (chunk: Buffer) => collector.take(chunk))
-    .on('end', () => collector.end())
-    .on('close', () => collector.lose());
+  source[COLLECTOR] = collector;
+  // the listeners are not removed: that would cost more than keeping them until the request ends
+  source.on('data', onData).on('end', onEnd).on('close', onClose);
+  source.read(0); // chunks that arrive now go to onData() directly, not through the buffer of the stream
 }
 
-/** The parts of one body, until it is whole. */
+/*
+ * The listeners of all bodies are the same three functions. Together with read(0), they take 5 % less time of
+ * a small POST than three closures for each body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
+ */
+
+function onData(this: BodySource, chunk: Buffer): void {
+  this[COLLECTOR]!.take(chunk); // collect() has set the collector
+}
+
+function onEnd(this: BodySource): void {
+  this[COLLECTOR]!.end();
+}
+
+function onClose(this: BodySource): void {
+  this[COLLECTOR]!.lose();
+}
+
+/** Collects the chunks of one body. */
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
-  /** Undefined after the callback was called. */
+  /** Undefined once the callback was called. */
   #reader: BodyReader | undefined;
   #first: Buffer | undefined;
-  /** Made with the second part: most bodies are one. */
+  /** Created with the second chunk, because most bodies have one. */
   #parts: Buffer[] | undefined;
   #length = 0;
-  /** Small chunks, joined. */
+  /** Buffer that collects small chunks. */
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
@@ -84,9 +106,12 @@ class Collector implements BodyTaker {
     this.#report(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts), undefined);
   }
 
-  /** A Buffer of its own costs a hundred bytes: small parts are gathered, or a body of one-byte chunks would take a hundred times its size. */
+  /**
+   * Adds a chunk. A Buffer object takes about a hundred bytes, so a body of one-byte chunks would take a
+   * hundred times its size. Therefore small chunks are copied into one buffer.
+   */
   #add(chunk: Buffer): void {
-    const parts = (this.#parts ??= [this.#first!]); // there is one: take() has seen to it
+    const parts = (this.#parts ??= [this.#first!]); // take() has set the first chunk before
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
       this.#closeGathered(parts);
       parts.push(chunk);
@@ -111,11 +136,11 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
-    if (this.#reader === undefined) return; // each body that is read as a stream closes
+    if (this.#reader === undefined) return; // "close" follows the end of every body that is read as a stream
     this.#report(undefined, new ClientDisconnected());
   }
 
-  /** Later chunks are dropped by the owner of the stream. */
+  /** Ends with 413. The owner of the stream discards later chunks. */
   #refuse(): void {
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
@@ -131,8 +156,8 @@ class Collector implements BodyTaker {
 }
 
 /**
- * Yields the body as it arrives, after the chunks read `ahead`. Errors as {@link collect}. Leaving the loop early leaves the rest
- * unread.
+ * Yields the chunks of a body as they arrive, after those read `ahead`. Throws the errors of {@link collect}.
+ * If the loop ends early, the rest stays unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -163,8 +188,8 @@ export async function* chunksOf(
 }
 
 /**
- * Reads the start of a body until `isEnough`, which sees each chunk, returns true or throws, or until the end. Then the source is
- * paused. Pass the result to {@link chunksOf}: the body counts as unread.
+ * Reads the start of a body. Calls `isEnough` with each chunk, until it returns true or throws, or the body
+ * ends. Then the source is paused. The body still counts as unread: pass the result to {@link chunksOf}.
  */
 export function readAhead(
   source: BodySource,
@@ -174,7 +199,7 @@ export function readAhead(
   if (loss !== undefined) return Promise.reject(loss);
   if (source.readableEnded) return Promise.resolve([]);
   source.onFirstRead?.();
-  const ahead = new ByteQueue(); // small chunks are copied together
+  const ahead = new ByteQueue(); // a queue, because it copies small chunks together
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
     const onEnd = (): void => {
@@ -207,33 +232,36 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
   return chunks;
 }
 
-/** Joins all chunks; small ones are copied together as they come, as in {@link collect}. */
+/** Joins all chunks. Small ones are copied together as they arrive, as in {@link collect}. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // it has as many
+  return all.take(all.length)!; // the queue has exactly that many bytes
 }
 
-/** Source of a body: node:http's IncomingMessage, or the one of http/server/memory.ts. */
+/** Source of a body: the IncomingMessage of node:http, or of http/server/memory.ts. */
 export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
+  [COLLECTOR]?: Collector;
   /** Whether the message was received completely. */
   readonly complete: boolean;
-  /** Whether it was discarded because its response was sent first. */
+  /** Whether the body was discarded because its response was sent before it was read. */
   readonly isLetGo?: boolean;
   /** Called before the body is read for the first time. */
   readonly onFirstRead?: (() => void) | undefined;
-  /** Passes the body to `taker` without the stream; returns false if it must be read as a stream. */
+  /**
+   * Passes the body directly to `taker`, bypassing the stream. Returns false if it must be read as a stream.
+   */
   handTo?(taker: BodyTaker): boolean;
-  /** Lets later bytes go into the stream again. */
+  /** Undoes {@link handTo}: later bytes go into the stream again. */
   takeBack?(): void;
 }
 
 /** Receives a body chunk by chunk. */
 export interface BodyTaker {
   take(chunk: Buffer): void;
-  /** The body is whole. */
+  /** Called when the body is complete. */
   end(): void;
-  /** The sender left before. */
+  /** Called when the sender leaves before the body is complete. */
   lose(): void;
 }

@@ -1,8 +1,9 @@
 /**
- * The body of a request: read once, in any form, within the smallest limit. It is created on demand, because most requests have
- * none.
+ * The body of a request: received once, and readable in every form, within the smallest of its limits. The
+ * object is created on demand, because most requests have no body.
  */
-import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
+// imported, because the global `Buffer` is a getter, which is slower
+import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown } from '../../base/options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
@@ -17,42 +18,48 @@ import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
 
-/** Settings from the application. */
+/** Settings of the application for bodies. */
 export interface BodyDefaults {
-  /** Limit of bodies on routes without their own, whatever limit a call names. */
+  /** Maximum size in bytes on routes without a limit of their own. It also caps the limit of a call. */
   readonly maxBodyBytes: number;
-  /** Whether content codings are decoded; otherwise they are refused. */
+  /** Whether bodies with a content coding are decoded. If false, they are refused. */
   readonly decompressBodies?: boolean | undefined;
-  /** Where the temporary files of forms go. Default: the system's folder. */
+  /** Folder for temporary files of forms. Default: the system's folder. */
   readonly uploadDirectory?: string | undefined;
 }
 
-/** The request that it belongs to. */
+/** The part of a request that its body uses. */
 interface BodyOwner {
-  /** The cap of its route, in place of the application's. */
+  /** Maximum size in bytes on the request's route, in place of the application's. */
   readonly maxBodyBytes: number | undefined;
   field(name: string): string | undefined;
-  /** Runs `fn` when the request is over. */
+  /** Runs `fn` when the request has ended. */
   afterwards(fn: () => Awaitable<void>): void;
 }
 
-/** How a JSON body is read. */
+/** Options for reading a JSON body. */
 export interface JsonBodyOptions extends BodyOptions {
-  /** Whether content without a Content-Type is refused with 415. */
+  /** Whether a body without a Content-Type is refused with 415. */
   readonly needsType?: boolean | undefined;
 }
 
-/** Receives the value of a JSON body, or the error. It must not throw. */
+/** Receives the value of a JSON body, or the error. Its methods must not throw. */
 export interface JsonTaker {
-  /** `isPlainJson`: without escapes in the text no string can have a lone surrogate, which saves the validator the search. */
+  /**
+   * `isPlainJson`: whether the text contains no escapes. Then no string can have a lone surrogate, and the
+   * validator need not search for one.
+   */
   received(value: unknown, isPlainJson: boolean): void;
   failed(error: unknown): void;
 }
 
-/** Maximum nesting of a JSON body without a schema: far more than real data, far less than the stack allows in JSON.stringify and other recursions. */
+/**
+ * Maximum nesting of a JSON body without a schema: much more than real data has, and much less than makes
+ * JSON.stringify and other recursive functions overflow the stack.
+ */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
-/** Default limit of a form. */
+/** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
 /** Replacement character of decoders for invalid UTF-8. */
 const REPLACEMENT = '\ufffd';
@@ -61,22 +68,22 @@ const REPLACEMENT = '\ufffd';
 export class RequestBody implements BodyReader {
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
-  /** The fields of the request's head that describe the body. */
+  /** Fields of the request's head that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** Callers that wait for it. */
+  /** Readers that wait for the body. */
   #first: LimitedReader | undefined;
   #others: LimitedReader[] | undefined;
-  /** State of the reading, and its result. */
+  /** Whether the body was received or has failed, and the result. */
   #isRead = false;
   #bytes: Uint8Array | undefined;
   #error: unknown;
   #isStreamed = false;
-  /** Whether a layer read it, which must stay invisible to the handler. */
+  /** Whether a middleware has read the whole body. The handler must not notice that. */
   #isWhole = false;
   #form: Promise<FormFields> | undefined;
   #leading: Promise<MultiMap> | undefined;
-  /** Chunks read in advance to look at its start. */
+  /** Chunks that were already read, from the start of the body. */
   #ahead: readonly Uint8Array[] | undefined;
 
   constructor(owner: BodyOwner, incoming: BodySource, defaults: BodyDefaults) {
@@ -90,7 +97,7 @@ export class RequestBody implements BodyReader {
     return this.#read('body()', options, Infinity, same);
   }
 
-  /** Body for a layer: the handler can still read it in any way, also as a stream. */
+  /** The whole body for a middleware: the handler can still read it in any way, also as a stream. */
   async whole(options: BodyOptions): Promise<Uint8Array> {
     const bytes = await this.bytes(options);
     this.#isWhole = true;
@@ -105,13 +112,17 @@ export class RequestBody implements BodyReader {
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
       throw new SvcError('E_BODY_CONSUMED', [what]);
-    const coding = this.#isWhole ? undefined : this.#coding(); // a layer's chunks are decoded already
+    // the chunks that a middleware has read are decoded already
+    const coding = this.#isWhole ? undefined : this.#coding();
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
     return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
   }
 
-  /** @throws HTTPException 415 for a coding that is not taken off */
+  /**
+   * Coding of the body; undefined if it has none.
+   * @throws HTTPException 415 for a coding that is not decoded
+   */
   #coding(): BodyCoding | undefined {
     const { coding } = this.#fields;
     return coding === undefined ? undefined : bodyCodingOf(coding, this.#defaults.decompressBodies === true);
@@ -121,7 +132,7 @@ export class RequestBody implements BodyReader {
     return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
   }
 
-  /** Value for callers without a schema, which would limit the nesting. */
+  /** The JSON value for callers without a schema, with a limit of its nesting. */
   value(options: BodyOptions): Promise<unknown> {
     return this.json(options, (value) => {
       if (this.#bytes!.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
@@ -130,7 +141,7 @@ export class RequestBody implements BodyReader {
     });
   }
 
-  /** Result of `use` for the value. */
+  /** Parses the body as JSON, and resolves with the result of `use` for the value. */
   json<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -159,7 +170,7 @@ export class RequestBody implements BodyReader {
     this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
-  /** Keeps only the files that `keeper` names. */
+  /** Reads a form. If `keeper` is given, keeps only the files that it names. */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
     return handled(this.#startForm(options, keeper));
@@ -223,7 +234,10 @@ export class RequestBody implements BodyReader {
     return leading.fields;
   }
 
-  /** Limit of a call without one: the route's, else `fallback`. */
+  /**
+   * Limit in bytes for a call: its own `maxBytes`, else the route's limit, else `fallback`; at most the limit
+   * of route or application.
+   */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
     const { maxBytes = ofRoute ?? fallback } = options;
@@ -237,7 +251,7 @@ export class RequestBody implements BodyReader {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /** Result of `use` for the body. */
+  /** Reads the body, and resolves with the result of `use` for its bytes. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
     return handled(
       new Promise((resolve, reject) =>
@@ -246,7 +260,7 @@ export class RequestBody implements BodyReader {
     );
   }
 
-  /** The body, read once for all callers. */
+  /** Passes the body to a reader. The body is received once, for all readers. */
   #readFor(reader: LimitedReader, what: string, options: BodyOptions, fallback: number): void {
     try {
       if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
@@ -259,7 +273,7 @@ export class RequestBody implements BodyReader {
     }
   }
 
-  /** @throws HTTPException 415 */
+  /** Starts to receive the body. @throws HTTPException 415 */
   #start(first: LimitedReader, maxBytes: number): void {
     const coding = this.#fields.coding === undefined ? undefined : this.#coding();
     this.#first = first;
@@ -278,21 +292,21 @@ export class RequestBody implements BodyReader {
       );
   }
 
-  /** It is here, or will never be. */
+  /** Called when the body is complete, or has failed. */
   onBody(bytes: Uint8Array | undefined, error: unknown): void {
     this.#isRead = true;
     this.#bytes = bytes;
     this.#error = error;
-    this.#first!.onBody(bytes, error); // for whom it was read
+    this.#first!.onBody(bytes, error); // the reader that started the reading comes first
     if (this.#others !== undefined) for (const reader of this.#others) reader.onBody(bytes, error);
   }
 }
 
-/** Fields of the head about the body, found in one pass. */
+/** Fields of the request's head that describe its body, found in one pass. */
 interface BodyHead {
   readonly type: string | undefined;
   readonly coding: string | undefined;
-  /** Content-Length, or -1. */
+  /** The value of Content-Length; -1 if the field is absent. */
   readonly length: number;
 }
 
@@ -304,10 +318,11 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // few other fields have one of these lengths
+      name.length // compares lengths first, because few other fields have one of these
     ) {
       case 12:
-        if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value; // as nearly all write it
+        // the exact comparison comes first, because nearly all clients write the name this way
+        if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:
         if (length === -1 && (name === 'Content-Length' || isNamed(name, 'content-length')))
@@ -320,9 +335,11 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
   return { type, coding, length };
 }
 
-/** A caller that waits for a body. */
+/** A caller that waits for a body, and accepts it up to a limit. */
 abstract class LimitedReader implements BodyReader {
-  /** The most bytes that it takes, set before it waits. The body may have been read with a higher limit. */
+  /**
+   * Maximum size in bytes, set before the reader waits. The body may have been received with a higher limit.
+   */
   declare maxBytes: number;
 
   onBody(bytes: Uint8Array | undefined, error: unknown): void {
@@ -331,12 +348,12 @@ abstract class LimitedReader implements BodyReader {
     else this.received(bytes);
   }
 
-  /** Must not throw. */
+  /** Called with the body. Must not throw. */
   protected abstract received(bytes: Uint8Array): void;
   protected abstract failed(error: unknown): void;
 }
 
-/** For a promise of a value derived from it. */
+/** Resolves a promise with a value derived from the body. */
 class PromiseReader<T> extends LimitedReader {
   readonly #use: (bytes: Uint8Array) => T;
   readonly #resolve: (result: T) => void;
@@ -362,10 +379,13 @@ class PromiseReader<T> extends LimitedReader {
   }
 }
 
-/** For the value of its JSON. */
+/** Parses the body as JSON for a {@link JsonTaker}. */
 class JsonReader extends LimitedReader {
   readonly #taker: JsonTaker;
-  /** Refuses any content with 415. Its length is sometimes unknown until it is read. */
+  /**
+   * Whether the request lacks a Content-Type: then any content is 415. The length may be unknown until the
+   * body was read.
+   */
   readonly #lacksType: boolean;
 
   constructor(taker: JsonTaker, lacksType: boolean) {
@@ -406,7 +426,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Whether lists and objects are nested deeper than the limit. Loops, with a call only for each deeper level: a tenth of the time of parsing. */
+/**
+ * Whether arrays and objects are nested deeper than the limit. Loops over members, with a call only for each
+ * deeper level: takes a tenth of the time of parsing.
+ */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
@@ -430,14 +453,15 @@ function isJsonType(declared: string): boolean {
   return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
 }
 
-/** Decodes UTF-8, without a byte order mark. @throws BadRequest for other bytes */
+/** Decodes UTF-8, and removes a byte order mark. @throws BadRequest for invalid UTF-8 */
 function decodeUtf8(bytes: Uint8Array): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const buffer = Buffer.isBuffer(bytes)
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // invalid UTF-8 leaves this character; V8 skips the search in one-byte strings, which are the common case
+  // invalid bytes decode to the replacement character; V8 skips this search for one-byte strings, the common
+  // case
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

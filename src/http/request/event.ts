@@ -1,6 +1,8 @@
 /**
- * Diagnostics of a request on node:diagnostics_channel, for OpenTelemetry, profilers and tests. Costs nothing without subscribers.
+ * Diagnostics of a request on node:diagnostics_channel, for OpenTelemetry, profilers and tests. Costs nothing
+ * without subscribers.
  *
+ * Channels, in the order of their messages:
  *   tracing:svc:request:start        matched, before the middleware       -\ bindStore() values are visible in here,
  *   tracing:svc:dependency:...         each resolved dependency              | and after every promise of it
  *   tracing:svc:handler:...            its handler                           |
@@ -9,8 +11,8 @@
  *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
  *   tracing:svc:request:asyncEnd     it was sent, or the client left: `isDelivered`
  *
- * Every request with a `start` has all events except `error`, in this order, with one event object. Requests that are refused before
- * they are matched, for example without a Host, have none.
+ * Every request with a `start` message has all other messages except `error`, in this order, with one event
+ * object. Requests that are refused before their route is searched, for example without a Host, have none.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
@@ -23,29 +25,35 @@ import type { HttpResponse } from '../response.ts';
 import type { TraceContext } from '../request-id.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
-/** Events of requests. @internal */
+/** Channels of requests. @internal */
 export const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
-/** Events of handlers. @internal */
+/** Channels of handlers. @internal */
 export const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
-/** Events of dependencies. @internal */
+/** Channels of dependencies. @internal */
 export const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
-/** Maximum length of a user agent. @internal */
+/** Maximum length of a user agent in events and logs, in characters. @internal */
 export const MAX_AGENT_CHARACTERS = 256;
 
-/** A request, in the events of `svc:request`. No query, no fields, no body. */
+/**
+ * A request, in the events of `svc:request`. Contains no query, no header fields except the user agent, and
+ * no body.
+ */
 export class RequestEvent implements Failable {
   /** The unhandled error, or the error that interrupted the response. */
   error?: unknown;
-  /** From `asyncStart` on; before it 0. */
+  /** Status of the response; 0 before `asyncStart`. */
   status = 0;
   /** Time from the request head to the decision about its response, in milliseconds; 0 before `asyncStart`. */
   durationMs = 0;
-  /** Bytes of content; undefined before `asyncStart`. For chunks of unknown length, the bytes sent so far. */
+  /**
+   * Size of the response body in bytes; undefined before `asyncStart`. For a body of unknown length, the
+   * number of bytes sent so far.
+   */
   bytes: number | undefined = undefined;
-  /** Whether the whole response was sent: set from `asyncEnd` on. */
+  /** Whether the whole response was sent; undefined before `asyncEnd`. */
   isDelivered: boolean | undefined = undefined;
-  /** Whether there was a `start`; all other events need it. @internal */
+  /** Whether `start` was published; without it, no other message is. @internal */
   hasBegun = false;
   readonly #req: HttpRequest;
 
@@ -57,11 +65,11 @@ export class RequestEvent implements Failable {
   get method(): string {
     return this.#req.method;
   }
-  /** The template of its route; undefined where none matched. */
+  /** Template of the request's route; undefined if no route matched. */
   get route(): string | undefined {
     return this.#req.route?.template;
   }
-  /** Target as sent, without the query; values that look like secrets are removed. */
+  /** Request target as sent, without the query; values that look like secrets are masked. */
   get path(): string {
     return mask(this.#req.path);
   }
@@ -80,7 +88,7 @@ export class RequestEvent implements Failable {
   get trace(): TraceContext {
     return this.#req.trace;
   }
-  /** The first 256 characters. */
+  /** The first 256 characters of `User-Agent`. */
   get userAgent(): string | undefined {
     return this.#req.headers['user-agent']?.slice(0, MAX_AGENT_CHARACTERS);
   }
@@ -98,19 +106,25 @@ export class RequestEvent implements Failable {
 /** A handler, in the events of `svc:handler`. */
 export interface HandlerEvent extends Failable {
   readonly request: RequestEvent;
-  /** Its function's name; empty when it has none. */
+  /** Name of the handler's function; empty if it has none. */
   readonly name: string;
 }
 
-/** A dependency that is resolved for a request, in the events of `svc:dependency`: up to its value, without its clean-up. */
+/**
+ * A dependency that is resolved for a request, in the events of `svc:dependency`. Covers the time until its
+ * value is known, without its clean-up.
+ */
 export interface DependencyEvent extends Failable {
   readonly request: RequestEvent;
-  /** The name of its function, class or state key. */
+  /** Name of the dependency's function, class or state key. */
   readonly name: string;
   readonly scope: 'request' | 'handler';
 }
 
-/** Runs the synchronous part between `start` and `end`. `answer` never throws. @internal */
+/**
+ * Runs the synchronous part of a request between the messages `start` and `end`. `answer` never throws.
+ * @internal
+ */
 export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(
   req: R,
   answer: (req: R) => T,
@@ -124,7 +138,7 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
   });
 }
 
-/** Publishes the decided response. @internal */
+/** Publishes `asyncStart`: the response is decided. @internal */
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
@@ -132,7 +146,7 @@ export function answerRequest(event: RequestEvent, response: HttpResponse, durat
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
-/** Bytes of the content as sent; undefined if unknown in advance. */
+/** Size of the body in bytes as sent; undefined if not known in advance. */
 function lengthOf({ status, body, contentLength }: HttpResponse): number | undefined {
   if (body === null || hasNoContent(status)) return 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
@@ -146,30 +160,30 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
-    }); // 0 at that time: this function fills it
+    }); // `bytes` is defined: the caller sets it to the 0 that this function returns
   return 0;
 }
 
-/** Publishes the end: sent, or interrupted by `outcome`. @internal */
+/** Publishes `asyncEnd`. `outcome` is undefined if the response was sent, else the error. @internal */
 export function endRequest(event: RequestEvent, outcome: unknown): void {
   event.isDelivered = outcome === undefined;
   if (outcome !== undefined && !(outcome instanceof ClientDisconnected)) failRequest(event, outcome);
   if (event.hasBegun) requests.asyncEnd.publish(event);
 }
 
-/** Something that nothing handles has stopped it. @internal */
+/** Publishes `error`: an unhandled error has ended the request. @internal */
 export function failRequest(event: RequestEvent, error: unknown): void {
   if (event.hasBegun) fail(requests, event, error);
 }
 
-/** Calls a handler with its events. @internal */
+/** Calls a handler, and publishes its messages. @internal */
 export function observeHandler<C, T>(request: RequestEvent, handler: (context: C) => T, context: C): T {
   return handlers.hasSubscribers
     ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context))
     : handler(context);
 }
 
-/** Resolves a dependency with its events. @internal */
+/** Resolves a dependency, and publishes its messages. @internal */
 export function observeDependency<T>(
   request: RequestEvent,
   name: string,
@@ -181,7 +195,10 @@ export function observeDependency<T>(
     : resolve();
 }
 
-/** Passes chunks on, and reports the size of each to `onBytes`. To be read once. Endless streams are ended when the server stops. */
+/**
+ * Passes chunks on, and reports the size of each to `onBytes`. Can be read once. If the source is an endless
+ * stream, it is ended when the server stops.
+ */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
   readonly #onBytes: (bytes: number) => void;
@@ -214,7 +231,7 @@ export class CountedChunks extends EndlessChunks {
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
-      ); // the sender refuses invalid chunks
+      ); // invalid chunks count as empty here: the sender refuses them
     return step;
   }
 }

@@ -1,6 +1,7 @@
 /**
  * Forms: their options, the type of a body, and urlencoded bodies.
  *
+ * Parsers by content type:
  *   application/x-www-form-urlencoded   parseUrlencoded()       fields, read as the URL Standard defines
  *   multipart/form-data                 request/multipart-form.ts   fields and files; imported when the first such body arrives
  */
@@ -12,18 +13,21 @@ import type { UploadFile } from '../../schema/types.ts';
 import type { FormFields, FormOptions } from '../contracts.ts';
 import type { MultipartLimits } from './multipart.ts';
 
-/** Options with defaults. */
+/** Options of a form with their defaults filled in. */
 export interface ResolvedFormOptions extends MultipartLimits {
   readonly memoryBytes: number;
   readonly directory: string | undefined;
 }
 
-/** Bytes of a field's file to keep; undefined: the form has no such file, so it is skipped. */
+/**
+ * Returns how many bytes of a file to keep, by the name of its form field; undefined: the form has no such
+ * file, so the file is skipped.
+ */
 export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
-  maxBytes: given<number>(), // read with the options of all bodies
+  maxBytes: given<number>(), // RequestBody reads this option for all kinds of bodies
   maxFields: int(1_000, 0, 1_000_000),
   maxFiles: int(100, 0, 1_000_000),
   maxFieldBytes: int(1_000_000, 0, MOST),
@@ -35,18 +39,24 @@ const OPTIONS = {
 };
 const USUAL: ResolvedFormOptions = readOptions('form()', {}, OPTIONS);
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Fills in the defaults of options. `directory`: the application's default for temporary files.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
 export function readFormOptions(
   owner: string,
   options: FormOptions,
   directory: string | undefined,
 ): ResolvedFormOptions {
-  const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // nearly always
+  const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // most calls set no other option
   const resolved = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
   return directory === undefined || resolved.directory !== undefined ? resolved : { ...resolved, directory };
 }
 
-/** Returns which of the two types a body has. @throws HTTPException 415 for neither, 400 for a multipart body without a boundary */
+/**
+ * Returns the type of a form by its Content-Type; a multipart form has a boundary.
+ * @throws HTTPException 415 for neither, 400 for a multipart body without a boundary
+ */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
   if (value === 'application/x-www-form-urlencoded') return { boundary: undefined };
@@ -61,12 +71,12 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
   return { boundary };
 }
 
-/** RFC 2046 §5.1.1: 1 ... 70 of these, the last one no space. */
+/** Syntax of a boundary (RFC 2046 §5.1.1): 1 ... 70 of these characters, the last one not a space. */
 const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
- * Boundary of a `Content-Type: multipart/form-data`; undefined if it is missing, repeated, or invalid by RFC 2046, because other
- * parsers could then see other parts.
+ * Boundary of a `Content-Type: multipart/form-data`. Undefined if it is missing, repeated, or invalid (RFC
+ * 2046): other parsers could then split the body into different parts.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
@@ -84,11 +94,11 @@ export function boundaryOf(contentType: string): string | undefined {
   return boundary !== undefined && BOUNDARY.test(boundary) ? boundary : undefined;
 }
 
-/** Fields, and files. */
+/** The fields and files of a form that was read. */
 export class ReceivedForm implements FormFields {
   readonly #pairs: Pairs;
   readonly #files: readonly UploadFile[];
-  /** File fields that the schema does not declare. */
+  /** Names of file fields that the schema does not declare: their files were skipped. */
   readonly #others: readonly string[];
 
   constructor(pairs: Pairs, files: readonly UploadFile[] = [], others: readonly string[] = []) {
@@ -117,7 +127,7 @@ export class ReceivedForm implements FormFields {
   }
 }
 
-/** The fields of an urlencoded body. @throws HTTPException 413 beyond a limit, 400 for escapes that are not UTF-8 */
+/** Parses an urlencoded body. @throws HTTPException 413 beyond a limit, 400 for escapes that are not UTF-8 */
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: ResolvedFormOptions): FormFields {
   const pairs = parsePairs(body, maxFields, true);
   if (pairs === undefined)
@@ -125,7 +135,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // otherwise none can be: at most three bytes a character
+    // checked only if a value can exceed the limit: a character takes at most three bytes
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

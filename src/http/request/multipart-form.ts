@@ -1,8 +1,9 @@
 /**
- * Multipart forms: read whole, part by part, or up to the first file. multipart.ts parses; uploads.ts stores files.
+ * Multipart forms: read whole, part by part, or up to the first file. multipart.ts parses the bytes;
+ * uploads.ts stores the files.
  *
- * No body is in memory as a whole: limits of fields and files bound the memory of a form. Browsers send an empty file without a name
- * for an unused file input; it is skipped.
+ * No body is held in memory as a whole: limits of fields and files bound the memory of a form. For an unused
+ * file input, browsers send an empty file without a name, which is skipped.
  */
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../../base/bytes.ts';
@@ -19,16 +20,16 @@ import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/** Bytes waiting to be written to disk before reading pauses. */
+/** Number of bytes that may wait to be written to disk; beyond it, reading the body pauses. */
 const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
-/** Makes the place for the files of one form. */
+/** Creates the store for the files of one form. */
 export function uploadStore({ directory, memoryBytes }: ResolvedFormOptions): UploadStore {
   return new UploadStore(directory, memoryBytes);
 }
 
-/** Reads a whole multipart form. The caller closes the `store` when its files are no longer needed. */
+/** Reads a whole multipart form. The caller must close the `store` when its files are no longer needed. */
 export async function readMultipart(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   boundary: string,
@@ -52,7 +53,7 @@ export async function readMultipart(
   }
 }
 
-/** Parts, kept. */
+/** Collects the parts of a form: fields in memory, files in the store. */
 class CollectedParts implements MultipartSink {
   readonly #store: UploadStore;
   readonly #keeper: FileKeeper;
@@ -61,7 +62,7 @@ class CollectedParts implements MultipartSink {
   readonly #files: ReceivedFile[] = [];
   readonly #others = new Set<string>();
   readonly #text = new TextPart();
-  #head!: PartHead; // onPart() comes first
+  #head!: PartHead; // onPart() sets it before the other methods are called
   #file: ReceivedFile | undefined;
   problem: MultipartIssue | undefined;
 
@@ -103,7 +104,7 @@ class CollectedParts implements MultipartSink {
   }
 }
 
-// -- part by part --
+// -- reading part by part --
 
 type PartEvent =
   | { readonly kind: 'part'; readonly head: PartHead }
@@ -128,7 +129,10 @@ export async function* partsOf(
   }
 }
 
-/** Parser events on demand: at most one chunk of them is buffered. */
+/**
+ * Turns the calls of the parser into events that are requested one by one: buffers at most the events of one
+ * chunk.
+ */
 class PartEvents implements MultipartSink {
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #parser: MultipartParser;
@@ -137,7 +141,7 @@ class PartEvents implements MultipartSink {
   #problem: MultipartIssue | undefined;
   #isRead = false;
   isOver = false;
-  /** Number of parts returned; only the last one can be read. */
+  /** Number of parts returned so far; only the last one can be read. */
   count = 0;
 
   constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits) {
@@ -155,7 +159,9 @@ class PartEvents implements MultipartSink {
     this.#waiting.push({ kind: 'end' });
   }
 
-  /** The next event; undefined after the last. An error comes after the valid events before it. */
+  /**
+   * Returns the next event; undefined after the last. An error is thrown after the valid events before it.
+   */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
       assertSound(this.#problem);
@@ -172,7 +178,7 @@ class PartEvents implements MultipartSink {
   }
 }
 
-/** A part with unread content. */
+/** A part whose content is read from the body when requested. */
 class StreamedPart implements FormPart {
   readonly name: string;
   readonly filename: string | undefined;
@@ -220,9 +226,12 @@ class StreamedPart implements FormPart {
 
 // -- fields before the first file --
 
-/** Bytes of a body that are searched for leading fields, whatever the chunk sizes. */
+/**
+ * Number of bytes of a body that are searched for leading fields. It does not depend on the sizes of the
+ * chunks.
+ */
 const LEADING_BYTES = 65_536;
-/** {@link LEADING_BYTES} is the limit. */
+/** No limits of their own: {@link LEADING_BYTES} limits the leading fields. */
 const LEADING_LIMITS: MultipartLimits = {
   maxHeaderBytes: 16_384,
   maxFields: Infinity,
@@ -232,7 +241,10 @@ const LEADING_LIMITS: MultipartLimits = {
   maxFileBytes: Infinity,
 };
 
-/** Reads the fields before the first file, for a caller that needs one of them before a large upload. */
+/**
+ * Collects the fields before the first file, for a caller that needs one of them before it accepts a large
+ * upload.
+ */
 export class LeadingFields implements MultipartSink {
   readonly #parser: MultipartParser;
   readonly #names: string[] = [];
@@ -246,7 +258,10 @@ export class LeadingFields implements MultipartSink {
     this.#parser = new MultipartParser(boundary, this, LEADING_LIMITS);
   }
 
-  /** Reads one chunk. Returns whether it has seen enough. @throws HTTPException for malformed data */
+  /**
+   * Parses one chunk. Returns true when no more chunks are needed.
+   * @throws HTTPException for malformed data
+   */
   push(chunk: Uint8Array): boolean {
     const problem = this.#parser.push(chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk);
     if (!this.#hasEnded) assertSound(problem);
@@ -281,7 +296,7 @@ function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
 
-/** Text of one part, which may come in chunks. */
+/** Text of one part, collected from its chunks. */
 class TextPart {
   #bytes: Buffer | undefined;
   #start = 0;
@@ -301,7 +316,7 @@ class TextPart {
     }
   }
 
-  /** Returns the text and resets; undefined for invalid UTF-8. */
+  /** Returns the collected text, and clears it; undefined for invalid UTF-8. */
   take(): string | undefined {
     if (this.#queue !== undefined) this.#set(this.#queue.take(this.#queue.length)!);
     const bytes = this.#bytes,
@@ -320,14 +335,14 @@ class TextPart {
   }
 }
 
-/** 400 for bytes or an encoding that is not allowed in text. */
+/** Error 400 for bytes or a charset that a text field must not have. */
 const NO_TEXT: MultipartIssue = {
   status: 400,
   code: 'utf8',
   detail: 'A field of the form is not UTF-8 text',
 };
 
-/** Whether a field declares a deprecated encoding (RFC 7578 §4.5, §4.6). */
+/** Whether a field declares an encoding that is deprecated (RFC 7578 §4.5, §4.6). */
 function isOtherText({ name, contentType }: PartHead, value: string): boolean {
   const declared =
     name === '_charset_'

@@ -1,55 +1,59 @@
 /**
- * Parser of multipart/form-data (RFC 7578, in the frame of RFC 2046 §5.1): bytes in, parts out. No streams, no stored content.
+ * Parser of multipart/form-data (RFC 7578, with the framing of RFC 2046 §5.1): bytes in, parts out. It uses
+ * no streams, and stores no content.
  *
+ * Grammar:
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
- * A native search finds the delimiter, once for each chunk, and content is a slice of the chunk. At the end of a chunk it holds back a
- * possible start of the delimiter. CR occurs only at the start of the delimiter, so a number is enough to remember it; if it does not
- * continue as a delimiter, all of it is content. The time is linear in the bytes.
+ * A native search finds the delimiter in each chunk, and content is passed on as a slice of the chunk. If a
+ * chunk ends with a possible start of the delimiter, these bytes are held back. CR occurs only at the start
+ * of the delimiter, so it is enough to remember their number. If the next chunk does not continue the
+ * delimiter, they are content. The time is linear in the number of bytes.
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  *
- * The search finds a delimiter in a chunk of bytes: faster than Buffer.indexOf() on the bytes of pictures and archives.
- *
- *   tests one byte of every `length` bytes: if it is not in the delimiter, no delimiter can cover it (Horspool)
- *
- * Four such bytes are loaded at once, independently: 50 MiB take 6 ms, with indexOf() 19 (topic `multipart` of
- * test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its first byte is faster, so a
- * search without progress falls back to indexOf().
+ * The search for the delimiter (class DelimiterSearch) tests one byte of every `length` bytes of a chunk: if
+ * that byte is not in the delimiter, no delimiter can cover it (Horspool). In bytes of pictures and archives
+ * this is faster than Buffer.indexOf(). Four such bytes are loaded at once, independently: 50 MiB take 6 ms,
+ * with indexOf() 19 (topic `multipart` of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its
+ * first byte is faster, so a search without progress falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
-/** Receives parts as they come. `onData` gets a slice of the chunk: `bytes` from `start` to before `end`. */
+/**
+ * Receives the parts while they are parsed. `onData` gets the content as a range of a chunk: `bytes` from
+ * `start` to before `end`.
+ */
 export interface MultipartSink {
   onPart(head: PartHead): void;
   onData(bytes: Buffer, start: number, end: number): void;
   onPartEnd(): void;
 }
 
-/** How much of everything there may be. */
+/** Limits of a multipart body. */
 export interface MultipartLimits {
-  /** Bytes of one part's head. */
+  /** Maximum size in bytes of one part's head. */
   readonly maxHeaderBytes: number;
-  /** Parts without a file name, and parts with one. */
+  /** Maximum number of parts without a file name, and of parts with one. */
   readonly maxFields: number;
   readonly maxFiles: number;
-  /** Limits in bytes: one field, all fields together with the names of all parts, and one file. */
+  /** Maximum sizes in bytes: of one field, of all fields with the heads of all parts, and of one file. */
   readonly maxFieldBytes: number;
   readonly maxTextBytes: number;
   readonly maxFileBytes: number;
 }
 
-/** Why a body is refused: 400 for malformed, 413 for too much. It never repeats the content. */
+/** Why a body is refused: 400 if malformed, 413 if beyond a limit. It never contains the content. */
 export interface MultipartIssue {
   readonly status: 400 | 413;
   readonly code: string;
   readonly detail: string;
 }
 
-/** Characters of a name, which is kept for every part. */
+/** Maximum length of names in characters, because every part's name is kept. */
 const MAX_NAME_LENGTH = 1_024;
 const CR = 13,
   LF = 10,
@@ -58,7 +62,7 @@ const CR = 13,
   TAB = 9;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
 
-/** Reads one body. */
+/** Parses one body. */
 export class MultipartParser {
   readonly #sink: MultipartSink;
   readonly #limits: MultipartLimits;
@@ -67,10 +71,16 @@ export class MultipartParser {
   #state: () => boolean;
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
-  /** Matched bytes of the delimiter; the first `#implied` of them are not content. A CRLF precedes every body, its own or the head's. */
+  /**
+   * Number of bytes of the delimiter that have matched so far. The first `#implied` of them are not content:
+   * before the first boundary, and before the content of a part, a CRLF counts as read.
+   */
   #matched = 2;
   #implied = 2;
-  /** The beginning of a head that did not end with its chunk: so many bytes, or -1 where none waits. */
+  /**
+   * Collects a head that spans several chunks. `#headLength` is its number of bytes so far, or -1 if no head
+   * is being collected.
+   */
   #head: Buffer | undefined;
   #headLength = -1;
   #isInPart = false;
@@ -78,7 +88,7 @@ export class MultipartParser {
   #fields = 0;
   #files = 0;
   #textBytes = 0;
-  /** Remaining limit of the part, and its whole limit. */
+  /** Remaining bytes that the current part may have, and whether the part is a file. */
   #room = 0;
   #isFile = false;
   #problem: MultipartIssue | undefined;
@@ -91,24 +101,25 @@ export class MultipartParser {
     this.#state = this.#content;
   }
 
-  /** Parses a chunk. Returns an error as soon as it is known, and ignores later bytes. */
+  /** Parses a chunk. Returns an error as soon as there is one, and ignores later bytes. */
   push(chunk: Uint8Array): MultipartIssue | undefined {
     this.#chunk = Buffer.isBuffer(chunk)
       ? chunk
       : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     this.#at = 0;
-    while (this.#at < this.#chunk.length && this.#state()); // a state reads bytes and returns the next state, or needs more
+    // each state function reads bytes and sets the next state; it returns false if it needs more bytes
+    while (this.#at < this.#chunk.length && this.#state());
     return this.#problem;
   }
 
-  /** Ends the input. */
+  /** Must be called at the end of the body. Returns an error if the body is incomplete. */
   end(): MultipartIssue | undefined {
     if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing)
       this.#malformed('it ends before its last boundary');
     return this.#problem;
   }
 
-  /** Content of a part, or the preamble. */
+  /** State: within the content of a part, or the preamble. */
   #content(): boolean {
     const chunk = this.#chunk,
       delimiter = this.#delimiter,
@@ -136,7 +147,9 @@ export class MultipartParser {
     return this.#emit(chunk, start, kept) && false;
   }
 
-  /** Where the chunk ends in a beginning of the delimiter; its length where it does not. */
+  /**
+   * Index of a possible start of the delimiter at the end of the chunk; the chunk's length if there is none.
+   */
   #beginning(from: number): number {
     const chunk = this.#chunk,
       delimiter = this.#delimiter,
@@ -171,7 +184,7 @@ export class MultipartParser {
     return true;
   }
 
-  /** "--" for the last one, else padding and CRLF. */
+  /** State: behind a boundary. "--" follows the last one, otherwise padding and CRLF. */
   #boundaryEnd(): boolean {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
@@ -223,7 +236,7 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /** A head in several chunks is gathered, at most as much as it may have. */
+  /** State: a head that spans several chunks. Collects it, up to the limit of its size. */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -258,7 +271,9 @@ export class MultipartParser {
     this.#textBytes += end - start;
     this.#room = this.#isFile ? maxFileBytes : maxFieldBytes;
     this.#isInPart = true;
-    this.#matched = this.#implied = 2; // the empty line is a new line before a boundary, too: a part without content
+    // if a boundary follows at once, the part is empty: the empty line counts as the CRLF in front of the
+    // boundary
+    this.#matched = this.#implied = 2;
     this.#state = this.#content;
     this.#sink.onPart(head);
     return true;
@@ -291,34 +306,37 @@ export class MultipartParser {
 
   #fail(problem: MultipartIssue): boolean {
     this.#problem = problem;
-    this.#state = this.#epilogue; // later bytes are ignored
+    this.#state = this.#epilogue; // the state that ignores later bytes
     return false;
   }
 }
 
-/** Shorter runs are not worth the difference. */
+/** Minimum number of bytes for this search; for fewer bytes, indexOf() is fast enough. */
 const LEAST_BYTES = 1_024;
-/** How many more bytes may have occurred in the delimiter than there were fours that did not. */
+/** The search falls back to indexOf() after this many steps that could not skip four delimiter lengths. */
 const PATIENCE = 64;
 
-/** The search for one delimiter of 2 ... 255 bytes. */
+/** Searches for one delimiter of 2 ... 255 bytes. */
 export class DelimiterSearch {
   readonly #delimiter: Buffer;
-  /** Made when it is first needed: most bodies are short. */
+  /** Created on first use, because most bodies are short. */
   #skips: Uint8Array | undefined;
 
   constructor(delimiter: Buffer) {
     this.#delimiter = delimiter;
   }
 
-  /** Index of the delimiter from `from` on, or -1. */
+  /** Index of the delimiter in `bytes` from `from` on, or -1. */
   indexIn(bytes: Buffer, from: number): number {
     if (bytes.length - from < LEAST_BYTES) return bytes.indexOf(this.#delimiter, from);
     return leap(bytes, from, this.#delimiter, (this.#skips ??= skipsOf(this.#delimiter)));
   }
 }
 
-/** Distance that the end may move for each byte: 0 for bytes not in the delimiter, which move it by the whole length. */
+/**
+ * For each byte value: how far the search may move if this byte is at the delimiter's last position. 0 means
+ * that the byte is not in the delimiter, so the search moves by its whole length.
+ */
 function skipsOf(delimiter: Buffer): Uint8Array {
   const skips = new Uint8Array(256);
   const last = delimiter.length - 1;
@@ -331,7 +349,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
   const { length } = delimiter;
   const before = length - 1,
     end = bytes.length;
-  let at = from + before; // where it would end
+  let at = from + before; // index of the last byte of the delimiter if it begins at `from`
   let patience = PATIENCE;
   while (at < end) {
     while (
@@ -343,7 +361,8 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
         0
     ) {
       at += 4 * length;
-      if (patience < PATIENCE) patience++; // it gets on
+      // after a successful skip, the search may try longer before it falls back to indexOf()
+      if (patience < PATIENCE) patience++;
     }
     if (at >= end) return -1;
     const skip = skips[bytes[at]!]!;

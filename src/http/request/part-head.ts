@@ -1,27 +1,32 @@
 /**
- * Parser for the head of one part of a multipart form (RFC 7578 §4): fields as text -> name, file name, type.
+ * Parses the head of one part of a multipart form (RFC 7578 §4): header fields as text -> field name, file
+ * name, media type.
  *
+ * An example:
  *   Content-Disposition: form-data; name="avatar"; filename="me.png"
  *   Content-Type: image/png
  *
- * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, and any other backslash is literal. Browsers and curl write
- * `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and only these three are decoded. `filename*` (RFC 8187) must not be
- * sent (RFC 7578 §4.2). It is read in UTF-8 if there is no `filename`. If there are both, `filename` wins, as in other
- * parsers.
+ * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, and any other backslash is literal.
+ * Browsers and curl write `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and only these three
+ * are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). It is accepted in UTF-8 if there
+ * is no `filename`. If both are sent, `filename` is used, as in other parsers.
  */
 import { isToken } from '../headers.ts';
 
-/** Fields of a part. */
+/** The parsed head of a part. */
 export interface PartHead {
-  /** The field that it belongs to. */
+  /** Name of the form field that the part belongs to. */
   readonly name: string;
-  /** Only for files. The last path segment of the sent name, without control characters; it may be empty. Never a path. */
+  /**
+   * Name of the file; undefined if the part is not a file. The last path segment of the sent name, without
+   * control characters; it may be empty. Never a path.
+   */
   readonly filename: string | undefined;
-  /** Media type as sent: the client's claim. `text/plain` if absent (RFC 7578 §4.4). */
+  /** Media type as declared by the client. `text/plain` if absent (RFC 7578 §4.4). */
   readonly contentType: string;
 }
 
-/** More fields than this no part has. */
+/** Maximum number of header fields of a part. */
 const MAX_FIELDS = 32;
 const NAME = 'Content-Disposition: form-data; name="';
 const FILENAME = '"; filename="';
@@ -31,14 +36,16 @@ const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
 
-/** Parses the lines of a head, without the empty one after them; returns an error text if they are invalid. */
+/**
+ * Parses the lines of a head, without the empty line at its end. Returns an error text if they are invalid.
+ */
 export function parsePartHead(text: string): PartHead | string {
   return usualHead(text) ?? anyHead(text);
 }
 
 /**
- * Parses the two heads that browsers write; undefined for any other valid head. It looks only at the quotes: 0.3 µs instead of 0.9
- * (topic `multipart` of test/bench/table.ts).
+ * Fast path: parses the two forms of a head that browsers write; undefined for any other valid head. It looks
+ * only at the quotes: 0.3 µs instead of 0.9 (topic `multipart` of test/bench/table.ts).
  */
 function usualHead(text: string): PartHead | undefined {
   if (!text.startsWith(NAME)) return undefined;
@@ -58,7 +65,7 @@ function usualHead(text: string): PartHead | undefined {
     : { name, filename, contentType };
 }
 
-/** Any head that is right. */
+/** Parses any valid head. */
 function anyHead(text: string): PartHead | string {
   let disposition: string | undefined, type: string | undefined, encoding: string | undefined;
   const lines = text.split('\r\n', MAX_FIELDS + 1);
@@ -68,7 +75,7 @@ function anyHead(text: string): PartHead | string {
     if (colon === -1 || line.startsWith('--') || /[\0-\x08\n-\x1f\x7f]/.test(line))
       return 'a part has a head that is not made of "name: value" lines';
     const name = line.slice(0, colon);
-    if (!isToken(name)) return 'a part has a head with a name that is no token';
+    if (!isToken(name)) return 'a part has a header field whose name is not a token';
     const value = line.slice(colon + 1).trim();
     switch (name.toLowerCase()) {
       case 'content-disposition':
@@ -84,7 +91,7 @@ function anyHead(text: string): PartHead | string {
         if (!/^(?:7bit|8bit|binary)$/i.test(encoding))
           return 'a part has a transfer encoding other than 7bit, 8bit and binary';
         break;
-      default: // RFC 7578 §4.8: other fields MUST be ignored
+      default: // other fields must be ignored (RFC 7578 §4.8)
     }
   }
   return disposition === undefined
@@ -120,7 +127,7 @@ function readDisposition(value: string, contentType: string): PartHead | string 
         extended = extendedValue(match[3] ?? '');
         if (extended === undefined) return 'a part has a filename* that is not percent-encoded UTF-8';
         break;
-      default: // another kind of part
+      default: // not a part of a form
     }
   }
   if (name === undefined) return 'a part has no name';
@@ -135,7 +142,7 @@ function unescaped(quoted: string): string {
     : text;
 }
 
-/** An ext-value of RFC 8187 §3.2.1 in UTF-8, or undefined. */
+/** Decodes an extended value in UTF-8 (RFC 8187 §3.2.1); undefined for others. */
 function extendedValue(text: string): string | undefined {
   const encoded = /^utf-8'[A-Za-z0-9-]*'((?:%[0-9A-Fa-f]{2}|[!#$&+\-.^_`|~0-9A-Za-z])*)$/i.exec(text)?.[1];
   if (encoded === undefined) return undefined;
@@ -147,7 +154,10 @@ function extendedValue(text: string): string | undefined {
   }
 }
 
-/** The last segment, with either slash; without characters that end a line or a string, or change the direction of text. */
+/**
+ * The last segment of a path, after either slash. Characters that end a line or a string, or change the
+ * direction of text, are removed.
+ */
 function baseName(given: string): string {
   const name = given
     .slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1)

@@ -1,16 +1,18 @@
 /**
- * Client addresses and proxy trust: client and URL of a request behind trusted proxies (setting `trustProxy`).
+ * Client addresses and trusted proxies: finds the client and the URL of a request that came through trusted
+ * proxies (setting `trustProxy`).
  *
+ * How a chain is read:
  *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2        peer 10.0.0.1
  *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
  *                                                                                  untrusted address
  *
- * Each proxy appends the address of its peer, so an entry is only as trustworthy as the one to its right. `Forwarded` (RFC 7239) is
- * read in the same way if the setting `forwardedHeader` names it. Only one of the two fields is read: a proxy that writes one passes
- * the client's other one on.
+ * Each proxy appends the address of its peer, so an entry is only as trustworthy as the one to its right.
+ * `Forwarded` (RFC 7239) is read in the same way if the setting `forwardedHeader` names it. Only one of the
+ * two fields is read: a proxy that writes one forwards the other unchanged, as the client sent it.
  *
- * Addresses are eight groups of 16 bits, with IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), so an address is equal in every
- * notation: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952 recommends.
+ * Addresses are eight groups of 16 bits, with IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), so an address is
+ * equal in every notation: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952 recommends.
  */
 import { isIP } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -18,24 +20,28 @@ import { closest, shown } from '../../base/options.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { HttpRequest } from '../contracts.ts';
 
-/** Eight groups, the most significant first. */
+/** An address as eight groups of 16 bits, the most significant first. */
 type Address = readonly number[];
 
-/** The addresses that begin with the first `bits` bits of `address`. */
+/** A network: all addresses with the first `bits` bits of `address`. */
 interface Network {
   readonly address: Address;
-  /** Prefix length 0 ... 128; for IPv4 networks 96 more than written. */
+  /** Prefix length 0 ... 128; for an IPv4 network, 96 more than in its notation. */
   readonly bits: number;
 }
 
-/** Bits before an IPv4 address in its mapped form. */
+/** Number of bits in front of an IPv4 address in its IPv6-mapped form. */
 const MAPPED_BITS = 96;
-/** The address of a text, or undefined. Octets have no leading zeros, which some read as octal; a zone (`%eth0`) is refused. */
+/**
+ * Parses an address; undefined if it is invalid. Octets with leading zeros are refused, because some programs
+ * read them as octal; a zone (`%eth0`) is refused as well.
+ */
 export function parseAddress(text: string): Address | undefined {
   const family = text.includes('%') ? 0 : isIP(text);
   if (family === 0) return undefined;
   if (family === 4) {
-    const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number]; // by isIP()
+    // isIP() has checked the format
+    const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number];
     return [0, 0, 0, 0, 0, 0xffff, (a << 8) | b, (c << 8) | d];
   }
   const [left, right = []] = shortest(text)
@@ -44,12 +50,15 @@ export function parseAddress(text: string): Address | undefined {
   return [...left!, ...Array<number>(8 - left!.length - right.length).fill(0), ...right];
 }
 
-/** An IPv6 address in lower case, with its longest run of zeros left out and an IPv4 end in two groups (RFC 5952 §4). */
+/**
+ * Formats an IPv6 address: lower case, the longest run of zeros left out, an IPv4 part at the end as two
+ * groups (RFC 5952 §4).
+ */
 function shortest(text: string): string {
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
-/** Whether it is an IPv4 address in any notation. */
+/** Whether an address is IPv4, in any notation. */
 export function isIPv4(address: Address): boolean {
   return (
     address[5] === 0xffff &&
@@ -61,7 +70,10 @@ export function isIPv4(address: Address): boolean {
   );
 }
 
-/** The one text of an address: IPv4 with dots, IPv6 in lower case with its longest run of zeros left out (RFC 5952 §4). */
+/**
+ * Formats an address in its one canonical form: IPv4 with dots, IPv6 in lower case with its longest run of
+ * zeros left out (RFC 5952 §4).
+ */
 export function formatAddress(address: Address): string {
   if (isIPv4(address)) {
     const [high, low] = address.slice(6) as [number, number];
@@ -70,7 +82,9 @@ export function formatAddress(address: Address): string {
   return shortest(address.map((group) => group.toString(16)).join(':'));
 }
 
-/** Parses `10.0.0.0/8`, `fd00::/8`, or one address; undefined for anything else. Bits after the prefix are ignored. */
+/**
+ * Parses `10.0.0.0/8`, `fd00::/8`, or one address; undefined if invalid. Bits after the prefix are ignored.
+ */
 export function parseNetwork(text: string): Network | undefined {
   const slash = text.indexOf('/');
   const address = parseAddress(slash === -1 ? text : text.slice(0, slash));
@@ -90,20 +104,23 @@ export function contains({ address, bits }: Network, candidate: Address): boolea
   return rest === 16 || address[whole]! >> rest === candidate[whole]! >> rest;
 }
 
-/** Remote address of a socket in one form for both families: `1.2.3.4` for `::ffff:1.2.3.4`. */
+/** Canonical form of a socket's remote address: IPv4 as `1.2.3.4`, also for `::ffff:1.2.3.4`. */
 export function peerAddress(text: string): string {
   return text.startsWith('::ffff:') && text.includes('.') ? text.slice(7) : text;
 }
 
-/** The address of a link-local peer without the interface it came by: `fe80::1` of `fe80::1%eth0` (RFC 4007 §11). */
+/**
+ * Removes the interface from the address of a link-local peer: `fe80::1` for `fe80::1%eth0` (RFC 4007 §11).
+ */
 export function withoutZone(text: string): string {
   const zone = text.indexOf('%');
   return zone === -1 ? text : text.slice(0, zone);
 }
 
 /**
- * Returns the key under which a client is counted: its IPv4 address, or the first `ipv6Bits` bits of its IPv6 address,
- * because an IPv6 client has a whole network (RFC 6177 §2). Text that is not an address is returned unchanged.
+ * Returns the key by which limits count a client: its IPv4 address, or the first `ipv6Bits` bits of its IPv6
+ * address, because an IPv6 client has a whole network (RFC 6177 §2). Text that is not an address is returned
+ * unchanged.
  */
 export function clientOf(text: string, ipv6Bits: number): string {
   if (!text.includes(':')) return text;
@@ -117,19 +134,22 @@ export function clientOf(text: string, ipv6Bits: number): string {
   return `${formatAddress(masked)}/${ipv6Bits}`;
 }
 
-/** Values from trusted proxies; undefined means the connection's own. */
+/**
+ * Client, scheme and host of a request as trusted proxies report them. Undefined: use those of the
+ * connection.
+ */
 export interface Forwarding {
   readonly ip: string;
   readonly scheme: 'http' | 'https' | undefined;
   readonly host: string | undefined;
 }
 
-/** The fields of one request: by lower-case name, several joined with commas. */
+/** Reads a field of the request by lower-case name; repeated values are joined with commas. */
 type ReadField = (name: string) => string | undefined;
 
-/** Entries of a chain that are read, trusted as they may be. */
+/** Maximum number of entries of a forwarding chain that are read, even if all proxies are trusted. */
 const MAX_HOPS = 32;
-/** Maximum length of an entry: an address with a port, or the pairs of a `Forwarded` element. */
+/** Maximum length of one entry of `X-Forwarded-For` or `Forwarded`, in characters. */
 const MAX_ENTRY_LENGTH = 512;
 
 const WORDS: Readonly<Record<string, readonly string[]>> = {
@@ -138,24 +158,30 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
 };
 
-const PRIVATE_NETWORKS: readonly Network[] = Object.values(WORDS)
-  .flat()
-  .map((word) => parseNetwork(word)!); // literals
+/** The networks of all words. Parsed at first use: `isIP()` compiles a regular expression for IPv6, which takes 5 ms. */
+let privateNetworks: readonly Network[] | undefined;
 
 /** Whether an address is loopback, private (RFC 1918, RFC 4193) or link-local. */
 export function isPrivatePeer(text: string): boolean {
   const address = parseAddress(withoutZone(text));
-  return address !== undefined && PRIVATE_NETWORKS.some((network) => contains(network, address));
+  if (address === undefined) return false;
+  privateNetworks ??= Object.values(WORDS)
+    .flat()
+    .map((word) => parseNetwork(word)!); // the words above are valid networks
+  return privateNetworks.some((network) => contains(network, address));
 }
 
-/** How a chain was read. */
+/** Result of reading a forwarding chain. */
 interface Chain {
   readonly ip: string;
-  /** Entries that a trusted hop has written. */
+  /** Number of entries that were read: trusted proxies have written them. */
   readonly read: number;
 }
 
-/** Parses the setting; undefined means that no proxy is trusted. @throws SvcError `E_TRUST_PROXY` */
+/**
+ * Parses the setting `trustProxy`; undefined means that no proxy is trusted.
+ * @throws SvcError `E_TRUST_PROXY`
+ */
 export function readTrustProxy(
   setting: unknown,
   fields: ForwardedFields = { header: 'x-forwarded', saysHost: false },
@@ -174,24 +200,25 @@ export function readTrustProxy(
   if (typeof setting === 'number') {
     if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS)
       throw new SvcError('E_TRUST_PROXY', [
-        `the number of proxies is an integer 1 … ${MAX_HOPS}, found ${setting}`,
+        `the number of proxies must be an integer from 1 to ${MAX_HOPS}, found ${setting}`,
       ]);
     return new ProxyTrust(setting, [], fields);
   }
   if (!Array.isArray(setting))
     throw new SvcError('E_TRUST_PROXY', [
-      setting === true ? EVERYBODY : `a number or a list of addresses is needed, found ${shown(setting)}`,
+      setting === true ? EVERY_CLIENT : `a number or a list of addresses is needed, found ${shown(setting)}`,
     ]);
   return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
 }
 
-const EVERYBODY = 'to trust everybody lets each client choose the address it is known by';
+const EVERY_CLIENT = 'trusting every client lets each of them choose its own address';
 
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
-    throw new SvcError('E_TRUST_PROXY', [`an entry is text, found ${shown(text)}`]);
-  if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!); // they are above
-  if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERYBODY]);
+    throw new SvcError('E_TRUST_PROXY', [`each entry must be text, found ${shown(text)}`]);
+  // the words above are valid networks
+  if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
+  if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
   if (network === undefined) {
     const near = closest(text, Object.keys(WORDS));
@@ -201,13 +228,13 @@ function readNetworks(text: unknown): Network[] {
     ]);
   }
   if (network.bits === 0 || (network.bits <= MAPPED_BITS && isIPv4(network.address)))
-    throw new SvcError('E_TRUST_PROXY', [`"${text}" is everybody: ${EVERYBODY}`]);
+    throw new SvcError('E_TRUST_PROXY', [`"${text}" includes every client: ${EVERY_CLIENT}`]);
   return [network];
 }
 
-/** The trusted proxies. */
+/** The trusted proxies: either a number of them, or their networks. */
 export class ProxyTrust {
-  /** 0: by network. */
+  /** Number of trusted proxies; 0 if they are given by their networks. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
   readonly #fields: ForwardedFields;
@@ -219,7 +246,7 @@ export class ProxyTrust {
     this.#fields = fields;
   }
 
-  /** Values for a request from `peer`. Reads fields only from a trusted peer. */
+  /** Client, scheme and host of a request from `peer`. Reads header fields only if the peer is trusted. */
   resolve(peer: string, field: ReadField): Forwarding {
     const ip = peerAddress(peer);
     if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
@@ -251,15 +278,19 @@ export class ProxyTrust {
     return { ip, ...values };
   }
 
-  /** Walks from the peer towards the client while the current hop is trusted. Unreadable entries end the walk. */
+  /**
+   * Reads the chain from the peer towards the client as long as the current proxy is trusted. Stops at an
+   * entry that cannot be parsed.
+   */
   #walk(peer: string, list: string, read: (entry: string) => Address | undefined): Chain {
     let ip = peer;
     let count = 0;
     for (let end = list.length; count < MAX_HOPS && end >= 0;) {
-      const start = end === 0 ? -1 : list.lastIndexOf(',', end - 1); // a negative position would be taken for 0
+      // lastIndexOf() would treat a negative position as 0
+      const start = end === 0 ? -1 : list.lastIndexOf(',', end - 1);
       const entry = end - start > MAX_ENTRY_LENGTH ? undefined : list.slice(start + 1, end).trim();
       end = start;
-      if (entry === '') continue; // an empty element of a list does not count (RFC 9110 §5.6.1)
+      if (entry === '') continue; // empty elements of a list are ignored (RFC 9110 §5.6.1)
       const address = entry === undefined ? undefined : read(entry);
       count++;
       if (address === undefined) break;
@@ -269,14 +300,17 @@ export class ProxyTrust {
     return { ip, read: count };
   }
 
-  /** The peer is hop 1. */
+  /** Whether the proxy at this position of the chain is trusted; the peer is hop 1. */
   #trusts(address: Address | undefined, hop: number): boolean {
     if (this.#hops > 0) return hop <= this.#hops;
     return address !== undefined && this.#networks.some((network) => contains(network, address));
   }
 }
 
-/** `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]`, `[::1]:80`; `unknown` and names that hide a node are none (RFC 7239 §6). */
+/**
+ * Parses the address of an entry: `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]`, `[::1]:80`. Undefined for
+ * `unknown` and for names that hide the address (RFC 7239 §6).
+ */
 function readNode(text: string): Address | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::\d{1,5})?$/i.exec(text);
   if (match === null) return parseAddress(text);
@@ -284,28 +318,39 @@ function readNode(text: string): Address | undefined {
   return match[1] !== undefined && !address.includes(':') ? undefined : parseAddress(address);
 }
 
-/** Elements of `Forwarded`, outermost hop last. */
+/**
+ * Scheme and host of the `Forwarded` elements read so far. Elements nearer to the client overwrite earlier
+ * ones.
+ */
 interface ForwardedValues {
   scheme: 'http' | 'https' | undefined;
   host: string | undefined;
 }
 
-/** One element of `Forwarded`, which a trusted hop has written: `for=...;proto=...;host=...` (RFC 7239 §4). */
+/**
+ * Parses one element of `Forwarded` that a trusted proxy has written: `for=...;proto=...;host=...` (RFC 7239
+ * §4).
+ */
 function readElement(element: string, values: ForwardedValues): Address | undefined {
   const pairs = new Map<string, string>();
   const pattern = /[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"((?:[^"\\]|\\.)*)")[ \t]*(;|$)/y;
   while (pattern.lastIndex < element.length) {
     const match = pattern.exec(element);
-    if (match === null || pairs.has(match[1]!.toLowerCase())) return undefined; // each parameter once
+    // malformed, or a parameter occurs twice
+    if (match === null || pairs.has(match[1]!.toLowerCase())) return undefined;
     pairs.set(match[1]!.toLowerCase(), match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
   }
   values.scheme = schemeOf(pairs.get('proto')) ?? values.scheme;
   values.host = hostOf(pairs.get('host')) ?? values.host;
   const node = pairs.get('for');
-  return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node); // IPv6 has brackets there
+  // in `Forwarded`, IPv6 addresses must have brackets
+  return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node);
 }
 
-/** The entry that the hop has written which also wrote the last one read of X-Forwarded-For; where proxies keep a single one, that. */
+/**
+ * The entry at position `count` from the right: the proxy that wrote it also wrote the last entry read of
+ * X-Forwarded-For. If the list is shorter, its first entry, because some proxies keep only one.
+ */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
   const entries = list
@@ -329,33 +374,37 @@ function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
   }
 }
 
-/** A host with or without a port, as links may carry it. */
+/** Returns a host, with or without port, if it can be used in links; else undefined. */
 function hostOf(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text)
     ? text
     : undefined;
 }
 
-/** Number of requests to check: a proxy shows itself with its first one, except for its probes. */
+/**
+ * Number of requests that are checked for an undeclared proxy. The first request through a proxy shows it,
+ * unless it is a probe of the proxy itself.
+ */
 const WATCHED_REQUESTS = 1_000;
-/** Fields that proxies write, and hardly any other client. */
+/** Header fields that proxies write, and other clients rarely send. */
 const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
 
 /**
- * Logs once that requests come through a proxy that `trustProxy` does not name, so that all clients count as one. Only nearby peers
- * are checked, because remote ones may send any field; and only the first thousand requests, to cost nothing later.
+ * Logs once if requests come through a proxy that `trustProxy` does not name: limits would count all its
+ * clients as one. Only peers in private networks are checked, because others may send any field; and only the
+ * first thousand requests, to cost nothing later.
  */
 export class ProxyWatch {
   readonly #log: Logger;
   readonly #nearby: readonly Network[] = [...readNetworks('loopback'), ...readNetworks('private')];
   #left = WATCHED_REQUESTS;
 
-  /** `log`: the application's logger. */
+  /** `log`: logger of the application. */
   constructor(log: Logger) {
     this.#log = log.child('svc_security');
   }
 
-  /** Whether it still checks requests. */
+  /** Whether the check is complete. */
   get isOver(): boolean {
     return this.#left === 0;
   }
@@ -378,17 +427,23 @@ export class ProxyWatch {
   }
 }
 
-/** Number of proxies in front (1 ... 32), or their addresses: single ones, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
+/**
+ * Number of proxies in front of the application (1 ... 32), or their addresses: single ones, networks
+ * (`10.0.0.0/8`), `loopback`, `private`, `linklocal`.
+ */
 export type TrustProxy = number | string | readonly string[];
 
-/** Fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. Others come from the client. */
+/**
+ * Fields that the trusted proxies write: `X-Forwarded-For` and `X-Forwarded-Proto`, or `Forwarded`. The
+ * others are not read, because the client may have sent them.
+ */
 export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
-/** All values, the default first. @internal */
+/** All values of {@link ForwardedHeader}, the default first. @internal */
 export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
 
-/** Fields of trusted proxies that are read. @internal */
+/** Which fields of trusted proxies are read. @internal */
 export interface ForwardedFields {
   readonly header: ForwardedHeader;
-  /** Whether to read the host, too: many proxies pass on the client's `X-Forwarded-Host`. */
+  /** Whether to read the host as well. Many proxies forward `X-Forwarded-Host` as the client sent it. */
   readonly saysHost: boolean;
 }

@@ -1,18 +1,19 @@
 /**
- * Parses `application/x-www-form-urlencoded` text: query strings and forms.
+ * Parses `application/x-www-form-urlencoded` text, the format of query strings and forms.
  *
- * Decodes as the URL Standard does (§5.1): "+" is a space, a malformed escape stays unchanged. Invalid UTF-8 is refused in forms, and
- * becomes U+FFFD in query strings, which may come from links on other sites.
+ * Decodes as the URL Standard does (§5.1): "+" is a space, a malformed escape stays unchanged. Invalid UTF-8
+ * is refused in forms, and becomes U+FFFD in query strings, which may come from links on other sites.
  */
-import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
+// imported, because the global `Buffer` is a getter, which is slower
+import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest } from '../../base/errors.ts';
 import { indexFrom } from '../cookies.ts';
 
-/** Values by name, of which there may be several. */
+/** Values by name. A name may have several values. */
 export interface MultiMap {
-  /** The first value. */
+  /** The first value of a name. */
   get(name: string): string | undefined;
-  /** Every value, in order. */
+  /** All values of a name, in order. */
   getAll(name: string): readonly string[];
   has(name: string): boolean;
   /** Each name once, in order of first use. */
@@ -21,7 +22,7 @@ export interface MultiMap {
 
 const NONE: readonly string[] = Object.freeze([]);
 
-/** Pairs as they came; looked up by scanning, which is faster than a Map for the few there are. */
+/** Pairs in their order. Look-ups scan them, which is faster than a Map because there are few. */
 export class Pairs implements MultiMap {
   readonly #names: readonly string[];
   readonly #values: readonly string[];
@@ -54,7 +55,7 @@ export class Pairs implements MultiMap {
     return this.#indexed().keys();
   }
 
-  /** Every pair, in order. */
+  /** All pairs, in order. */
   *[Symbol.iterator](): Generator<[name: string, value: string]> {
     for (let at = 0; at < this.#names.length; at++) yield [this.#names[at]!, this.#values[at]!];
   }
@@ -74,12 +75,12 @@ export class Pairs implements MultiMap {
 /**
  * Parses `a=1&b=2`. Returns undefined when there are more than `maxPairs` pairs.
  *
- * @throws BadRequest for escapes that are not UTF-8, where `isStrict`
+ * @throws BadRequest with `isStrict`, for escapes that are not UTF-8
  */
 export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
-  let equals = -1; // kept from pair to pair: one that is far off is looked for once, not once a pair
+  let equals = -1; // kept across pairs, so that a distant "=" is searched for once, not once for each pair
   for (let start = 0; start < text.length;) {
     const end = indexFrom(text, '&', start);
     if (end > start) {
@@ -106,7 +107,10 @@ function decodePart(part: string, isStrict: boolean): string {
   }
 }
 
-/** A text with malformed escapes, which stay. @throws BadRequest for bytes that are not UTF-8 */
+/**
+ * Decodes a text with malformed escapes, which stay unchanged.
+ * @throws BadRequest for bytes that are not UTF-8
+ */
 function strictlyDecoded(text: string): string {
   const decoded = Buffer.from(text)
     .toString('latin1')
@@ -115,5 +119,7 @@ function strictlyDecoded(text: string): string {
     );
   const bytes = Buffer.from(decoded, 'latin1');
   if (isUtf8(bytes)) return bytes.toString();
-  throw new BadRequest('The form is not valid UTF-8: a name or a value has another escape', { code: 'utf8' });
+  throw new BadRequest('The form is not valid UTF-8: a name or a value has an escape of other bytes', {
+    code: 'utf8',
+  });
 }

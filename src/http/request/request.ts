@@ -1,6 +1,6 @@
 /**
- * The request, read from a transport: node:http's IncomingMessage, or the one of http/server/memory.ts. Each part is parsed once,
- * when it is first read; unread parts cost nothing. body.ts reads its body.
+ * The request, read from a transport: the IncomingMessage of node:http, or of http/server/memory.ts. Each
+ * part is parsed once, when it is first used; unused parts cost nothing. body.ts reads the body.
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
@@ -50,17 +50,17 @@ export interface Incoming extends BodySource {
 /** Sending side of a transport, as far as a request uses it. */
 export interface Outgoing {
   readonly writableFinished: boolean;
-  /** Whether the connection has taken all of it, if known before it is finished. */
+  /** Whether the connection has accepted the whole response, if that is known before "finish". */
   readonly isTaken?: boolean;
-  /** Whether it has ended, successfully or not. */
+  /** Whether the response has ended, successfully or not. */
   readonly destroyed: boolean;
   readonly headersSent?: boolean;
   once(event: 'close', listener: () => void): unknown;
-  /** Absent without interim responses. */
+  /** Undefined if the transport cannot send interim responses. */
   writeEarlyHints?(hints: { link: string[] }): void;
 }
 
-/** Settings from the application. */
+/** Settings of the application for its requests. */
 export interface RequestDefaults extends BodyDefaults {
   readonly state: StateMap;
   /** The trusted proxies. */
@@ -74,14 +74,14 @@ export interface Tally {
   count(status: number, durationMs: number): void;
 }
 
-/** Where a match leads. */
+/** The result of a match in the routing table. */
 export interface Endpoint {
   readonly route: CompiledRoute;
-  /** The parameters of the path out of its raw captures. */
+  /** Converts the captured segments of the path to the values of its parameters. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
-  /** The cap of its bodies in bytes; undefined: the application's. */
+  /** Maximum size of bodies in bytes; undefined: the application's limit. */
   readonly maxBodyBytes: number | undefined;
-  /** Counter of its responses, after the look-up. */
+  /** Counter of the endpoint's responses, created by its first request. */
   tally?: Tally | undefined;
   /** Handles the request. Never throws, never rejects. */
   run(req: TransportRequest): Answer;
@@ -90,7 +90,7 @@ export interface Endpoint {
 /** Outcome of a request: `undefined` if the response was sent, else the error. */
 export type Outcome = unknown;
 
-/** Runs late callbacks of a request that has already ended. */
+/** Runs callbacks that are added after the request has ended. */
 interface LateRunner {
   runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
 }
@@ -98,34 +98,46 @@ interface LateRunner {
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
-/** `<address>; name=value; ...`, as node:http takes it. */
+/** Syntax of an early hint, as node:http requires it: `<address>; name=value; ...`. */
 const HINT =
   /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
 
-/** A request of one transport. */
+/** A request that came over a transport. */
 export class TransportRequest implements HttpRequest {
   readonly method: string;
   readonly target: string;
   readonly path: string;
-  /** Result of the router, before the middleware runs. Set by the application. @internal */
+  /** Result of the router. Set by the application before middleware runs. @internal */
   match: Match<Endpoint> = UNMATCHED;
-  /** Error that cut its response, if it was not the client. Set by the transport. @internal */
+  /**
+   * Error of the server that interrupted the response; undefined if the client left. Set by the transport.
+   * @internal
+   */
   failure: unknown;
-  /** Whether there is a response: until then a client that leaves does not end the request. Set by the transport. @internal */
+  /**
+   * Whether the response is decided. If the client leaves earlier, the handler still finishes. Set by the
+   * transport. @internal
+   */
   isAnswered = false;
-  /** Why its time is over, once it is. @internal */
+  /** The error that ended the request at its time limit; undefined before. @internal */
   expiry: HTTPException | undefined;
-  /** A response after that, which is discarded. @internal */
+  /** The handler's response after the time limit, which is discarded. @internal */
   late: Promise<HttpResponse> | undefined;
-  /** Its server connection, if there is one. @internal */
+  /** The connection of the server, if the transport has one. @internal */
   connection: Connection | undefined;
-  /** Whether another server's code runs around the request: it may have entered an AsyncLocalStorage. @internal */
+  /**
+   * Whether code of another server runs around the request: its AsyncLocalStorage contexts must be preserved.
+   * @internal
+   */
   keepsContext = false;
-  /** When it came, by the monotonic clock. Set by the transport. @internal */
+  /** Time when the request came, in milliseconds of the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
-  /** Diagnostics event; undefined without subscribers. Set by the application. @internal */
+  /**
+   * Diagnostics event of the request; undefined if its channels have no subscribers. Set by the application.
+   * @internal
+   */
   event: RequestEvent | undefined;
-  /** Whether its client has half-closed the connection, and may have left. @internal */
+  /** Whether the client has closed its side of the connection, and may have left. @internal */
   hasLeft = false;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
@@ -144,7 +156,7 @@ export class TransportRequest implements HttpRequest {
   /** Body reader; undefined until it is used. */
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  /** Runner of late callbacks, and how the request ended. */
+  /** Runs callbacks that are added after the end of the request, with `#outcomeReported`. */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
 
@@ -157,7 +169,7 @@ export class TransportRequest implements HttpRequest {
     this.target = target;
     let start = 0;
     if (target.charCodeAt(0) !== 47) {
-      // absolute-form (RFC 9112 §3.2.2); other targets match nothing
+      // a target in absolute-form (RFC 9112 §3.2.2); other forms match no route
       const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
       if (absolute !== null) {
         this.#authority = absolute[1]!;
@@ -191,12 +203,12 @@ export class TransportRequest implements HttpRequest {
     return (this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')));
   }
 
-  /** Response field with the id. @internal */
+  /** Name of the response field with the request id. @internal */
   get idField(): string {
     return this.identity.field;
   }
 
-  /** How it gets its id. @internal */
+  /** How the request gets its id. @internal */
   get identity(): RequestIdentity {
     return this.#defaults.identity;
   }
@@ -214,7 +226,10 @@ export class TransportRequest implements HttpRequest {
     return (this.#headers ??= viewOf(this.#incoming.rawHeaders));
   }
 
-  /** A field by lower-case name, several joined with commas: the view of all is not built for it. @internal */
+  /**
+   * The value of a field by lower-case name; repeated values are joined with commas. Faster than `headers`,
+   * which parses all fields. @internal
+   */
   field(name: string): string | undefined {
     if (this.#headers !== undefined) return this.#headers[name];
     const { rawHeaders } = this.#incoming;
@@ -235,7 +250,7 @@ export class TransportRequest implements HttpRequest {
   get query(): MultiMap {
     return (this.#query ??= parsePairs(
       this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
-    )!); // no limit, so never undefined
+    )!); // without a limit of pairs, the result is never undefined
   }
 
   get state(): StateMap {
@@ -256,18 +271,21 @@ export class TransportRequest implements HttpRequest {
     };
     if (this.expiry !== undefined) abort.abort(this.expiry);
     else if (outgoing.destroyed || this.hasLeft)
-      leave(); // the client left before the signal was first read
+      leave(); // the client had left before the signal was first used
     else outgoing.once('close', leave);
     return abort.signal;
   }
 
-  /** Called when the client has ended its side, and may have left: aborts the signal. @internal */
+  /**
+   * Aborts the signal. Called when the client has closed its side of the connection, and may have left.
+   * @internal
+   */
   leave(): void {
     this.hasLeft = true;
     this.#abort?.abort(new ClientDisconnected());
   }
 
-  /** Aborts the signal because the time is over. Only the first call counts. @internal */
+  /** Aborts the signal because the time limit has passed. Only the first call has an effect. @internal */
   expire(reason: HTTPException, late: Promise<HttpResponse>): void {
     if (this.expiry !== undefined) return;
     this.expiry = reason;
@@ -275,7 +293,10 @@ export class TransportRequest implements HttpRequest {
     this.#abort?.abort(reason);
   }
 
-  /** Whether the whole response was sent. Node 24.16 emits "finished" for a response whose socket broke. @internal */
+  /**
+   * Whether the whole response was sent. An event "finish" is not enough: Node 24.16 also emits it if the
+   * socket broke. @internal
+   */
   get wasDelivered(): boolean {
     const { writableFinished, isTaken } = this.#outgoing;
     return (
@@ -289,7 +310,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.bytes(options);
   }
 
-  /** Body for a layer: the handler can still read it in any way, also as a stream. @internal */
+  /** The whole body, for middleware: the handler can still read it in any way, also as a stream. @internal */
   wholeBody(options: BodyOptions): Promise<Uint8Array> {
     return this.#content.whole(options);
   }
@@ -306,7 +327,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.value(options);
   }
 
-  /** `json()` combined with a use of the value; see {@link JsonTaker}. @internal */
+  /** Reads a JSON body, and resolves with the result of a function of its value. @internal */
   readJson<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -314,7 +335,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.json(options, use);
   }
 
-  /** Variant without a promise. @internal */
+  /** Reads a JSON body, and passes its value to a callback instead of a promise. @internal */
   takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
     this.#content.takeJson(options, taker);
   }
@@ -323,7 +344,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.form(options);
   }
 
-  /** `form()` that keeps only the files that `keeper` names. @internal */
+  /** Reads a form, and keeps only the files that `keeper` names. @internal */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     return this.#content.form(options, keeper);
   }
@@ -336,7 +357,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.leadingFields();
   }
 
-  /** The cap of its route's bodies, in place of the application's. @internal */
+  /** Maximum size of bodies on the request's route, in place of the application's. @internal */
   get maxBodyBytes(): number | undefined {
     const { match } = this;
     return match.kind === 'found' ? match.endpoint.maxBodyBytes : undefined;
@@ -346,7 +367,7 @@ export class TransportRequest implements HttpRequest {
     return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
   }
 
-  /** Representation for logs: no query, no fields, no body. */
+  /** The request for logs: without query, header fields and body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, path, route, id, ip } = this;
     return { method, path: mask(path), route: route?.template, id, ip };
@@ -356,14 +377,14 @@ export class TransportRequest implements HttpRequest {
     inspectAsJson(TransportRequest, 'HttpRequest');
   }
 
-  /** Trace id, if the request came with a trace, or it was read. @internal */
+  /** The trace id, if the request brought one, or code has read `trace`. @internal */
   get knownTraceId(): string | undefined {
     if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined)
       return undefined;
     return this.trace.traceId;
   }
 
-  /** Fields for a log line. @internal */
+  /** Fields that identify the request in a log line. @internal */
   logFields(): Record<string, unknown> {
     const { method, route, id, knownTraceId } = this;
     return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
@@ -374,7 +395,7 @@ export class TransportRequest implements HttpRequest {
     if (!link.every((value) => typeof value === 'string' && HINT.test(value)))
       throw new SvcError('E_HEADER', [
         'Link',
-        'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style',
+        'an early hint must be a URL in <>, with parameters after it: </app.css>; rel=preload; as=style',
       ]);
     const outgoing = this.#outgoing;
     if (
@@ -389,10 +410,11 @@ export class TransportRequest implements HttpRequest {
     return true;
   }
 
-  /** Runs `fn` after the response was sent or the request has ended, last added first. @internal */
+  /** Runs `fn` after the response was sent or the request has ended, the last added first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
-      this.#late.runLate(this, fn, this.#outcomeReported); // a middleware answered before the handler did
+      // the request has ended: a middleware responded before the handler added this callback
+      this.#late.runLate(this, fn, this.#outcomeReported);
     else (this.#afterwards ??= []).push(fn);
   }
 
@@ -408,7 +430,7 @@ export class TransportRequest implements HttpRequest {
     return taken;
   }
 
-  /** Values from trusted proxies; undefined if no proxy is trusted. */
+  /** Client, scheme and host as trusted proxies report them; undefined if no proxy is trusted. */
   #forwarded(): Forwarding | undefined {
     const { trust } = this.#defaults;
     return trust === undefined
@@ -419,7 +441,7 @@ export class TransportRequest implements HttpRequest {
   }
 }
 
-/** The path of a request target, as {@link TransportRequest} has it. @internal */
+/** The path of a request target, as in `TransportRequest.path`. @internal */
 export function pathOf(target: string): string {
   const start = target.charCodeAt(0) === 47 ? 0 : (/^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0);
   const question = target.indexOf('?', start);

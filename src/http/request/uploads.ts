@@ -1,7 +1,8 @@
 /**
- * Files of one form for the duration of its request: in memory up to a shared limit, beyond it in one temporary file, each file a
- * range of it. So a form uses one descriptor, however many files it has.
+ * Files of one form, stored for the duration of its request: in memory up to a shared limit, beyond it in one
+ * temporary file, of which each file is a range. So a form needs one file descriptor for any number of files.
  *
+ * Calls for each part:
  *   part -> begin() -> add() ... -> end()        when much is pending: flush(), and reading pauses until it is done
  */
 import { tmpdir } from 'node:os';
@@ -17,12 +18,15 @@ import type { FileHandle } from 'node:fs/promises';
 import type { SaveOptions, UploadFile } from '../../schema/types.ts';
 import type { PartHead } from './part-head.ts';
 
-/** Bytes read at once. */
+/** Size of one read from the temporary file. */
 const BLOCK_BYTES = 262_144;
-/** A slice that is this much smaller than its chunk is copied, because it would keep the whole chunk alive. */
+/**
+ * A slice whose chunk is larger by this factor is copied, because the slice would keep the whole chunk in
+ * memory.
+ */
 const WASTE = 2;
 
-/** The files of one form. */
+/** Store of the files of one form. */
 export class UploadStore {
   readonly #directory: string;
   #memoryLeft: number;
@@ -31,7 +35,7 @@ export class UploadStore {
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  /** `directory` undefined: the system's. */
+  /** `directory` undefined: the system's folder for temporary files. */
   constructor(directory: string | undefined, memoryBytes: number) {
     this.#directory = directory ?? tmpdir();
     this.#memoryLeft = memoryBytes;
@@ -41,18 +45,21 @@ export class UploadStore {
     return this.#isClosed;
   }
 
-  /** Number of bytes that wait to be written. */
+  /** Number of bytes that wait to be written to the temporary file. */
   get pending(): number {
     return this.#spool?.pending ?? 0;
   }
 
-  /** Starts the next file. Beyond `keepBytes` bytes are only counted. */
+  /**
+   * Starts the next file. If it gets longer than `keepBytes`, its content is dropped, and its bytes are only
+   * counted.
+   */
   begin(head: PartHead, keepBytes: number): ReceivedFile {
     return (this.#file = new ReceivedFile(this, head, keepBytes));
   }
 
   add(bytes: Buffer, start: number, end: number): void {
-    const file = this.#file!; // between begin() and end()
+    const file = this.#file!; // add() is called only between begin() and end()
     file.size += end - start;
     if (file.size > file.keepBytes) return file.drop();
     const chunk = bytes.subarray(start, end);
@@ -72,7 +79,7 @@ export class UploadStore {
     file.content = content.buffer.byteLength > WASTE * content.length ? Buffer.from(content) : content;
   }
 
-  /** Writes whole blocks that are pending, or `all` there is. */
+  /** Writes pending bytes to the temporary file: whole blocks only, or with `isAll` everything. */
   async flush(isAll: boolean): Promise<void> {
     if (this.#isClosed) throw new SvcError('E_UPLOAD_GONE', ['a form']);
     await (this.#flushing = this.#spool?.flush(isAll));
@@ -82,11 +89,12 @@ export class UploadStore {
     return this.#spool!.read(position, length);
   }
 
-  /** Releases everything. It may be called again. */
+  /** Releases memory and the temporary file. Later calls do nothing. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.#flushing?.catch(() => undefined); // flush() reports it; a file that is being opened must be closed, too
+    // flush() reports its own error; it may still be opening the file, which must be closed
+    await this.#flushing?.catch(() => undefined);
     await this.#spool?.close();
   }
 }
@@ -99,11 +107,14 @@ export class ReceivedFile implements UploadFile {
   size = 0;
   /** @internal */
   readonly keepBytes: number;
-  /** Its start, while the destination is unknown. @internal */
+  /**
+   * Content received so far, as long as it is unknown whether it goes to memory or to the temporary file.
+   * @internal
+   */
   readonly queue: ByteQueue = new ByteQueue();
-  /** Where it begins in the temporary file. @internal */
+  /** Offset of the file in the temporary file; undefined if it is in memory. @internal */
   place: number | undefined;
-  /** Its whole content, if it is in memory. @internal */
+  /** The whole content, if the file is in memory. @internal */
   content: Uint8Array | undefined;
   readonly #store: UploadStore;
 
@@ -140,12 +151,12 @@ export class ReceivedFile implements UploadFile {
     await saveTo(path, this.stream(), overwrite);
   }
 
-  /** Discards its content. @internal */
+  /** Discards the content. @internal */
   drop(): void {
     this.queue.take(this.queue.length);
   }
 
-  /** For logs: no content. */
+  /** The file for logs, without its content. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { name, filename, contentType, size } = this;
     return { name, filename, contentType, size };
@@ -161,14 +172,17 @@ export class ReceivedFile implements UploadFile {
   }
 }
 
-/** Writes a file beside its destination, and moves it there when complete. @throws SvcError `E_UPLOAD_EXISTS`, or an error of the file system */
+/**
+ * Writes a temporary file in the destination's folder, and renames it when it is complete.
+ * @throws SvcError `E_UPLOAD_EXISTS`, or an error of the file system
+ */
 async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
   const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
   const handle = await open(beside, 'wx');
   try {
     try {
       await handle.writeFile(chunks);
-      await handle.datasync(); // or a name could outlive a crash that its content does not
+      await handle.datasync(); // without this, a crash could leave the name of the file without its content
     } finally {
       await handle.close();
     }
@@ -182,7 +196,10 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
   }
 }
 
-/** rename() replaces an existing file, link() does not; some file systems have no links. */
+/**
+ * Gives a complete file its final name. rename() would replace an existing file, link() does not; but some
+ * file systems have no links.
+ */
 async function publish(beside: string, path: string): Promise<void> {
   try {
     await link(beside, path);
@@ -196,26 +213,26 @@ async function publish(beside: string, path: string): Promise<void> {
 }
 
 /*
- * A temporary file without a name: bytes are appended, and read at any offset.
+ * A temporary file without a name: bytes are appended, and can be read at any offset.
  *
- * It is created for its owner only (0600), and unlinked before the first byte is written, so that a killed process leaves nothing.
- * If a system cannot unlink an open file, close() removes it.
+ * Only the owner can open it (mode 0600). It is unlinked before the first byte is written, so that a killed
+ * process leaves no data. If a system cannot unlink an open file, close() removes it.
  */
 
-/** Bytes written at once. */
+/** Minimum number of bytes of one write, except for the last. */
 const SPOOL_BLOCK_BYTES = 262_144;
 /** Number of chunks written at once: less than any system's IOV_MAX. */
 const MAX_CHUNKS = 256;
 
-/** The file is made with the first flush(). */
+/** A temporary file that is created by the first flush(). */
 class Spool {
   readonly #directory: string;
   readonly #pending = new ByteQueue();
   #handle: FileHandle | undefined;
-  /** There where the open file could not be unlinked. */
+  /** Path of the file, if the system could not unlink it while open. */
   #path: string | undefined;
   #written = 0;
-  /** Written or pending. */
+  /** Number of bytes that were appended, written or pending. */
   length = 0;
 
   constructor(directory: string) {
@@ -241,7 +258,7 @@ class Spool {
     }
   }
 
-  /** Chunks are written without joining them, which would double the garbage. */
+  /** Writes one block from several chunks. Joining them first would double the allocated memory. */
   async #writeBlock(handle: FileHandle): Promise<void> {
     let chunks: Uint8Array[] = [];
     let length = 0;
@@ -261,7 +278,7 @@ class Spool {
     const bytes = Buffer.allocUnsafeSlow(length);
     for (let at = 0; at < length;) {
       const { bytesRead } = await this.#handle!.read(bytes, at, length - at, position + at);
-      if (bytesRead === 0) throw new Error('The temporary file of a form has lost its end');
+      if (bytesRead === 0) throw new Error('The temporary file of a form was truncated');
       at += bytesRead;
     }
     return bytes;
@@ -276,14 +293,14 @@ class Spool {
     const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
     const handle = await open(path, 'wx+', 0o600);
     try {
-      unlinkSync(path); // at once: a process that is killed before leaves an empty file
+      unlinkSync(path); // synchronous: a process that is killed before this call leaves only an empty file
     } catch {
       this.#path = path;
     }
     return handle;
   }
 
-  /** A full disk is neither the client's mistake nor a bug. */
+  /** The error for a failed write. A full disk is neither the client's mistake nor a bug: 507. */
   #failure(error: NodeJS.ErrnoException): unknown {
     if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
       return new HTTPException(507, 'There is no room for the files of this form', { cause: error });
@@ -298,7 +315,7 @@ class Spool {
   }
 }
 
-/** The chunks that remain after so many bytes were written. */
+/** The chunks that remain after this number of bytes was written. */
 function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
   return chunks.flatMap((chunk) => {

@@ -1,14 +1,17 @@
 /**
- * The connections of a server: what is remembered of each, what is too much, and which take too long.
+ * The connections of a server: the state of each, the limits of their number, and their time limits.
  *
- *   connections  1 ... maxConnections        served
- *                ... a tenth more            the first request is answered with 503, a probe as ever, and the connection ends
- *                beyond                      closed without an answer
- *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
- *   pipelined    up to maxPipelined          handled one after another
- *                one more                    handled, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
- *   silent       beyond keepAliveTimeoutMs   closed
- *   reading      nothing for sendTimeoutMs   closed: see SlowReaders
+ * Limits, by the number of connections, of requests, and by time:
+ *   connections   up to maxConnections        served
+ *                 up to a tenth more          first request: 503 (a probe is served), then closed
+ *                 beyond                      closed without a response
+ *   in flight     beyond maxInFlight          503, but probes are served: otherwise an orchestrator
+ *                                             would restart a process that is only busy
+ *   pipelined     up to maxPipelined          handled one after another
+ *                 one more                    handled, then closed: the client repeats the other
+ *                                             requests on a new connection (RFC 9112 §9.3.2)
+ *   idle          keepAliveTimeoutMs          closed
+ *   not reading   sendTimeoutMs               closed: see SlowReaders
  */
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
@@ -22,43 +25,56 @@ import type { Limits } from './options.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** In place of a number of looks: a request is being answered, or none has come yet. */
+/** Value of `idleLooks` while a request is handled, or before the first request. */
 const NOT_WAITING = -1;
 
 /**
- * A request that came before the response to the one before had gone. Requests of a connection are handled one after another (RFC 9112
- * §9.3.2): a client that pipelines many and reads nothing holds one response, and the head of a response is written in its turn.
+ * A request that came before the response to the previous one was sent. Requests of a connection are handled
+ * one after another (RFC 9112 §9.3.2). So a client that pipelines many requests and reads nothing makes the
+ * server hold only one response.
  */
 interface DeferredRequest {
   readonly outgoing: SentMessage;
   readonly verdict: HeadVerdict | undefined;
 }
 
-/** A connection, in one object that each request looks up once: a field for each on the socket would be looked up ten times. */
+/**
+ * State of a connection, in one object: each request looks it up once. Separate properties of the socket
+ * would be looked up ten times.
+ */
 export class Connection {
-  /** The answer to the newest of its requests, until that has gone: an idle connection keeps nothing of them. */
+  /**
+   * Response to the newest request, until it was sent; undefined for an idle connection, which so keeps no
+   * request in memory.
+   */
   newest: SentMessage | undefined;
-  /** Whether its end has been announced to the client: what it sends behind is not processed (RFC 9112 §9.6). */
+  /** Whether `Connection: close` was sent or decided: later requests are not processed (RFC 9112 §9.6). */
   hasSaidClose = false;
-  /** Whether it is one too many. */
+  /** Whether the connection exceeds `maxConnections`. */
   isSurplus = false;
-  /** Whether its end is listened for: see watchEnd(). */
+  /** Whether watchEnd() has added its listener. */
   isWatched = false;
-  /** Requests that have come and whose answers have not gone. */
+  /** Number of requests received whose responses were not sent yet. */
   waiting = 0;
-  /** All requests that have come. */
+  /** Number of requests received. */
   requests = 0;
-  /** How often it has been seen waiting for its next request, without a byte in between. */
+  /** Number of successive checks that found the connection idle, without a byte received in between. */
   idleLooks: number = NOT_WAITING;
-  /** The bytes that it had brought when it was last seen waiting. */
+  /** Number of bytes received at the last check that found the connection idle. */
   bytesSeen = -1;
-  /** The answers before the newest one, where there were some: on the prototype, for most connections never have any. */
+  /**
+   * Responses before the newest one that were not sent yet. Initialized on the prototype, because most
+   * connections never set it.
+   */
   declare earlier: SentMessage[] | undefined;
-  /** The last answer, where it is not the newest; on the prototype, too. */
+  /** The last response of the connection, if it is not the newest. Initialized on the prototype. */
   declare last: SentMessage | undefined;
-  /** Requests that wait for their turn: see {@link DeferredRequest}. On the prototype, too. */
+  /** Requests that wait for their turn: see {@link DeferredRequest}. Initialized on the prototype. */
   declare deferred: DeferredRequest[] | undefined;
-  /** A request that has had its answer, and of which the rest may still come: see early-ends.ts. */
+  /**
+   * A request whose response was sent while its body still arrives: see early-ends.ts. Initialized on the
+   * prototype.
+   */
   declare lingering: IncomingMessage | undefined;
 
   static {
@@ -68,12 +84,12 @@ export class Connection {
     this.prototype.lingering = undefined;
   }
 
-  /** The answer that goes over it now. */
+  /** The response that is being sent, or the next to be sent. */
   get current(): SentMessage | undefined {
     return this.earlier?.[0] ?? this.newest;
   }
 
-  /** A request has come, and this will answer it. */
+  /** Registers a request by its response `outgoing`. */
   enter(outgoing: SentMessage): void {
     if (this.newest !== undefined) (this.earlier ??= []).push(this.newest);
     this.newest = outgoing;
@@ -81,33 +97,41 @@ export class Connection {
     this.requests++;
   }
 
-  /** An answer has gone, or never will. */
+  /** Removes a response that was sent, or will never be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    else this.earlier?.splice(this.earlier.indexOf(outgoing), 1); // the response was the newest once
+    // a response that is not the newest was moved to `earlier`
+    else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
     this.waiting--;
   }
 
-  /** Takes the next request that waits for its turn; undefined where none does, and where no response can be sent any more. */
+  /**
+   * Takes the next request that waits for its turn. Undefined if none waits, or no response can be sent any
+   * more.
+   */
   takeDeferred(socket: Socket): DeferredRequest | undefined {
-    if (!socket.writable) return undefined; // onLost() withdraws them
+    // the connection is closed: onLost() withdraws the waiting requests
+    if (!socket.writable) return undefined;
     return this.deferred?.shift();
   }
 
-  /** Withdraws the request of this response. Returns whether it waited for its turn. */
+  /** Withdraws the request of this response. Returns whether it was waiting for its turn. */
   withdraw(outgoing: SentMessage): boolean {
     const index = this.deferred?.findIndex((deferred) => deferred.outgoing === outgoing) ?? -1;
     if (index !== -1) this.deferred!.splice(index, 1);
     return index !== -1;
   }
 
-  /** Ends every answer that has not gone. */
+  /** Destroys every response that was not sent yet. */
   abandon(): void {
     this.newest?.destroy();
     this.earlier?.forEach((outgoing) => outgoing.destroy());
   }
 
-  /** Whether this answer is the last one: "Connection: close" on an earlier one would leave those pipelined behind it unanswered. */
+  /**
+   * Whether this response is the last one. `Connection: close` on an earlier response would leave the
+   * requests that are pipelined behind it without responses.
+   */
   endsWith(outgoing: SentMessage): boolean {
     if (this.newest !== outgoing && this.last !== outgoing) return false;
     this.hasSaidClose = true;
@@ -122,49 +146,55 @@ export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Co
   return (socket[CONNECTION] ??= new Connection());
 }
 
-/** The parts that {@link Connections} is made with. */
+/** Dependencies of {@link Connections}. */
 interface ConnectionsDeps {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Counts the connections, those refused as well. */
+  /** Counts connections, including refused ones; undefined if they are not counted. */
   readonly meter: ConnectionMeter | undefined;
-  /** Called before a client is cut that takes nothing of this answer any more. */
+  /** Called before the connection of a client that reads too slowly is closed. */
   onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void;
-  /** Called for an answer that has not gone when its connection is. */
+  /** Called for each response that was not sent when its connection closed. */
   onLost(outgoing: SentMessage): void;
-  /** Called for a connection that another process has accepted, and that has not brought a request in its time. */
+  /** Called for a connection accepted by another process whose request head does not arrive in time. */
   onLateHead(socket: Socket): void;
 }
 
 const MOST_SPARE = 1_000;
-/** The pause between two reports that there is too much. */
+/** Minimum time between two log lines about overload. */
 const REPORT_PAUSE_MS = 60_000;
-/** Seconds after which a client that was refused may try again. */
+/** Value of `Retry-After` in responses with 503, in seconds. */
 const RETRY_AFTER = '1';
 
-/** Too many connections: this one ends with its answer. */
+/** Verdict for a connection beyond `maxConnections`: 503, then the connection is closed. */
 const SURPLUS: HeadVerdict = Object.freeze({
   status: 503,
   detail: 'The server has too many connections',
 });
-/** Too many requests: the connection stays. */
+/** Verdict for a request beyond `maxInFlight`: 503, and the connection stays open. */
 export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
-/** Too many requests, this one of a connection of which too many wait: the connection ends with its answer. */
+/**
+ * Verdict for a request beyond `maxInFlight` on a connection with too many pipelined requests: 503, then the
+ * connection is closed.
+ */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
-/** Served, as the last request of its connection: a probe over a connection too many, and one request too many of a connection. */
+/**
+ * Verdict for a request that is served as the last of its connection: a probe on a connection beyond
+ * `maxConnections`, or a request beyond `maxPipelined`.
+ */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
-/** The answer to what is refused. */
+/** The response to a refused request. */
 export function refusalOf({ status, detail }: HeadVerdict, id: string): HttpResponse {
   const response = problem(status, id, { detail });
   if (status === 503) response.headers.set('Retry-After', RETRY_AFTER);
   return response;
 }
 
-/** The longest time between two looks at silent connections, of which one may stay open one more than it should. */
+/** Maximum time between two checks of idle connections, in milliseconds. */
 const LOOK_MS = 1_000;
-/** Looks within the time of a connection. */
+/** Minimum number of checks within the time limit of an idle connection. */
 const LOOKS = 6;
 
 /** The connections of one server. */
@@ -174,12 +204,12 @@ export class Connections {
   readonly #open = new Set<Socket>();
   readonly #slow: SlowReaders;
   #reportedMs = -Infinity;
-  /** One timer looks at all silent connections once in a while. */
+  /** One timer checks all idle connections, every `#lookMs`. */
   #lookMs = LOOK_MS;
   #looks = LOOKS;
   #timer: Disposable | undefined;
   #noteTimeout: NoteTimeout | undefined;
-  /** Connections that another process has accepted; undefined where this one accepts its own. */
+  /** Connections accepted by another process; undefined if this process accepts its own. */
   #adopted: Map<Socket, HeadTime> | undefined;
 
   constructor(deps: ConnectionsDeps) {
@@ -189,19 +219,24 @@ export class Connections {
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
-  /** Counts the connections of a server; `event` brings the sockets that requests come over. */
+  /** Counts the connections of a server. `event`: the event that reports sockets on which requests arrive. */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
-      // one for all connections
+      // every connection of this server calls this one function
       connections.#leave(this);
     }
     allowHalfOpen(server);
     this.#watchSilence(server);
-    server.maxConnections = this.#most; // refused connections cost least; but it does not count what another process has accepted
-    server.on('drop', () => this.#report('maxConnections')); // and counted by the meter
+    // node:http closes further connections at the lowest cost; it does not count connections that another
+    // process has accepted
+    server.maxConnections = this.#most;
+    // only reported here: the meter listens to "drop" itself
+    server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
-      if (socket.destroyed) return; // by another listener, or on its way from another process: its end would not be noticed
+      // the socket was closed by another listener, or while another process passed it on: no "close" event
+      // will follow
+      if (socket.destroyed) return;
       this.#open.add(socket);
       this.#deps.meter?.enter();
       if (this.#noteTimeout !== undefined) socket.setTimeout = this.#noteTimeout;
@@ -220,7 +255,7 @@ export class Connections {
     });
   }
 
-  /** Whether a request is too much that has come over this connection; `inFlight` counts it. */
+  /** Returns the verdict for a new request if a limit is exceeded. `inFlight` includes the request. */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
     const isLast = connection.waiting > this.#deps.limits.maxPipelined;
@@ -231,25 +266,29 @@ export class Connections {
     return isLast ? LAST : undefined;
   }
 
-  /** Watches how fast a client takes an answer that is under way. */
+  /** Watches how fast the client of a connection reads. */
   watchReading(socket: Socket, outgoing?: SentMessage): void {
     this.#slow.watch(socket, outgoing);
   }
 
-  /** Limits the time for heads from now on, as node:http does on connections that it accepts itself. */
+  /**
+   * Enforces the time limit for request heads from now on; node:http enforces it only on connections that it
+   * has accepted itself.
+   */
   limitHeads(): void {
     this.#adopted ??= new Map();
   }
 
-  /** A connection has become a WebSocket, and is no longer judged here. */
+  /** Ends the checks of a connection that has become a WebSocket. */
   release(socket: Socket): void {
     this.#adopted?.delete(socket);
     this.#slow.forget(socket);
   }
 
   /**
-   * Closes silent connections by `closeIdle`, which is node:http's way, and spares what that gets wrong: a connection is silent
-   * for it as soon as its answer has been written, whatever of that its client has yet to take.
+   * Closes idle connections by `closeIdle`, the method of node:http. For node:http a connection is idle as
+   * soon as its response was written, even if the client has not received all of it. Such connections are
+   * kept open.
    */
   closeIdle(closeIdle: () => void): void {
     const reading = [...this.#open].filter((socket) => connectionOf(socket).waiting > 0);
@@ -259,11 +298,12 @@ export class Connections {
     if (this.#adopted === undefined) return;
     for (const socket of this.#adopted.keys()) {
       const { waiting, requests, lingering } = connectionOf(socket);
-      if (waiting === 0 && requests > 0 && lingering === undefined) socket.destroy(); // node:http does not know them
+      // node:http does not know connections that another process has accepted
+      if (waiting === 0 && requests > 0 && lingering === undefined) socket.destroy();
     }
   }
 
-  /** Cuts everything off. */
+  /** Closes all connections at once. */
   destroy(): void {
     for (const socket of this.#open) {
       connectionOf(socket).abandon();
@@ -277,7 +317,9 @@ export class Connections {
     this.#deps.meter?.leave(requests);
     if (newest !== undefined)
       for (const outgoing of [...(earlier ?? []), newest]) this.#deps.onLost(outgoing);
-    lingering?.destroy(); // node:http does so for requests without an answer only: its reader would wait for ever
+    // node:http destroys only requests without a response; without this call, a reader of the body would wait
+    // forever
+    lingering?.destroy();
     this.#open.delete(socket);
     this.#adopted?.delete(socket);
     if (this.#open.size > 0) return;
@@ -303,9 +345,12 @@ export class Connections {
     });
   }
 
-  /** Takes over the time limit that a server has for silent connections, where that is cheaper than its timers. */
+  /**
+   * Replaces the timers of node:http for idle connections by one timer for all, if Node's internals allow it.
+   */
   #watchSilence(server: Server): void {
-    // the time that node:http gives: a second more than it announces, so that a client that trusts that is on the safe side
+    // node:http waits a second longer than it announces in `Keep-Alive`, so that clients that rely on the
+    // announced time are safe
     const limitMs =
       server.keepAliveTimeout +
       ((server as { readonly keepAliveTimeoutBuffer?: number }).keepAliveTimeoutBuffer ?? 1_000);
@@ -336,7 +381,7 @@ export class Connections {
       if (connection.idleLooks === NOT_WAITING) continue;
       const { bytesRead } = socket;
       if (bytesRead !== connection.bytesSeen) {
-        // since the last look: it was not silent then, or a request has begun
+        // bytes have arrived since the last check
         connection.bytesSeen = bytesRead;
         connection.idleLooks = 0;
       } else if (++connection.idleLooks >= this.#looks) socket.destroy();
@@ -359,34 +404,41 @@ export class Connections {
   }
 }
 
-/** How long a connection that another process has accepted takes for a head. */
+/** For a connection accepted by another process: since when it has been waiting for a request head. */
 interface HeadTime {
-  /** Requests and bytes that it had brought at the last look. */
+  /** Number of requests and bytes received at the last check. */
   requests: number;
   bytes: number;
-  /** When the head began, or the connection; Infinity between two requests. */
+  /**
+   * Start of the wait in milliseconds: the connection's or the head's first byte; Infinity between two
+   * requests.
+   */
   sinceMs: number;
 }
 
-/** The times that each slow reader is looked at within its limit. */
+/** Number of checks of a slow reader within the time limit. */
 const READING_LOOKS = 4;
 
-/** The most bytes that are written at once: how far a client is within a longer write could not be seen. */
+/**
+ * Maximum number of bytes in one write: within a longer write, the progress of the client could not be
+ * observed.
+ */
 export const SLICE_BYTES = 131_072;
 
-/** How far a client is. */
+/** Progress of a client that reads a response. */
 interface Reading {
-  /** Bytes that its side had taken at the last look; -1 when nothing waited for it. */
+  /** Number of bytes that the kernel had accepted at the last check; -1 if no bytes were waiting. */
   taken: number;
   sinceMs: number;
 }
 
 /**
- * Clients that take nothing of an answer for a while lose their connection. Otherwise a client that asks for much and reads nothing
- * holds an answer, a file or a database's cursor for as long as it likes (the slow-read attack).
+ * Closes the connections of clients that read nothing for a while. Otherwise a client that requests much and
+ * reads nothing could hold a response, a file or a database cursor as long as it likes (slow-read attack).
  *
- * Watched are connections whose answers the kernel did not take at once. Progress is what it has taken of the socket's writes
- * since the last look. An answer that waits behind another one, or for its source, is not slow.
+ * A connection is watched if the kernel did not accept its response at once. Progress is the number of bytes
+ * that the kernel accepted since the last check. A response that waits for an earlier one, or for its source,
+ * is not slow.
  */
 class SlowReaders {
   readonly #clock: Clock;
@@ -395,14 +447,17 @@ class SlowReaders {
   readonly #readings = new Map<Socket, Reading>();
   #timer: Disposable | undefined;
 
-  /** `limitMs`: without progress for so long, and at most half as long again, a connection is cut; `onCut` is called before. */
+  /**
+   * `limitMs`: a connection without progress for this time, and at most half as long again, is closed.
+   * `onCut` is called before.
+   */
   constructor(clock: Clock, limitMs: number, onCut: ConnectionsDeps['onSlowReader']) {
     this.#clock = clock;
     this.#limitMs = limitMs;
     this.#onCut = onCut;
   }
 
-  /** Watches a connection until nothing is under way on it, at the end of `outgoing` or later. */
+  /** Watches a connection until no response is being sent on it. */
   watch(socket: Socket, outgoing?: SentMessage): void {
     if (socket.destroyed || this.#readings.has(socket)) return;
     outgoing?.once('close', () => {
@@ -443,37 +498,40 @@ class SlowReaders {
   }
 }
 
-/** Returns the bytes that the kernel has taken of everything that was written to the connection; -1 when nothing waits there. */
+/** Number of bytes written to the connection that the kernel has accepted; -1 if no bytes wait for it. */
 function takenOf({ bytesWritten, writableLength }: Socket): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }
 
 /*
- * Connections in numbers: how many are open, how many requests each brought, and which the server refused.
+ * Metrics of connections: how many are open, how many requests each had, and which the server refused.
  *
- *   svc_connections                              open now: idle ones too
- *   svc_connection_requests                      a histogram, counted when a connection closes: one request each is a client without keep-alive
- *   svc_connections_refused_total{reason}        malformed, overflow (head too large), timeout, tls, limit (too many connections)
+ * Names:
+ *   svc_connections                         open connections, including idle ones
+ *   svc_connection_requests                 histogram, counted when a connection closes; a value of 1
+ *                                           means a client that does not reuse connections
+ *   svc_connections_refused_total{reason}   malformed, overflow (head too large), timeout, tls,
+ *                                           limit (too many connections)
  */
 
 const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];
 
-/** Why a connection was refused, by the code of the error that node:http gives. Others are mistakes in a head or a body. */
+/** Reasons of refusals by the error code of node:http. All other codes are malformed heads or bodies. */
 const REASONS: Readonly<Record<string, string | undefined>> = {
   HPE_HEADER_OVERFLOW: 'overflow',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'overflow',
   ERR_HTTP_REQUEST_TIMEOUT: 'timeout',
 };
-/** The client's end, not ours. */
+/** Error codes of connections that the client has closed, which are not refusals. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** The connections of one application, over all its servers. */
+/** Metrics of the connections of one application, over all its servers. */
 export class ConnectionMeter {
   readonly #requests: HistogramSlot;
   readonly #refused: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` where the names are taken */
+  /** @throws SvcError `E_METRIC` if a metric of that name exists */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_connections', 'Connections that are open, idle ones too', () => this.#open);
     this.#requests = metrics
@@ -494,7 +552,7 @@ export class ConnectionMeter {
     return this.#open;
   }
 
-  /** Counts what a server would not have, from now on. */
+  /** Counts the connections and requests that a server refuses from now on. */
   watch(server: NetServer): void {
     server.on('clientError', (error: NodeJS.ErrnoException) => {
       if (!GONE.has(error.code)) this.#refused.add(1, REASONS[error.code ?? ''] ?? 'malformed');
@@ -503,12 +561,12 @@ export class ConnectionMeter {
     server.on('drop', () => this.refuse());
   }
 
-  /** A connection is one too many. */
+  /** Counts a connection beyond the limit. */
   refuse(): void {
     this.#refused.add(1, 'limit');
   }
 
-  /** A connection has come that requests may come over. */
+  /** Counts a connection that was opened. */
   enter(): void {
     this.#open++;
   }

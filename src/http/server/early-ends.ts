@@ -1,6 +1,6 @@
 /**
- * How requests and connections end before their time: bytes that the parser refuses, clients that leave, and answers that are sent
- * before their request is whole.
+ * Premature ends of requests and connections: bytes that the parser refuses, clients that leave, and
+ * responses that are sent before their request is complete.
  */
 import { statusTitle } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
@@ -13,9 +13,9 @@ import type { Connection } from './connections.ts';
 import type { AnsweredRequest, ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { RequestIdentity } from '../request-id.ts';
 
-/** The code by which node:http says that the rest of a request has not come in its time. */
+/** Error code of node:http for a request that was not received within its time limit. */
 const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** The status for a code of the parser, where that is not 400. */
+/** Status by error code of the parser; 400 for all others. */
 const STATUSES: Readonly<Record<string, number>> = {
   [LATE]: 408,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
@@ -30,11 +30,13 @@ interface ParserError {
   readonly reason?: string;
 }
 
-/** Answers what the parser has refused, unless an answer is under way. */
+/** Sends an error response for bytes that the parser has refused, unless another response is being sent. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   const connection = connectionOf(socket);
-  if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon(); // the rest of a request that has had its answer is refused: its sender would take a second one for that of the next
-  // as node:http does itself: an answer that is under way must not get a second head in its middle
+  // the rest of a request that already has its response: its client would take an error response for that of
+  // its next request
+  if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
+  // no second head may be sent in the middle of a response, as in node:http
   const { current } = connection;
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
     endWith(lastWhole(connection) ?? current, connection, socket);
@@ -45,44 +47,51 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   if (current?.req.complete === true) {
-    // rubbish behind requests that are being answered: their answers come first, and are the last
+    // malformed bytes after requests that are being handled: their responses are sent first, then the
+    // connection ends
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
   }
   refuseSocket(socket, statusOf(error), identity);
 }
 
-/** The answer to the last request that has come whole. */
+/** The response to the last request that was received completely. */
 function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
   return newest?.req.complete === true ? newest : earlier?.at(-1);
 }
 
-/** The connection ends behind it. */
+/** Ends the connection after this response. */
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
-  if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon()); // before node:http gives the next one its turn
+  // must be the first listener: node:http's own listener starts the next response
+  if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon());
 }
 
 /**
- * Whether an error is about what came behind a request that has come whole: too late, or rubbish where the answer ends by itself,
- * for it has a length. A stream may end at any time.
+ * Whether an error concerns bytes after a complete request: they came too late, or are malformed while the
+ * current response has a known length. A response without a known length may be a stream that never ends, so
+ * it is cut.
  */
 function isBehind({ code = '' }: ParserError, answer: SentMessage): boolean {
   return answer.req.complete && (code === LATE || (code.startsWith('HPE_') && !answer.isStream));
 }
 
-/** No handshake, no words that the client could read: HTTP on a port for TLS, for example. */
+/**
+ * Whether an error is of TLS, for example because a client speaks HTTP to the port of TLS. Such a client
+ * could not read a response.
+ */
 function isOfTls({ code = '' }: ParserError): boolean {
   return code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO';
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505; // else it is what stands behind the version
+  // with any other reason the version itself is valid, and the byte after it is wrong
+  if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
 
-/** A problem as the last answer of a connection. */
+/** Sends a problem document as the last response of a connection. */
 export function refuseSocket(socket: Socket, status: number, identity: RequestIdentity, fields = ''): void {
   const id = identity.fresh();
   const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
@@ -94,57 +103,62 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
 }
 
 /*
- * A client that ends its side of the connection, and may have left: both look the same.
+ * A client that closes its side of the connection may have left, or may still read: the server cannot tell.
  *
+ * Reaction:
  *   a response in chunks has begun     the connection is cut: the next chunk may never come
- *   there is no response yet           the signal of the request aborts; the handler's response is still sent, because the
- *                                      client may have ended its side only
+ *   there is no response yet           the signal of the request aborts; the handler's response is still
+ *                                      sent, because the client may have closed only its side
  */
 
 /**
- * Watches for the end of a client's side, for a request that is not answered at once: a listener costs an idle connection memory. Where
- * that end came while the request waited behind another, its signal aborts now: its handler listens by then.
+ * Watches for the end of the client's side during a request that has no response yet. It is not watched
+ * before, because a listener costs an idle connection memory. If that end came while the request waited for
+ * an earlier one, the signal aborts now, when the handler can observe it.
  */
 export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // behind that of node:http
+  socket.on('end', onEnd); // runs after the listener of node:http, which was added before
 }
 
 function onEnd(this: Socket): void {
   const { current } = connectionOf(this);
   if (current === undefined || current.writableEnded) return;
   if (current.headersSent) return void this.destroy();
-  current.request?.leave(); // requests behind it have not begun: see watchEnd()
+  current.request?.leave(); // requests after it have not begun: see watchEnd()
 }
 
 /*
- * Requests that have had their answer before they were whole: the rest of each is read for a while and thrown away, and then cut
- * off. A connection that is closed with bytes unread is reset, and the reset may overtake the answer (RFC 9112 §9.6).
+ * Requests whose response is sent before they are complete: the rest of the body is read for a while, and
+ * discarded. Then the connection is closed. To close it at once, with unread bytes, would reset it, and the
+ * reset may destroy the response before the client reads it (RFC 9112 §9.6).
  *
- *   answer sent -> rest of the body -> next request, or the end where the answer was the last of its connection
+ * Order of events:
+ *   response sent -> rest of the body -> next request, or close if the response was the last of its connection
  */
 
-/** For how long the rest of an unwanted body is read, so that its sender gets to see the answer. */
+/** Maximum time for reading the rest of an unwanted body, so that the client can read the response. */
 const LINGER_MS = 5_000;
 
-/** The lingering requests of one server. */
+/** The requests of one server whose rest is being discarded. */
 export class Lingering {
   readonly #deadlines: Deadlines;
   readonly #onOver: () => void;
-  /** How many there are. */
+  /** Number of requests whose rest is being read and discarded. */
   count = 0;
 
-  /** `onOver` is called when one is over. */
+  /** `onOver` is called whenever the rest of a request has been read, or its connection has closed. */
   constructor(clock: Clock, onOver: () => void) {
     this.#deadlines = new Deadlines(LINGER_MS, clock);
     this.#onOver = onOver;
   }
 
   /**
-   * Has the rest of its request read behind an answer. `onTaken` is called when the connection has taken all of an answer that is its
-   * last: that is not ended, as node:http would end the connection with it.
+   * Discards the rest of a request once its response is sent. `onTaken` is called when the connection has
+   * accepted all bytes of a last response. That response is not ended as usual, because node:http would then
+   * close the connection at once.
    */
   begin(incoming: ReceivedMessage, outgoing: SentMessage, isLast: boolean, onTaken: () => void): void {
     const { socket } = incoming;
@@ -154,9 +168,10 @@ export class Lingering {
     }
     const onWritten = (error?: Error | null): void => {
       Reflect.deleteProperty(outgoing, 'end');
-      if ((error ?? null) !== null) return; // "close" follows
+      if ((error ?? null) !== null) return; // the response failed: "close" follows
       outgoing.isTaken = true;
-      const isChunked = outgoing.isStream && !outgoing.endsWithConnection; // node:http sends the last chunk at its end
+      // node:http sends the final empty chunk in end()
+      const isChunked = outgoing.isStream && !outgoing.endsWithConnection;
       this.#linger(incoming, () => (isChunked ? outgoing.end() : socket.destroySoon()));
       if (!isChunked) socket.end();
       onTaken();
@@ -164,8 +179,10 @@ export class Lingering {
     outgoing.end = (chunk?: unknown, encoding?: unknown) => {
       const content = typeof chunk === 'string' || chunk instanceof Uint8Array ? chunk : '';
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
-      outgoing.flushHeaders(); // write() has not, where there is no content
-      socket.uncork(); // bytes behind it that are refused may end the connection in this turn
+      // write() does not send the head if the content is empty
+      outgoing.flushHeaders();
+      // sends at once: refused bytes that follow could close the connection before the response is sent
+      socket.uncork();
       return outgoing;
     };
   }

@@ -1,6 +1,8 @@
 /**
- * An application under a server that is not its own (`app.requestListener()`): node:http's, or that of another framework.
+ * Serves an application under a server that is not its own (`app.requestListener()`): one of node:http, or of
+ * another framework.
  *
+ * Events of the other server:
  *   request   (incoming, outgoing) -> handle(req) -> send -> finish(req, outcome)
  *   upgrade   (incoming, socket, head) -> a WebSocket, or a response that refuses it
  *
@@ -24,7 +26,7 @@ import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { Sending } from './send.ts';
 import type { ServedApplication } from './server.ts';
 
-/** Answers requests and handshakes that another server has received. */
+/** Handles requests and WebSocket handshakes that another server has received. */
 export class EmbeddedListener {
   readonly #app: ServedApplication;
   readonly #maxHeaderFields: number;
@@ -40,7 +42,7 @@ export class EmbeddedListener {
       heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: new Set(),
       securesCookies: app.securesCookies,
-      watchReading: () => undefined, // the other server limits the time of its connections
+      watchReading: () => undefined, // the other server is responsible for the time limits of its connections
       onOver(this: SentMessage) {
         finish(this);
       },
@@ -55,9 +57,10 @@ export class EmbeddedListener {
     });
   }
 
-  /** A listener of the event `request`. */
+  /** Listener for the event `request`. */
   request(incoming: IncomingMessage, response: ServerResponse): void {
-    const outgoing = response as SentMessage; // members of SentMessage are absent, and send() does without them
+    // additional members of SentMessage are undefined here, which send() allows
+    const outgoing = response as SentMessage;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.keepsContext = true;
     outgoing.request = req;
@@ -68,7 +71,10 @@ export class EmbeddedListener {
     else void answer.then(settle);
   }
 
-  /** A listener of the event `upgrade`. A request for anything else than a WebSocket of the application is refused with 404. */
+  /**
+   * Listener for the event `upgrade`. A request that is not for a WebSocket of the application is refused
+   * with 404.
+   */
   upgrade(incoming: IncomingMessage, stream: Duplex, head: Buffer): void {
     const socket = stream as Socket; // servers of node:http and node:https have sockets
     if (this.#sockets.isAskedFor(incoming)) return this.#sockets.onUpgrade(incoming, socket, head);
@@ -76,7 +82,7 @@ export class EmbeddedListener {
     refuseSocket(socket, 404, this.#app.defaults.identity);
   }
 
-  /** Starts the clock of a request. Returns the response to a malformed head. */
+  /** Sets the start time of a request, and checks its head. Returns a response if the head is malformed. */
   #begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     req.startedMs = this.#app.clock.monotonicMs();
     const verdict = judgeHead(incoming, this.#maxHeaderFields);
@@ -96,18 +102,19 @@ export class EmbeddedListener {
         this.#onFailure(req, error),
       );
     } catch (error) {
-      // a field or body that node:http refuses
+      // node:http refuses a header field or the body
       this.#onFailure(req, error, 'response_refused');
       outgoing.destroy();
     }
   }
 
   #finish(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // request() has set it
+    const req = outgoing.request as TransportRequest | undefined; // request() has set the request
     if (req === undefined) return;
     outgoing.request = undefined;
-    const incoming = outgoing.req as ReceivedMessage; // isLetGo is absent, and set here
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what has not been read
+    // the member `isLetGo` does not exist yet, and is set here
+    const incoming = outgoing.req as ReceivedMessage;
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
   }
 

@@ -1,6 +1,6 @@
 /**
- * The transport without a socket: a web `Request` in, a web `Response` out, through the same request class and pipeline.
- * For tests, and for runtimes with fetch.
+ * The transport without a socket: takes a web `Request` and returns a web `Response`, with the request class
+ * and pipeline of the server. For tests, and for runtimes with fetch.
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
@@ -17,7 +17,7 @@ import type { HttpResponse } from '../response.ts';
 import type { ServedApplication } from './server.ts';
 import type { WebSocketConnection } from '../websocket/websocket.ts';
 
-/** A received message made from a web `Request`. */
+/** Receiving side of the transport, made from a web `Request`. */
 class MemoryIncoming extends Readable implements Incoming {
   readonly method: string;
   readonly url: string;
@@ -39,7 +39,7 @@ class MemoryIncoming extends Readable implements Incoming {
     this.complete = this.#reader === undefined;
     request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
     this.on('error', () => {
-      /* the reader of the body gets it */
+      /* without a listener an error would end the process; the reader of the body gets it */
     });
   }
 
@@ -61,7 +61,7 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   writableFinished = false;
   destroyed = false;
 
-  /** The response is complete, or the client has left. */
+  /** Ends the exchange: the response is complete, or the client has left. */
   close(isFinished: boolean): void {
     this.destroyed = true;
     this.writableFinished = isFinished;
@@ -69,12 +69,13 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   }
 }
 
-/** Called with the outcome of a response. */
+/** Ends a request. Called once its response is complete, or has failed. */
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web request. The promise resolves with the head; callbacks after the response have run by then. A chunked body runs them
- * when it is read or cancelled. `prepare` gets the request first.
+ * Handles a web request. The promise resolves with status and header fields; callbacks after the response
+ * have run by then. For a body in chunks they run when it was read or cancelled. `prepare` is called with the
+ * request first.
  */
 export async function answerInMemory(
   app: ServedApplication,
@@ -93,7 +94,7 @@ export async function answerInMemory(
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
   if (request.signal.aborted)
-    void close(false); // an earlier abort emits no event
+    void close(false); // if the signal was aborted before, it emits no event
   else request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
@@ -114,9 +115,11 @@ async function respond(
   headers.set(req.idField, req.id);
   const { status } = response;
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
-  const length = status === 205 ? 0 : lengthOf(response, req.method === 'HEAD'); // as sockets have it (RFC 9110 §15.3.6)
+  // 205 has no content, as over a socket (RFC 9110 §15.3.6)
+  const length = status === 205 ? 0 : lengthOf(response, req.method === 'HEAD');
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
-  if (outgoing.destroyed) await app.finish(req, new ClientDisconnected()); // it left while the handler ran
+  // the client left while the handler ran
+  if (outgoing.destroyed) await app.finish(req, new ClientDisconnected());
   const { body } = response;
   if (isChunks(body)) {
     if (!isEmpty) return new Response(streamOf(body, request.signal, close), { status, headers });
@@ -126,15 +129,15 @@ async function respond(
   return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
     status,
     headers,
-  }); // chunks returned above
+  }); // chunks were handled above
 }
 
-/** A WebSocket that is open, as its client has it. */
+/** An open WebSocket, from the side of its client. */
 interface OpenedInMemory {
   readonly headers: Headers;
   readonly stream: Duplex;
   readonly socket: WebSocketConnection;
-  /** Resolves when the socket has closed and none of its handlers runs. */
+  /** Resolves when the socket has closed, and none of its handlers runs any more. */
   readonly over: Promise<void>;
 }
 
@@ -181,9 +184,10 @@ export async function upgradeInMemory(
       void app.finish(req, failure);
     },
   });
-  server.once('close', () => setImmediate(() => client.destroy())); // behind what was sent before
+  // in a later turn, so that bytes sent before arrive first
+  server.once('close', () => setImmediate(() => client.destroy()));
   client.once('close', () => server.destroy());
-  socket.start(Buffer.alloc(0)); // bytes wait in the stream until the client listens
+  socket.start(Buffer.alloc(0)); // received bytes stay in the stream until the client listens
   return { headers, stream: client, socket, over };
 }
 
@@ -194,7 +198,10 @@ function lengthOf(response: HttpResponse, isHead: boolean): number {
   return isChunks(body) ? response.contentLength : body.byteLength;
 }
 
-/** Chunks as a web stream; `close` gets the outcome. An abort ends the source, like a client that leaves. */
+/**
+ * Converts chunks to a web stream. `close` is called with the outcome. An abort ends the source, as if the
+ * client had left.
+ */
 function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);
   return new ReadableStream<Uint8Array>(
@@ -217,7 +224,8 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
           await close(true);
           controller.close();
         } catch (error) {
-          Promise.try(() => iterator.return?.()).catch(ignore); // `error` is reported
+          // `error` is reported; an error of return() is ignored
+          Promise.try(() => iterator.return?.()).catch(ignore);
           await close(false, error);
           controller.error(error);
         }
@@ -228,5 +236,5 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
       },
     },
     { highWaterMark: 0 },
-  ); // a response without a reader pulls nothing, and opens no file
+  ); // no read-ahead: a response without a reader pulls nothing, and opens no file
 }

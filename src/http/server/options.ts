@@ -1,6 +1,8 @@
 /**
- * The options of a server: its limits, and what TLS needs. Read without loading what does TLS, which most applications leave to a proxy.
+ * Options of a server: its limits, and the options of TLS. The code of TLS is not loaded here, because most
+ * applications leave TLS to a proxy.
  *
+ * Which phase each time limit covers:
  *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
  *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
  *              \------ requestTimeoutMs ---/
@@ -11,29 +13,53 @@ import { variableOf } from '../../base/config.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
 
-/** The limits of a server, as options of an application. `undefined` means not given. */
+/** Limits of a server, as options of an application. An option that is `undefined` has its default. */
 export interface LimitOptions {
-  /** Time for a client to send the head of a request, and limit of silence on a new connection, 10 ... 3_600_000 ms. Default 10_000. */
+  /**
+   * Maximum time for receiving the head of a request, also counted from the start of a new connection, 10 ...
+   * 3_600_000 ms. Default 10_000.
+   */
   readonly headersTimeoutMs?: number | undefined;
-  /** How long it may take for the whole request with its body, 10 ... 86_400_000 ms. Default 30_000; a route may have its own. */
+  /**
+   * Maximum time for receiving a whole request with its body, 10 ... 86_400_000 ms. Default 30_000; a route
+   * may set its own.
+   */
   readonly requestTimeoutMs?: number | undefined;
-  /** How long it may be silent between two requests, 10 ... 3_600_000 ms. Default 5_000, with `trustProxy` 65_000: a proxy must be the first to close. */
+  /**
+   * Maximum time that a connection stays idle between two requests, 10 ... 3_600_000 ms. Default 5_000, with
+   * `trustProxy` 65_000: a proxy must be the first to close.
+   */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** Time for which a client may take no byte of a waiting response, 10 ... 3_600_000 ms. Default 30_000; then, or half as long later, its connection is cut. */
+  /**
+   * Maximum time in which a client reads no byte of a waiting response, 10 ... 3_600_000 ms. Default 30_000.
+   * The connection is closed after this time, at most half as long later.
+   */
   readonly sendTimeoutMs?: number | undefined;
-  /** Connections of a process, 1 ... 1_000_000. Default 20_000; beyond it 503, then they are closed. */
+  /**
+   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. Further ones get 503; when
+   * these are many too, they are closed at once.
+   */
   readonly maxConnections?: number | undefined;
-  /** Requests of a process that are not answered yet, 1 ... 1_000_000, streams included. Default 10_000; beyond it 503. */
+  /**
+   * Maximum number of requests of a process without a complete response, streams included, 1 ... 1_000_000.
+   * Default 10_000; further ones get 503.
+   */
   readonly maxInFlight?: number | undefined;
-  /** Requests of one connection that are not answered yet, 1 ... 10_000. Default 20; one more is answered, and is the last of the connection. */
+  /**
+   * Maximum number of pipelined requests of one connection, 1 ... 10_000. Default 20. A further one is
+   * handled, and then the connection is closed.
+   */
   readonly maxPipelined?: number | undefined;
-  /** The most bytes of the fields and the target of a request, 1_024 ... 1_048_576. Default 16_384; beyond it 431. */
+  /**
+   * Maximum size of target and header fields of a request in bytes, 1_024 ... 1_048_576. Default 16_384;
+   * larger ones get 431.
+   */
   readonly maxHeaderBytes?: number | undefined;
-  /** Their most fields, 10 ... 10_000. Default 200; beyond it 431. */
+  /** Maximum number of header fields of a request, 10 ... 10_000. Default 200; more get 431. */
   readonly maxHeaderFields?: number | undefined;
 }
 
-/** Every limit, read. */
+/** The limits with all values set. */
 export type Limits = { readonly [K in keyof Required<LimitOptions>]: number };
 
 const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
@@ -47,25 +73,30 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxHeaderBytes: int(16_384, 1_024, 1_048_576),
   maxHeaderFields: int(200, 10, 10_000),
 };
-const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // KINDS is a literal
-/** Proxies keep idle connections for a minute. If the server closed one first, the next request over it would fail. */
+// the cast is safe: KINDS is an object literal with the keys of Limits
+const NAMES = Object.keys(KINDS) as (keyof Limits)[];
+/**
+ * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections for a minute. If the server
+ * closed a connection first, the next request on it would fail.
+ */
 const BEHIND_PROXY_MS = 65_000;
 
 /** The default limits. */
 export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
-); // each name has been read
+); // the cast is safe: NAMES has every name of Limits
 
-/** How each is read among the options of an application. @internal */
+/** Definitions of the limits as options of an application: default and range, by name. @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
-  ) as Record<keyof Limits, OptionKind<number | undefined>>; // each name has been read
+    // the cast is safe: NAMES has every name of Limits
+  ) as Record<keyof Limits, OptionKind<number | undefined>>;
 
-/** Parses `requestTimeoutMs` of a route. @internal */
+/** Definition of the option `requestTimeoutMs` of a route: its range. @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
-/** Reads the settings. @throws SvcError `E_CONFIG_CAST` */
+/** Reads the limits from the configuration. @throws SvcError `E_CONFIG_CAST` */
 export function readLimits(config: Config, isBehindProxy: boolean): Limits {
   const read = (name: keyof Limits): number => {
     const { needs, accepts, fallback } = KINDS[name];
@@ -81,31 +112,41 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
       ]);
     return value;
   };
-  return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits; // each name has been read
+  // the cast is safe: NAMES has every name of Limits
+  return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits;
 }
 
-/** A certificate and its key: PEM, or paths of PEM files, which SIGHUP reads again. `undefined` means not given. */
+/**
+ * A certificate and its key: PEM text, or paths of PEM files, which SIGHUP reads again. An option that is
+ * `undefined` has its default.
+ */
 export interface TlsOptions {
-  /** The certificate, then its chain to the authority. Default: the file that SVC_TLS_CERT names. */
+  /** The certificate, followed by its chain to the authority. Default: the file named by SVC_TLS_CERT. */
   readonly cert?: string | undefined;
-  /** The private key. Default: the file that SVC_TLS_KEY names. */
+  /** The private key. Default: the file named by SVC_TLS_KEY. */
   readonly key?: string | undefined;
   /** The passphrase of the key, if it is encrypted. */
   readonly passphrase?: string | undefined;
-  /** Authorities of client certificates. If given, every client needs a certificate that one of them signed. */
+  /**
+   * Certificate authorities for client certificates. If given, every client must present a certificate that
+   * one of them signed.
+   */
   readonly ca?: string | undefined;
-  /** Minimum version. Default `TLSv1.2`. */
+  /** Minimum TLS version. Default `TLSv1.2`. */
   readonly minVersion?: 'TLSv1.2' | 'TLSv1.3' | undefined;
 }
 
-/** The options of TLS, read. */
+/** The options of TLS with all defaults set. */
 export interface ServerTlsOptions extends TlsOptions {
   readonly cert: string;
   readonly key: string;
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** The options above the settings `tlsCert` and `tlsKey`; undefined without TLS. @throws SvcError `E_TLS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Reads the options, with the settings `tlsCert` and `tlsKey` as defaults; undefined without TLS.
+ * @throws SvcError `E_TLS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
 export function readTlsOptions(
   options: TlsOptions | undefined,
   config: Config,
@@ -127,7 +168,7 @@ export function readTlsOptions(
 
 const TEXT = { cast: String };
 
-/** The option of run(). @internal */
+/** Definition of the option `tls` of run(). @internal */
 export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
   '{ cert, key }',
   (value) => typeof value === 'object' && value !== null,

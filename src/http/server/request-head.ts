@@ -1,6 +1,7 @@
 /**
- * Checks of a request head that node:http's parser omits: one pass, without allocation for a valid head.
+ * Checks of a request head that node:http's parser does not make. One pass; a valid head allocates nothing.
  *
+ * Which checks are made where:
  *   parser (400, 431)   bare LF, obs-fold, "X :", two lengths, a length beside Transfer-Encoding, control characters
  *   here                versions, targets, Host, Transfer-Encoding, Expect, unrepeatable fields, the number of fields
  *
@@ -9,42 +10,54 @@
 import { parseAddress } from '../request/proxy.ts';
 import { findField, isNamed } from '../headers.ts';
 
-/** The parts of a head, as node:http's IncomingMessage has them. */
+/** The head of a request, with the names of node:http's IncomingMessage. */
 interface RequestHead {
   readonly httpVersionMajor: number;
   readonly httpVersionMinor: number;
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  /** Name and value in turn, as they came. */
+  /** Names and values alternating, as received. */
   readonly rawHeaders: readonly string[];
 }
 
-/** Findings of a head. With any of them the connection ends with the response, because what follows is unreliable. */
+/**
+ * Result of the checks of a head. The connection ends with the response, because the bytes that follow are
+ * unreliable.
+ */
 export interface HeadVerdict {
-  /** 400 ... 505, sent instead of calling the application; 0 if the application responds. */
+  /**
+   * Status 400 ... 505 of the response, sent without calling the application; 0 if the application responds.
+   */
   readonly status: number;
   readonly detail: string;
 }
 
 const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({ status, detail });
 
-/** It names another protocol, which is not supported: handled as an ordinary request (RFC 9110 §7.8). node:http reads nothing after it. */
+/**
+ * Verdict for a request that asks for another protocol, which is not supported. It is handled as an ordinary
+ * request (RFC 9110 §7.8), but as the last one, because node:http reads nothing after it.
+ */
 const UPGRADE = refusal(0, '');
 const VERSION = refusal(505, 'The protocol is HTTP/1.1 or HTTP/1.0');
 const FIELDS = refusal(431, 'The request has too many header fields');
-const FRAGMENT = refusal(400, 'A request target has no fragment');
+const FRAGMENT = refusal(400, 'A request target must not have a fragment');
 const TARGET = refusal(400, 'The request target is neither a path nor an http or https URL');
 const AUTHORITY = refusal(400, 'The request target does not name a host, with or without a port');
-const HOST_ABSENT = refusal(400, 'A request has one Host field');
+const HOST_ABSENT = refusal(400, 'A request must have one Host field');
 const HOST = refusal(400, 'Host is not a host, with or without a port');
 const CODING = refusal(501, 'No transfer coding but chunked is understood');
 const CODING_LAST = refusal(400, 'The last transfer coding is not chunked');
 const CODING_EARLY = refusal(400, 'HTTP/1.0 has no Transfer-Encoding');
 const PROTO = refusal(400, 'A field must not be called __proto__');
-const TWICE = refusal(400, 'A field that counts once came twice');
-const EXPECTATION = refusal(417, 'Nothing but 100-continue can be expected'); // it is unknown whether the body will follow
+const TWICE = refusal(400, 'A header field that may occur only once is repeated');
+// the server cannot know whether the body will follow
+const EXPECTATION = refusal(417, 'Nothing but 100-continue can be expected');
 
-/** One bit for each decisive field that is defined once (RFC 9110 §5.3): of two values readers may choose differently. `upgrade` may repeat. */
+/**
+ * One bit for each field that must not repeat (RFC 9110 §5.3): of two values, two programs could choose
+ * different ones. Exception: `upgrade` may repeat.
+ */
 const SEEN = {
   host: 1,
   range: 2,
@@ -55,10 +68,13 @@ const SEEN = {
   upgrade: 64,
 } as const;
 
-/** Checks a head; undefined, as for nearly all, means that it is ordinary. `maxFields`: more is 431. */
+/**
+ * Checks a head. Undefined if it is valid, as nearly all are. `maxFields`: maximum number of fields, beyond
+ * which the status is 431.
+ */
 export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | undefined {
   const { rawHeaders, httpVersionMinor } = head;
-  if (head.httpVersionMajor !== 1) return VERSION; // 0.9 and 2.0 pass the parser
+  if (head.httpVersionMajor !== 1) return VERSION; // the parser of node:http accepts 0.9 and 2.0
   if (rawHeaders.length > 2 * maxFields) return FIELDS;
   let refused = judgeTarget(head.method, head.url ?? '');
   let seen = 0;
@@ -67,11 +83,11 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const value = rawHeaders[index + 1]!;
     let bit = 0;
     switch (
-      name.length // few other fields have one of these lengths, so few names are compared
+      name.length // compares lengths first, because few other fields have one of these
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {
-          // as nearly all write it: no copy in lower case
+          // the exact comparison comes first, because nearly all clients write the name this way
           bit = SEEN.host;
           if (value !== lastHost && !isNewHost(value)) refused ??= HOST;
         }
@@ -82,7 +98,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
       case 6:
         if (isNamed(name, 'origin')) bit = SEEN.origin;
         else if (httpVersionMinor > 0 && isNamed(name, 'expect') && !isNamed(value, '100-continue'))
-          refused ??= EXPECTATION; // 1.0: ignored, RFC 9110 §10.1.1
+          refused ??= EXPECTATION; // ignored in HTTP/1.0 (RFC 9110 §10.1.1)
         break;
       case 7:
         if (isNamed(name, 'upgrade')) seen |= SEEN.upgrade;
@@ -105,21 +121,26 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     if ((seen & bit) !== 0) refused ??= bit === SEEN.host ? HOST_ABSENT : TWICE;
     seen |= bit;
   }
-  if ((seen & SEEN.host) === 0 && httpVersionMinor > 0) refused ??= HOST_ABSENT; // RFC 9112 §3.2
+  // required since HTTP/1.1 (RFC 9112 §3.2)
+  if ((seen & SEEN.host) === 0 && httpVersionMinor > 0) refused ??= HOST_ABSENT;
   return refused ?? ((seen & SEEN.upgrade) === 0 ? undefined : UPGRADE);
 }
 
-/** The four forms of RFC 9112 §3.2, but authority-form, which belongs to CONNECT. */
+/** Checks the forms of a target (RFC 9112 §3.2), except authority-form, which only CONNECT uses. */
 function judgeTarget(method: string | undefined, target: string): HeadVerdict | undefined {
   if (target.includes('#')) return FRAGMENT;
   if (target.charCodeAt(0) === SLASH) return undefined;
   if (target === '*') return method === 'OPTIONS' ? undefined : TARGET;
   const authority = /^https?:\/\/([^/?]*)/i.exec(target)?.[1];
   if (authority === undefined) return TARGET;
-  return authority !== '' && isHost(authority) ? undefined : AUTHORITY; // with a user it is no host (RFC 9110 §4.2.4)
+  // a user name is not allowed (RFC 9110 §4.2.4)
+  return authority !== '' && isHost(authority) ? undefined : AUTHORITY;
 }
 
-/** A body whose last coding is not chunked has no known end: 400. Other codings are not supported: 501 (RFC 9112 §6.1, §6.3). */
+/**
+ * Checks `Transfer-Encoding`. If the last coding is not chunked, the end of the body is unknown: 400. Other
+ * codings are not supported: 501 (RFC 9112 §6.1, §6.3).
+ */
 function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | undefined {
   if (httpVersionMinor === 0) return CODING_EARLY;
   if (isNamed(value, 'chunked')) return undefined;
@@ -132,12 +153,17 @@ const SLASH = 0x2f,
 const DIGIT_0 = 0x30,
   DIGIT_9 = 0x39;
 const MAX_PORT = 65_535;
-/** Letters, digits and `-._~`: a host's name. Without sub-delims, which no name has that can be resolved: a comma would be two hosts. */
+/**
+ * Characters of a host name: letters, digits and `-._~`. Sub-delims of RFC 3986 are refused: no name with
+ * them can be resolved, and a comma would make two hosts.
+ */
 const OF_HOST = new Uint8Array(256);
 for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~')
   OF_HOST[character.charCodeAt(0)] = 1;
 
-/** The host of the request before, which nearly every one names again: to compare costs a third of reading it. */
+/**
+ * The last valid Host. Nearly every request has the same one, and a comparison costs a third of checking it.
+ */
 let lastHost = '';
 
 function isNewHost(text: string): boolean {
@@ -146,7 +172,7 @@ function isNewHost(text: string): boolean {
   return true;
 }
 
-/** `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). It may be empty. */
+/** Whether a text is `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). It may be empty. */
 function isHost(text: string): boolean {
   let index = 0;
   if (text.charCodeAt(0) === OPENING) {
@@ -154,12 +180,13 @@ function isHost(text: string): boolean {
     const address = text.slice(1, Math.max(1, closing));
     if (!address.includes(':') || parseAddress(address) === undefined) return false;
     index = closing + 1;
-  } else while (index < text.length && OF_HOST[text.charCodeAt(index)] === 1) index++; // a look beyond the end would cost ten times the loop
+    // the check of the length matters: reading a character beyond the end would cost ten times the loop
+  } else while (index < text.length && OF_HOST[text.charCodeAt(index)] === 1) index++;
   if (index === text.length) return true;
   return index > 0 && text.charCodeAt(index) === COLON && isPort(text, index + 1);
 }
 
-/** Digits up to the end, perhaps none. */
+/** Whether the text from `start` on is a port number. It may be empty. */
 function isPort(text: string, start: number): boolean {
   let port = 0;
   for (let index = start; index < text.length; index++) {

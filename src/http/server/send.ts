@@ -1,10 +1,13 @@
 /**
- * Sending: an HttpResponse onto node:http's ServerResponse, with one `writeHead` and one `end` where the body is known.
+ * Sends an HttpResponse over node:http's ServerResponse: with one `writeHead` and one `end` if the length of
+ * the body is known.
  *
- * Bodies in chunks, and large ones, are pulled one chunk at a time and wait for the client (back-pressure). When the client leaves,
- * their source is ended; when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
+ * Bodies in chunks, and large ones, are sent one chunk at a time, as fast as the client reads
+ * (back-pressure). When the client leaves, their source is ended. When the source fails after the head was
+ * sent, the connection is cut, so that the client sees an incomplete response.
  */
-import { Buffer } from 'node:buffer'; // the global of that name is a getter, which is called for each answer
+// imported, because the global `Buffer` is a getter, which would be called for each response
+import { Buffer } from 'node:buffer';
 import { Writable } from 'node:stream';
 import { http } from '../../base/node-http.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -33,34 +36,34 @@ import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** The request of a response, as far as the response depends on it. */
+/** The part of a request that its response depends on. */
 interface SentTo {
   readonly method: string;
   readonly id: string;
-  /** The field that tells it. */
+  /** Name of the response field with the request id. */
   readonly identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly scheme: 'http' | 'https';
 }
 
-/** Settings of all responses of a server. */
+/** Settings for all responses of a server. */
 export interface Sending {
-  /** Whether cookies that wait for it get `Secure` even without TLS. */
+  /** Whether cookies with a deferred `Secure` get it even without TLS: in production. */
   readonly securesCookies: boolean;
-  /** Writes the heads of answers that are sent as one text. */
+  /** Formats the heads of responses that are sent as one text. */
   readonly heads: HeadTexts;
-  /** The streams that have no end of their own: for a server that stops. */
+  /** Streams without an end of their own, which are ended when the server stops. */
   readonly endless: Set<EndlessChunks>;
-  /** Watches how fast a client takes what is not taken at once. */
+  /** Watches how fast a client reads a response that the kernel did not accept at once. */
   watchReading(socket: Socket, outgoing?: SentMessage): void;
-  /** Called when nothing more goes out of an answer. */
+  /** Called when a response has ended. */
   readonly onOver: (this: SentMessage) => void;
 }
 
 const UPGRADE_REQUIRED = 426;
 
 /**
- * Sends the answer; `isLast` says whether it is the connection's last one. A promise comes back for chunks and large bodies: it
- * settles when they are sent, and rejects with what their source threw.
+ * Sends a response. `isLast`: whether it is the last of its connection. Returns a promise for chunks and
+ * large bodies. It settles when they are sent, and rejects with the error of their source.
  */
 export function send(
   outgoing: SentMessage,
@@ -88,13 +91,17 @@ export function send(
   }
   begin(outgoing, response, req, isLast, sending, length);
   if (isAscii)
-    outgoing.end(body, 'latin1'); // latin1 gives the bytes of UTF-8 here, and copies instead of converting
+    // for ASCII, latin1 gives the same bytes as UTF-8, and copies instead of converting
+    outgoing.end(body, 'latin1');
   else outgoing.end(body);
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
   return undefined;
 }
 
-/** Sends the head of an answer. node:http makes UTF-8 of it with a text behind it: characters of Latin-1, each of them one byte, go out before that. */
+/**
+ * Sends the head of a response. If it has characters beyond ASCII, it is sent at once, each of them as one
+ * byte of Latin-1: together with a text body, node:http would encode it in UTF-8.
+ */
 function begin(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -103,13 +110,15 @@ function begin(
   sending: Sending,
   length: number,
 ): void {
-  if (response.status === UPGRADE_REQUIRED && !keepsConnection(outgoing.req)) isLast = true; // node:http leaves a connection open whose field `Connection` it is given, whatever the client said
+  // with a field `Connection` of our own, node:http keeps the connection open, even if the client asked to
+  // close it
+  if (response.status === UPGRADE_REQUIRED && !keepsConnection(outgoing.req)) isLast = true;
   outgoing.writeHead(response.status, headOf(response, req, isLast, sending, length));
   outgoing.on('close', sending.onOver);
   if (!response.hasAsciiFields && response.body !== null) outgoing.write('', 'latin1');
 }
 
-/** Sends an answer without content, or with one in chunks. */
+/** Sends a response without content, or with content in chunks. */
 function sendOther(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -132,12 +141,12 @@ function sendOther(
   return isChunks(body) ? discard(body) : undefined;
 }
 
-/** Whether a client takes chunked coding, as node:http sees it. */
+/** Whether a client understands chunked coding, by the rule of node:http. */
 function takesChunks({ httpVersionMinor, rawHeaders }: IncomingMessage): boolean {
   return httpVersionMinor > 0 || /\bchunked\b/i.test(findField(rawHeaders, 'te') ?? '');
 }
 
-/** Sends a long body in slices, and the head alone for HEAD. */
+/** Sends a long body in slices; for HEAD, only the head. */
 function sendLong(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -153,16 +162,20 @@ function sendLong(
   return sendChunks(outgoing, slicesOf(body, length === body.length), -1);
 }
 
-/** Ends an answer that is all head: behind an answer that its client has not taken yet it waits, too. */
+/**
+ * Ends a response that has only a head. It may wait in the buffer after an earlier response that the client
+ * has not read yet.
+ */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
 }
 
 /**
- * The fields as node:http takes them, in a copy: an answer may be sent more than once. Its request id is ours, whatever an
- * upstream has set; a `length` below 0 is not sent. It comes behind the other fields: node:http, once it knows the length, takes
- * the characters of Content-Disposition for bytes in UTF-8.
+ * The header fields for node:http, in a new list, because a response may be sent more than once. The request
+ * id replaces one that an upstream server has set. A negative `length` is not sent. Content-Length is the
+ * last field: once node:http knows the length, it takes the characters of Content-Disposition for bytes in
+ * UTF-8.
  */
 function headOf(
   response: HttpResponse,
@@ -181,19 +194,21 @@ function headOf(
   const head = [...fields, idField, req.id];
   if (length >= 0) head.push('Content-Length', String(length));
   if (response.status === UPGRADE_REQUIRED)
-    head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade'); // it names its Upgrade (RFC 9110 §7.8)
+    // a response with Upgrade must name it here (RFC 9110 §7.8)
+    head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade');
   else if (isLast) head.push('Connection', 'close');
   return head;
 }
 
-/** Whether cookies that wait for it get `Secure`. */
+/** Whether cookies with a deferred `Secure` get it. */
 function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Sending): boolean {
   return response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
 }
 
 /**
- * Sends the last answer of a connection that node:http has given up, as it has those that ask for another protocol. A body of
- * unknown length ends with the connection. Settles when the answer is over, and rejects with what its source threw.
+ * Sends the last response of a connection from which node:http has detached itself, as it does when a request
+ * asks for another protocol. A body of unknown length ends with the connection. Settles when the response has
+ * ended, and rejects with the error of its source.
  */
 export function sendLast(
   socket: Socket,
@@ -219,7 +234,7 @@ export function sendLast(
   sending.watchReading(socket);
   const outgoing = new LastAnswer(socket, hasContent && length < 0);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
-  outgoing.on('error', ignore); // "close" follows
+  outgoing.on('error', ignore); // "close" follows every error
   if (isCounted && length > SLICE_BYTES)
     return sendChunks(outgoing, slicesOf(body, length === body.length), -1).then(() => over);
   if (!isChunks(body)) outgoing.end(isCounted ? body : undefined);
@@ -227,12 +242,13 @@ export function sendLast(
     outgoing.end();
     return discard(body).then(() => over);
   } else if (body instanceof FileBody)
-    return body.sendTo(outgoing as Writable as ServerResponse).then(() => over); // sendTo() uses methods that every stream has
+    // sendTo() uses only methods that every stream has
+    return body.sendTo(outgoing as Writable as ServerResponse).then(() => over);
   else return sendChunks(outgoing, iterate(body), contentLength).then(() => over);
   return over;
 }
 
-/** The body of the last answer of a connection. */
+/** Writable stream for the body of a connection's last response. */
 class LastAnswer extends Writable {
   readonly #socket: Socket;
   readonly #endsWithConnection: boolean;
@@ -263,7 +279,9 @@ class LastAnswer extends Writable {
   }
 }
 
-/** Sends chunks behind their head. Settles when they are sent, and rejects with what their source threw. */
+/**
+ * Sends a body in chunks, after the head. Settles when it is sent, and rejects with the error of its source.
+ */
 function sendStream(
   outgoing: SentMessage,
   body: Chunks,
@@ -284,22 +302,26 @@ function sendEndless(
 ): Promise<void> | undefined {
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
-  const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator; // itself, which is taken now
-  const isOurs = 'writeShared' in outgoing; // and not a message of another server
+  // the iterator is the source itself, now marked as read
+  const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
+  const isOurs = 'writeShared' in outgoing; // false for a message of another server
   if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
   outgoing.once('close', () => chunks.return());
   return undefined;
 }
 
-/** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
+/**
+ * Bytes that one response sends before it yields to the event loop: otherwise a source that always has data
+ * would block the process.
+ */
 const TURN_BYTES = 1_048_576;
-/** The cost of a chunk besides its bytes. */
+/** Cost of a chunk in addition to its bytes, in bytes. */
 const CHUNK_COST = 64;
 
-/** A character has up to three bytes, those of two units four. */
+/** Slice of a text in UTF-16 units: each becomes at most three bytes. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
-/** Sends what a source gives: `announced` bytes, or -1 where that is not known. */
+/** Sends the chunks of a source. `announced`: its Content-Length, or -1 if unknown. */
 async function sendChunks(
   outgoing: ServerResponse | Writable,
   source: ChunkIterator,
@@ -308,14 +330,14 @@ async function sendChunks(
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
-    ending.catch(ignore); // awaited below, unless the source never answers
+    ending.catch(ignore); // a rejection must not end the process before it is awaited below
   };
   if (outgoing.destroyed) {
     end();
     await ending;
     return;
   }
-  outgoing.once('close', end); // at once, not with the next chunk, which may never come
+  outgoing.once('close', end); // ends the source at once: the next chunk may never come
   try {
     await writeAll(outgoing, source, announced);
     outgoing.off('close', end);
@@ -324,14 +346,19 @@ async function sendChunks(
   } catch (error) {
     if (outgoing.destroyed && isAbort(error)) return;
     end();
-    await nextTurn(); // output of this turn goes out at its end: a client that receives nothing would take the request for one that was never served
+    // lets the output of this turn be sent first: a client that receives nothing would assume that the
+    // request was not handled
+    await nextTurn();
     outgoing.destroy();
     throw error;
   }
   await ending;
 }
 
-/** Writes every chunk, each when there is room for it. @throws SvcError `E_STREAM` for what is not a chunk, and for more or less than was announced */
+/**
+ * Writes every chunk, each when the stream accepts more data.
+ * @throws SvcError `E_STREAM` for a value that is not a chunk, and if the total differs from `announced`
+ */
 async function writeAll(
   outgoing: ServerResponse | Writable,
   source: ChunkIterator,
@@ -346,7 +373,8 @@ async function writeAll(
     const chunk = checkedChunk(step.value);
     if (announced >= 0) {
       sent += typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.length;
-      if (sent > announced) throw lengthError(announced, sent); // the rest would be read as the next answer
+      // the client would read the rest as its next response
+      if (sent > announced) throw lengthError(announced, sent);
     }
     if (chunk.length > SLICE_BYTES) await writeSlices(outgoing, chunk);
     else if (chunk.length !== 0 && !outgoing.write(chunk)) await writable(outgoing);
@@ -355,7 +383,7 @@ async function writeAll(
     burst = 0;
     await nextTurn();
   }
-  if (sent < announced) throw lengthError(announced, sent); // the client would wait for the rest
+  if (sent < announced) throw lengthError(announced, sent); // the client would wait for the missing bytes
 }
 
 function nextTurn(): Promise<void> {
@@ -370,9 +398,10 @@ async function writeSlices(outgoing: ServerResponse | Writable, chunk: Chunk): P
 }
 
 /**
- * In parts that may be written at once. Those of a text stay text, of which node:http makes bytes outside of V8's memory: all of them
- * in a buffer would take as much memory again for as long as the client reads, and have V8 mark its heap every few answers
- * (test/bench/streams.ts --only=long). `isAscii`: bytes are characters.
+ * Splits a chunk into slices that may be written at once. Slices of a text stay text, which node:http
+ * converts outside of V8's memory. One buffer with all bytes would need as much memory again as long as the
+ * client reads, and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all
+ * characters are ASCII.
  */
 export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {
   if (typeof chunk !== 'string') {
@@ -382,7 +411,8 @@ export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void,
   const most = isAscii ? SLICE_BYTES : SLICE_CHARACTERS;
   for (let at = 0, end: number; at < chunk.length; at = end) {
     end = at + most;
-    if (!isAscii && isHighSurrogate(chunk.charCodeAt(end - 1))) end--; // the other half of the pair follows
+    // keeps the two halves of a surrogate pair together
+    if (!isAscii && isHighSurrogate(chunk.charCodeAt(end - 1))) end--;
     yield chunk.slice(at, end);
   }
 }
@@ -391,7 +421,10 @@ function isHighSurrogate(code: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;
 }
 
-/** How a source stops that listens to `req.signal`: no failure once the client has left. */
+/**
+ * Whether an error shows only that a source has reacted to `req.signal`. That is no failure if the client has
+ * left.
+ */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');
 }

@@ -1,6 +1,8 @@
 /**
- * node:http <-> the application: listens with safe limits, hands each request over, sends the answer, drains.
+ * Connects node:http with the application: listens with safe limits, passes each request to the application,
+ * sends the response, and drains.
  *
+ * Methods in the order of a request:
  *   #onRequest    a request has arrived: judges its head and the load
  *   #start        its turn on the connection has come: handle(req)
  *   #answer       the response is there: count(), then send()
@@ -45,69 +47,79 @@ export interface ServedApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether cookies are `Secure` even without TLS: in production. */
+  /** Whether cookies are `Secure` even without TLS: true in production. */
   readonly securesCookies: boolean;
-  /** Limits of size and time. Default {@link USUAL_LIMITS}. */
+  /** Limits of sizes and times. Default {@link USUAL_LIMITS}. */
   readonly limits?: Limits | undefined;
-  /** The longest `requestTimeoutMs` of its routes, where any has one of its own. */
+  /** The longest `requestTimeoutMs` of the routes; undefined if no route sets one. */
   readonly longestRequestMs?: number | undefined;
   /** Whether a request is a health probe, which is served even under overload. */
   isProbe?(req: TransportRequest): boolean;
   /** Counts connections and their requests; undefined if they are not counted. */
   readonly connections?: ConnectionMeter | undefined;
-  /** Answers. Never throws, never rejects. */
+  /** Handles a request. Never throws, never rejects. */
   handle(req: TransportRequest): Answer;
-  /** Whether a WebSocket can be opened at a path; undefined where there are none. */
+  /** Whether a WebSocket can be opened at a path; undefined if the application has none. */
   hasSocketAt?(path: string): boolean;
-  /** Answers a request for a WebSocket: with 101, or with another response that refuses it. Never throws, never rejects. */
+  /**
+   * Handles a request for a WebSocket: responds with 101, or refuses with another response. Never throws,
+   * never rejects.
+   */
   upgrade?(req: TransportRequest): Answer;
-  /** Ends a request: runs its clean-ups. Returns a promise when there are any. Never throws, never rejects. */
+  /** Ends a request: runs its clean-ups. Returns a promise if there are any. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
-  /** Counts a response just before it is sent. `durationMs`: how long it took to make. */
+  /**
+   * Counts a response just before it is sent. `durationMs`: time from the request's start to the response.
+   */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
   /** Counts a response that failed: node:http refused it, the source of its body failed, or its client did not read. */
   countCut?(why: 'failed' | 'slow'): void;
 }
 
-/** The answer to a request for a WebSocket while the server stops. */
+/** Response to a request for a WebSocket while the server stops. */
 const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
-/** How often the server looks for connections that take too long. */
+/** Interval at which node:http checks for connections that exceed a time limit. */
 const CHECK_INTERVAL_MS = 1_000;
-/** How long handlers whose connections were cut may take to end, so that their clean-ups run before anything else stops. */
+/**
+ * Time for handlers to end after their connections were cut, so that their clean-ups run before other parts
+ * stop.
+ */
 const LAST_WORDS_MS = 1_000;
-/** How long a client whose CONNECT was refused may take to close its side. */
+/** Time for a client whose CONNECT was refused to close its side. */
 const LINGER_MS = 5_000;
 
-/** One listening socket and the requests that came over it. */
+/** One listening socket, and the requests received on it. */
 export class HttpServer {
   readonly #app: ServedApplication;
   readonly #server: Server;
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Undefined when node:http's own time limit fits all bodies. */
+  /** Time limits of bodies; undefined if the single time limit of node:http fits all bodies. */
   #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
-  /** Requests that have their response while their bodies still arrive. Created on first use. */
+  /** Requests whose response is sent while their bodies still arrive. Created on first use. */
   #lingering: Lingering | undefined;
   #isDraining = false;
-  /** Cuts everything. Set by close(). */
+  /** Ends all connections at once. Set by close(). */
   #endAll: (() => void) | undefined;
-  /** Called when no request runs any more. Set by closeIdle(). */
+  /** Called when no request is running any more. Set by closeIdle(). */
   #whenIdle: (() => void) | undefined;
-  /** Called when no handler runs any more, during close(). */
+  /** Called during close() when no handler is running any more. */
   #whenHandled: (() => void) | undefined;
-  /** Whether a connection stays open for further requests. */
+  /** Whether connections stay open for further requests. */
   keepsAlive = true;
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   /** Called when the last adopted connection has closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
-  /** Created when a request first asks for another protocol: most programs have no WebSockets. */
+  /**
+   * Created when the first request asks for another protocol, because most applications have no WebSockets.
+   */
   #sockets: OpenSockets | undefined;
 
-  /** `secure` is given for HTTPS. */
+  /** `secure`: the TLS transport for HTTPS; undefined for HTTP. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
@@ -121,8 +133,10 @@ export class HttpServer {
       onLost: (outgoing) => {
         const { request } = outgoing;
         if (request === undefined) return;
-        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing); // #onRequest() has set it
-        if (isDeferred || request.isAnswered) this.#finish(outgoing); // else its handler runs, and #answer() will find it closed
+        // #onRequest() has set the connection
+        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing);
+        // otherwise the handler still runs, and #answer() will find the response closed
+        if (isDeferred || request.isAnswered) this.#finish(outgoing);
       },
       onLateHead: (socket) => this.#onLate(socket),
     });
@@ -135,7 +149,7 @@ export class HttpServer {
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {
-        server.#finish(this); // one function for all answers
+        server.#finish(this); // every response calls this one function
       },
     };
     this.#secure = secure;
@@ -148,23 +162,28 @@ export class HttpServer {
     const limits = this.#limits;
     const options: ServerOptions<typeof ReceivedMessage> = {
       ...MESSAGES,
-      ServerResponse: MESSAGES.ServerResponse as never, // its type wants a generic class
+      ServerResponse: MESSAGES.ServerResponse as never, // the type of the option is generic, the class is not
       requestTimeout,
-      headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
+      // node:http refuses a headersTimeout above requestTimeout
+      headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout),
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
-      requireHostHeader: false, // request-head.ts checks it: the refusal of node:http has no body
-      // a request for any protocol but WebSocket is answered as an ordinary request (RFC 9110 §7.8)
+      // request-head.ts checks the Host instead: the refusal of node:http has no body
+      requireHostHeader: false,
+      // a request for a protocol other than WebSocket is handled as an ordinary request (RFC 9110 §7.8)
       shouldUpgradeCallback: (incoming) =>
         this.#guard(incoming.socket, () => this.#webSockets().isAskedFor(incoming)) === true,
     };
-    const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener; // MESSAGES makes all messages of this server
+    // the cast is safe: MESSAGES defines the classes of all messages of this server
+    const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener;
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
-    const { closeIdleConnections } = server; // close() of node:http calls it: Connections decides which are idle
+    // node:http calls this method in close(); Connections decides which connections are idle
+    const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
-    server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    // no limit here, because node:http silently drops further fields; request-head.ts checks their number
+    server.maxHeadersCount = 0;
     server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
     );
@@ -187,28 +206,28 @@ export class HttpServer {
     return this.#inFlight;
   }
 
-  /** Whether it speaks TLS. */
+  /** Whether the server uses TLS. */
   get isSecure(): boolean {
     return this.#secure !== undefined;
   }
 
-  /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
+  /** The node:http server, for tests and benchmarks that create their own sockets. @internal */
   get node(): Server {
     return this.#server;
   }
 
-  /** Listens. Resolves with the address. @throws SvcError `E_LISTEN` */
+  /** Starts to listen. Resolves with the address. @throws SvcError `E_LISTEN` */
   async listen(options: ListenOptions = {}): Promise<ListenAddress> {
     const address = await listenOn(this.#server, options, this.isSecure);
     this.#server.on('error', (error) => this.#app.log.error('server_error', error));
     return address;
   }
 
-  /** Serves a connection that another process has accepted, and that nothing has read yet. */
+  /** Serves a connection that another process has accepted, and from which nothing was read yet. */
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      this.#connections.limitHeads(); // node:http holds its time limits only for a server that listens
+      this.#connections.limitHeads(); // node:http enforces its time limits only if its server listens
       this.#deadlines ??= new BodyDeadlines(this.#app.clock, (late) => this.#onLate(late));
     }
     const adopted = this.#adopted.add(socket);
@@ -216,16 +235,17 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // as node:http sets it on sockets that it accepts. With TLS, a client that leaves before the handshake would stay until its time limit
+    // node:http sets it as well for sockets that it accepts. Not with TLS: a client that leaves before the
+    // handshake would keep its socket until the time limit
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
-    if (!this.isSecure) socket.resume(); // else node:tls reads it
+    if (!this.isSecure) socket.resume(); // with TLS, node:tls starts the reading
   }
 
   /**
-   * Stops accepting and gives the requests that run `deadlineMs` to end, with `Connection: close` in their responses. Then it
-   * cuts their connections; handlers that still run have a second more to end. Idle connections close at once, adopted ones after
-   * `graceMs`. Returns the number of requests that were cut.
+   * Stops accepting connections. Running requests have `deadlineMs` to end; their responses have `Connection:
+   * close`. After that their connections are cut, and handlers have one more second to end. Idle connections
+   * are closed at once, adopted ones after `graceMs`. Returns the number of requests that were cut.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -238,7 +258,7 @@ export class HttpServer {
     this.#endAll = () => {
       this.#sockets?.terminate();
       this.#connections.destroy();
-      this.#secure?.closeAllConnections(); // connections before the end of their TLS handshake
+      this.#secure?.closeAllConnections(); // also closes connections before the end of their TLS handshake
       idle.resolve();
     };
     let cut = 0;
@@ -260,7 +280,7 @@ export class HttpServer {
     return cut;
   }
 
-  /** Resolves when no handler runs any more, or has had the time to end. */
+  /** Resolves when no handler is running any more, or the time for it has passed. */
   async #handled(): Promise<void> {
     if (this.#inFlight === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -268,7 +288,7 @@ export class HttpServer {
     await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
-  /** During close(): closes the connections that have no request, and lets close() end as soon as no request is left. */
+  /** Used during close(): closes idle connections, and ends close() as soon as no request is left. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#whenIdle = this.#endAll;
@@ -283,15 +303,21 @@ export class HttpServer {
     );
   }
 
-  /** Accepts no further connection. Resolves when the last one is gone. close() of node:http would end its time limits, which the remaining requests need. */
+  /**
+   * Stops accepting connections. Resolves when the last one has closed. Calls close() of node:net: that of
+   * node:http would also end the time limits, which the remaining requests need.
+   */
   async #refuseOthers(): Promise<void> {
     await new Promise((resolve) => {
       NetServer.prototype.close.call(this.#server, resolve);
     });
-    this.#server.close(); // and now they may end
+    this.#server.close(); // ends the time limits of node:http: its connections have all closed
   }
 
-  /** Resolves when no adopted connection is left: node:http counts only connections that it accepts itself. */
+  /**
+   * Resolves when no adopted connection is left. node:http counts only connections that it has accepted
+   * itself.
+   */
   async #adoptedGone(adopted: ReadonlySet<Socket>): Promise<void> {
     if (adopted.size > 0)
       await new Promise<void>((resolve) => {
@@ -304,7 +330,7 @@ export class HttpServer {
     return this.#app.defaults.identity;
   }
 
-  /** Runs a listener of a connection. When it throws, the connection ends, and the process goes on. */
+  /** Runs a listener of a connection. If it throws, the connection is closed, and the process continues. */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
     try {
       return happen();
@@ -315,13 +341,19 @@ export class HttpServer {
     }
   }
 
-  /** Refuses CONNECT. Responses before it should go out first (RFC 9110 §9.3.6), but node:http has dropped them: then the connection ends. */
+  /**
+   * Refuses CONNECT. Responses to earlier requests should be sent first (RFC 9110 §9.3.6), but node:http has
+   * dropped them: then the connection is closed.
+   */
   #onConnect(socket: Socket, stream: Duplex): void {
-    socket.on('error', ignore); // "close" follows; node:http has taken its own listener away
-    if (stream !== socket) stream.on('error', ignore); // where it has a body, Node 26 hands that over
+    // an error is followed by "close"; node:http has removed its own listener
+    socket.on('error', ignore);
+    // if the request has a body, Node 26 passes a stream of its own
+    if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // node:http holds no time limit for it any more
+      // node:http no longer enforces a time limit for the socket
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       socket.once('close', () => timer[Symbol.dispose]());
       return refuseSocket(socket, 501, this.#identity);
     }
@@ -335,7 +367,9 @@ export class HttpServer {
 
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
-    if (connection.hasSaidClose) return void incoming.socket.pause(); // it came after the decision to close: not to be processed (RFC 9112 §9.6)
+    // the request came after the decision to close the connection, so it must not be processed (RFC 9112
+    // §9.6)
+    if (connection.hasSaidClose) return void incoming.socket.pause();
     this.#inFlight++;
     connection.enter(outgoing);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
@@ -344,7 +378,7 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    // a probe is served in spite of overload; every verdict but BUSY also ends the connection
+    // a probe is handled in spite of overload; every verdict except BUSY also ends the connection
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
@@ -365,7 +399,7 @@ export class HttpServer {
       this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set it
+      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set the connection
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -375,7 +409,7 @@ export class HttpServer {
   #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
     if (limitMs !== this.#app.longestRequestMs || this.#adopted !== undefined)
-      deadlines.watch(incoming, req.startedMs + limitMs); // else the limit of node:http fits
+      deadlines.watch(incoming, req.startedMs + limitMs); // otherwise the time limit of node:http is right
   }
 
   #answer(
@@ -386,7 +420,7 @@ export class HttpServer {
   ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
-    const connection = req.connection!; // #onRequest() has set it
+    const connection = req.connection!; // #onRequest() has set the connection
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
     if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
@@ -404,16 +438,19 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
-      // usually a header or body that node:http refuses
+      // usually node:http refuses a header field or the body
       this.#onRefused(req, error);
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
-      outgoing.statusMessage = ''; // not the text of the failed status
+      outgoing.statusMessage = ''; // otherwise the text of the first status would be sent with 500
       outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 
-  /** Sends nothing: the client has left while the handler ran, or has ended its side and the response is a stream. */
+  /**
+   * Discards a response: the client has left while the handler ran, or has closed its side and the response
+   * is a stream.
+   */
   #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
     if (isChunks(body)) discard(body).catch((error: unknown) => this.#onSourceFailure(req, error));
     outgoing.destroy();
@@ -426,19 +463,19 @@ export class HttpServer {
     this.#app.log.error('response_refused', error, req.logFields());
   }
 
-  /** Ends streams that have no end of their own: a server that stops would wait for them. */
+  /** Ends streams without an end of their own, for which a stopping server would wait. */
   #finishEndless(): void {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
 
-  /** The source of a body failed after the head had gone out. */
+  /** Called when the source of a body fails after the head was sent. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
     this.#app.countCut?.('failed');
     this.#app.log.error('response_failed', error, req.logFields());
   }
 
-  /** The client has stopped reading its response. */
+  /** Called when a client has stopped reading its response. */
   #onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void {
     this.#app.countCut?.('slow');
     this.#app.log.warn('slow_reader_cut', {
@@ -448,23 +485,30 @@ export class HttpServer {
     });
   }
 
-  /** A response is over, sent or not: finishes its request, and starts the next one of its connection. */
+  /**
+   * Called when a response has ended, sent or not: finishes its request, and starts the next one of the
+   * connection.
+   */
   #finish(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
-    if (req === undefined) return; // finished before: the rest of its body has arrived behind the last response
+    // #onRequest() has set the request
+    const req = outgoing.request as TransportRequest | undefined;
+    // already finished: the rest of the body has arrived after the last response
+    if (req === undefined) return;
     outgoing.request = undefined;
-    const connection = req.connection!; // #onRequest() has set it, too
+    const connection = req.connection!; // #onRequest() has set the connection as well
     connection.leave(outgoing);
-    const incoming = outgoing.req as ReceivedMessage; // MESSAGES makes it
+    const incoming = outgoing.req as ReceivedMessage; // MESSAGES defines the class of all requests
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
-    else void req.late.then(() => this.#requestDone()); // its handler still runs
+    // the time limit has passed, but the handler still runs: wait for it
+    else void req.late.then(() => this.#requestDone());
     if (connection.deferred === undefined) return;
     const next = connection.takeDeferred(incoming.socket);
     if (next === undefined) return;
     const { outgoing: later, verdict } = next;
-    this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict); // #onRequest() has set the request, MESSAGES makes the message
+    // #onRequest() has set the request, and MESSAGES defines the class
+    this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict);
   }
 
   #requestDone(): void {
@@ -477,7 +521,8 @@ export class HttpServer {
   #endWhenIdle(): void {
     if (this.#isDraining && this.#isIdle)
       setImmediate(() => {
-        // the last bytes have left by now; a response that began before close() said nothing of closing, so another request may have come
+        // The last bytes are sent by now. A response that began before close() did not announce the end of
+        // the connection, so another request may have come.
         if (this.#isIdle) this.#whenIdle?.();
       });
   }
@@ -493,7 +538,10 @@ export class HttpServer {
     }));
   }
 
-  /** Registers a request for a WebSocket. Returns a response when it is refused before the application sees it. */
+  /**
+   * Registers a request for a WebSocket. Returns a response if it is refused before the application is
+   * called.
+   */
   #beginUpgrade(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     const connection = connectionOf(incoming.socket);
     this.#inFlight++;
@@ -507,9 +555,9 @@ export class HttpServer {
     return this.#isDraining ? refusalOf(STOPPING, req.id) : undefined;
   }
 
-  /** Sends an ordinary response, the last of its connection. */
+  /** Sends an ordinary response, which is the last of its connection. */
   #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
-    const connection = req.connection!; // #beginUpgrade() has set it
+    const connection = req.connection!; // #beginUpgrade() has set the connection
     connection.hasSaidClose = true;
     connection.waiting++;
     return sendLast(socket, response, req, this.#sending).catch((error: unknown) =>
@@ -519,8 +567,9 @@ export class HttpServer {
 }
 
 /**
- * Sends "100 Continue" only when the handler first reads the body, and not when the body or a response is there already: a client
- * that waits for it need not send what is not wanted (RFC 9110 §10.1.1).
+ * Sends "100 Continue" only when the handler first reads the body, and only if neither the body nor a
+ * response is there already. So a client that waits for it need not send a body that is not wanted (RFC 9110
+ * §10.1.1).
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const sendContinue = (): void => {

@@ -1,11 +1,12 @@
 /**
  * TLS: a node:https server whose certificate can be renewed while it runs. Loaded only if TLS is used.
  *
+ * How a certificate gets into use:
  *   files or PEM -> checked: readable, matching -> server          SIGHUP -> checked -> used from now on
  *                                                                            \ refused: logged, and the old ones stay
  *
- * Open connections keep their certificate. Keys of session tickets are replaced twice a day, and with every certificate, so a stolen key
- * decrypts little (RFC 8446 §8.1, RFC 5077 §5.5).
+ * Open connections keep their certificate. Keys of session tickets are replaced twice a day, and with every
+ * certificate, so a stolen key decrypts few sessions (RFC 8446 §8.1, RFC 5077 §5.5).
  */
 import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -21,7 +22,10 @@ import type { ServerTlsOptions } from './options.ts';
 
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
-/** All ciphers of TLS 1.3; of 1.2 those with forward secrecy and authenticated encryption (RFC 9325 §4.2). */
+/**
+ * All ciphers of TLS 1.3; for TLS 1.2, those with forward secrecy and authenticated encryption (RFC 9325
+ * §4.2).
+ */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
   'TLS_CHACHA20_POLY1305_SHA256',
@@ -31,7 +35,7 @@ const CIPHERS = [
     `ECDHE-RSA-${cipher}`,
   ]),
 ].join(':');
-/** A certificate that expires within this time is reported. */
+/** Time before the end of a certificate from which on it is reported. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
 /** Options for node:tls. */
@@ -44,14 +48,14 @@ interface Credentials {
   readonly ciphers: string;
 }
 
-/** The TLS side of one server. */
+/** TLS for one server: its credentials, and the node:https server. */
 export class SecureTransport {
   readonly #options: ServerTlsOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
   #credentials: Credentials;
   #server: SecureServer | undefined;
-  /** TCP connections before the TLS handshake: node:http counts only completed ones. */
+  /** All TCP connections, also before the TLS handshake: node:http knows only those that completed it. */
   readonly #sockets = new Set<Socket>();
 
   /** Reads certificate and key. @throws SvcError `E_TLS` */
@@ -68,7 +72,7 @@ export class SecureTransport {
       {
         ...options,
         ...this.#credentials,
-        handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
+        handshakeTimeout: options.headersTimeout, // the default of node:tls is two minutes
         ALPNProtocols: ['http/1.1', 'http/1.0'], // clients that offer neither are refused (RFC 7301 §3.2)
         requestCert: this.#options.ca !== undefined,
         rejectUnauthorized: true,
@@ -89,12 +93,15 @@ export class SecureTransport {
     return server;
   }
 
-  /** Ends every connection at once. */
+  /** Closes every connection at once. */
   closeAllConnections(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Reads certificate and key again. Problems are logged, and the old ones stay. */
+  /**
+   * Reads certificate and key again. If they cannot be used, an error is logged, and the old ones stay in
+   * use.
+   */
   reload(): void {
     try {
       this.#credentials = this.#load();
@@ -119,13 +126,15 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
     minVersion,
-    ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS, // otherwise the user that started the process chose it
+    // another list was chosen by the user that started the process
+    ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS,
     ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
     ...(passphrase === undefined ? {} : { passphrase }),
   };
   let isPair: boolean;
   try {
-    isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials)); // node:tls takes an empty key for none
+    // the explicit check is necessary: node:tls treats an empty key as none
+    isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials));
     if (isPair) tls.createSecureContext(credentials);
   } catch (error) {
     throw new SvcError('E_TLS', [reasonOf(error)], { cause: error });
@@ -134,7 +143,7 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
   return credentials;
 }
 
-/** The PEM of a file, or itself. @throws SvcError `E_TLS` */
+/** Returns PEM text: `source` itself, or the content of the file that it names. @throws SvcError `E_TLS` */
 function readPem(source: string, what: string): string {
   if (source.includes('-----BEGIN ')) return source;
   try {
@@ -142,13 +151,13 @@ function readPem(source: string, what: string): string {
   } catch (error) {
     throw new SvcError(
       'E_TLS',
-      [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is no file'}`],
+      [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is not a file'}`],
       { cause: error },
     );
   }
 }
 
-/** OpenSSL's error text, without the content that it read. */
+/** Text for an error of OpenSSL, without content of the file. */
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
   if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))
@@ -156,7 +165,7 @@ function reasonOf(error: unknown): string {
   return `certificate or key is no PEM that can be used (${code})`;
 }
 
-/** Returns a warning about a certificate that clients refuse, or soon will. */
+/** Returns a warning if a certificate is expired, not valid yet, or expires soon. */
 function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   const { validFrom, validTo } = new X509Certificate(cert);
   if (Date.parse(validTo) <= nowMs) return [`the certificate has ended on ${validTo}`];
@@ -164,7 +173,7 @@ function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate ends on ${validTo}`] : [];
 }
 
-/** Problems of a pair, one sentence each, for checks. */
+/** Problems of a certificate and its key, one sentence each, for checks. */
 export function examinePair(options: ServerTlsOptions, nowMs: number): string[] {
   try {
     return lifeOf(readCredentials(options), nowMs);

@@ -1,10 +1,13 @@
 /**
- * WebSockets of one server: node:http's `upgrade` -> the application -> 101 and an open socket, or an ordinary response.
+ * WebSockets of one server: from the `upgrade` event of node:http to the application, which responds with 101
+ * and an open socket, or with an ordinary response.
  *
+ * Order of the calls:
  *   upgrade -> begin(req) -> app.upgrade(req) -> 101 -> WebSocketConnection -> closed -> finish(req)
  *                                          \-> any other response, with "Connection: close"
  *
- * An open socket keeps only the fields of its request: node:http's objects, several KB, are released.
+ * An open socket keeps only the header fields of its request. The objects of node:http, which take several
+ * KB, are released.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ignore, within } from '../../base/promises.ts';
@@ -22,10 +25,9 @@ import type { Awaitable } from '../contracts.ts';
 import type { Answer } from '../response.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
-import type { DeflateAgreement } from '../websocket/deflate.ts';
-import type { Handshake } from '../websocket/handshake.ts';
+import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
-/** The application, as sockets use it. */
+/** The part of the application that sockets use. */
 interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -36,21 +38,24 @@ interface SocketApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
-/** The server, as sockets use it. */
+/** The part of the server that sockets use. */
 interface UpgradeHost {
-  /** Counts a request. Returns a refusal before the application sees it. */
+  /** Counts a request. Returns a response if the request is refused before the application is called. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
-  /** Sends an ordinary response, the last of its connection. Resolves when it has ended. */
+  /** Sends an ordinary response, which is the last of its connection. Resolves when it has ended. */
   refuse(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void>;
-  /** A connection becomes a WebSocket. */
+  /** Called when a connection becomes a WebSocket. */
   accept(socket: Socket): void;
-  /** Called when a request is finished: its socket is open, or another response was sent. */
+  /** Called when a request has its result: its socket is open, or another response was sent. */
   answered(): void;
   /** Called when a socket has closed. */
   closed(): void;
 }
 
-/** Texts that most handshakes have: one of each for all open sockets, which keep their fields. */
+/**
+ * Texts that most handshakes contain. Open sockets keep the fields of their request, and share these strings
+ * to save memory.
+ */
 const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
   [
     'Host',
@@ -77,8 +82,8 @@ const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * The request of an open socket, which ends with the socket. It has no streams, because a handshake has no body, and node:http's
- * streams would cost more than everything else.
+ * Both sides of the transport of a WebSocket's request, which ends with the socket. It has no streams,
+ * because a handshake has no body, and streams of node:http would take more memory than everything else.
  */
 class UpgradeExchange implements Outgoing {
   readonly url: string | undefined;
@@ -98,7 +103,7 @@ class UpgradeExchange implements Outgoing {
       httpVersionMinor: 1,
       complete: true,
       readableEnded: true,
-    }); // see asksForWebSocket()
+    }); // equal for all requests: asksForWebSocket() has checked these values
   }
 
   constructor({ url, rawHeaders, socket }: IncomingMessage) {
@@ -107,7 +112,7 @@ class UpgradeExchange implements Outgoing {
     this.socket = socket;
   }
 
-  /** Body reader of a request without a body. */
+  /** Receiving side of the transport, for a request without a body. */
   get incoming(): Incoming {
     return this as unknown as Incoming;
   }
@@ -126,21 +131,21 @@ class UpgradeExchange implements Outgoing {
   }
 }
 
-/** Time for handlers of cut sockets to end. */
+/** Time for handlers to end after their sockets were cut, in milliseconds. */
 const LAST_WORDS_MS = 1_000;
-/** Free memory that may stay unused. */
+/** Freed memory that the C library may keep, in bytes. */
 const KEPT_BYTES = 16_777_216;
 
-/** WebSockets of one server, and the requests that ask for more. */
+/** The open WebSockets of one server, and the requests for new ones. */
 export class OpenSockets {
   readonly #app: SocketApplication;
   readonly #host: UpgradeHost;
   readonly #open = new Map<WebSocketConnection, UpgradeExchange>();
-  /** Sockets whose requests are being decided, or refused. */
+  /** Connections whose requests are being decided, or refused. */
   readonly #pending = new Set<Socket>();
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
-  /** One for all sockets. */
+  /** Callbacks that all sockets share. */
   readonly #socketHost: SocketHost;
 
   constructor(app: SocketApplication, host: UpgradeHost) {
@@ -148,17 +153,20 @@ export class OpenSockets {
     this.#host = host;
     keepFreedMemory();
     this.#socketHost = {
-      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has put it there
+      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has added the socket
       onOver: (socket, failure) => this.#over(socket, failure),
     };
   }
 
-  /** How many are open. */
+  /** Number of open sockets. */
   get size(): number {
     return this.#open.size;
   }
 
-  /** Whether node:http should hand over the connection for this request. A request that waits behind another stays an ordinary one. */
+  /**
+   * Whether node:http should detach itself from the connection for this request. A request that waits for an
+   * earlier one is handled as an ordinary request.
+   */
   isAskedFor(incoming: IncomingMessage): boolean {
     return (
       asksForWebSocket(incoming) &&
@@ -168,11 +176,12 @@ export class OpenSockets {
   }
 
   onUpgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
-    socket.on('error', ignore); // "close" follows
+    socket.on('error', ignore); // "close" follows every error
     if (connectionOf(socket).hasSaidClose) return void socket.destroy();
     const outgoing = new UpgradeExchange(incoming);
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
-    const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has checked it
+    // isAskedFor() has checked that the application has upgrade()
+    const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req);
     if (response instanceof HttpResponse) return this.#answer(req, outgoing, socket, head, response);
     this.#pending.add(socket);
     void response.then((settled) => {
@@ -181,14 +190,14 @@ export class OpenSockets {
     });
   }
 
-  /** The server stops: 1001 to all. */
+  /** Closes all sockets with code 1001, because the server stops. */
   goAway(): void {
     this.#isClosing = true;
     for (const socket of this.#open.keys())
       if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
   }
 
-  /** Resolves when no socket is left and their handlers have seen the end, or have had the time to. */
+  /** Resolves when no socket is left and their handlers have ended, or the time for it has passed. */
   async ended(): Promise<void> {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -234,9 +243,10 @@ export class OpenSockets {
   }
 
   #refuse(req: TransportRequest, outgoing: UpgradeExchange, socket: Socket, response: HttpResponse): void {
-    this.#pending.add(socket); // node:http no longer knows it
+    this.#pending.add(socket); // node:http no longer manages the connection
     socket.once('close', () => this.#pending.delete(socket));
-    socket.resume(); // incoming bytes are ignored, and its end must not be missed
+    // discards incoming bytes; without reading, the end of the connection would not be noticed
+    socket.resume();
     void this.#host
       .refuse(req, socket, response)
       .then(() => this.#end(req, outgoing, socket.writableFinished ? undefined : new ClientDisconnected()));
@@ -258,32 +268,35 @@ export class OpenSockets {
 }
 
 /**
- * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its heap, and each page of the
- * next chunks is a fault (messages of 4 KiB: 0.2 of one each, a tenth of their cost). glibc keeps up to twice the largest freed block of
- * its own mapping (mallopt(3)), so one is allocated and freed, untouched. Elsewhere it is an ordinary block.
+ * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its
+ * heap, and each page of the next chunks causes a page fault (for messages of 4 KiB, a tenth of their cost).
+ * glibc keeps up to twice the size of the largest freed block that had its own mapping (mallopt(3)). So one
+ * such block is allocated and freed, untouched. In other C libraries this has no effect.
  */
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);
 }
 
 /*
- * From a request to an open WebSocket: the 101 response as the pipeline sees it, and its bytes (RFC 6455 §4.2.2).
+ * From a request to an open WebSocket: the 101 response as middleware sees it, and its bytes (RFC 6455
+ * §4.2.2).
  *
- * Middleware gets an ordinary response, and may add fields and cookies. Another response refuses the handshake.
+ * Middleware gets an ordinary response, and may add fields and cookies. If it returns another response, the
+ * handshake is refused.
  */
 
-/** Negotiated parameters. */
+/** Parameters that client and server have agreed on. */
 export interface Agreement {
   readonly handshake: Handshake;
-  /** Empty where there is none. */
+  /** The subprotocol; empty if there is none. */
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
 }
 
-/** Makes the socket on a stream. */
+/** Creates the WebSocket on a stream. */
 export type OpenSocket = (stream: Duplex, deps: SocketDeps) => WebSocketConnection;
 
-/** 101: the connection continues as a WebSocket. */
+/** A 101 response: the connection continues as a WebSocket. */
 export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
   readonly #open: OpenSocket;
@@ -309,19 +322,19 @@ export class SwitchingProtocols extends HttpResponse {
     this.#context = context;
   }
 
-  /** The subprotocol; empty where there is none. */
+  /** The subprotocol; empty if there is none. */
   get protocol(): string {
     return this.#agreement.protocol;
   }
 
-  /** Makes the socket. */
+  /** Creates the WebSocket on the stream of its connection. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
     return this.#open(stream, { protocol, deflate, context: this.#context, enter: this.#enter, req, host });
   }
 }
 
-/** Fields of each response. */
+/** Fields of every 101 response. */
 const SENT: ReadonlySet<string> = new Set([
   'Upgrade',
   'Connection',
@@ -329,7 +342,7 @@ const SENT: ReadonlySet<string> = new Set([
   'Sec-WebSocket-Protocol',
   'Sec-WebSocket-Extensions',
 ]);
-/** Fields that belong to a body, or to the connection. */
+/** Fields that are not sent, because they concern a body or the connection. */
 const NOT_SENT: ReadonlySet<string> = new Set([
   'content-length',
   'content-type',
@@ -337,7 +350,7 @@ const NOT_SENT: ReadonlySet<string> = new Set([
   'keep-alive',
 ]);
 
-/** The bytes of the response, in latin1. Its fields were checked when they were set. */
+/** The head of the response as text in Latin-1. Its fields were checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
   let text = 'HTTP/1.1 101 Switching Protocols\r\n';
   const fields = response.fields(isSecure);

@@ -1,15 +1,18 @@
 /**
- * Cookies of sessions: name and attributes for each request, and signed or sealed values.
+ * Cookies of sessions: their name and attributes for each request, and values that are signed, or encrypted
+ * (sealed).
  *
+ * The cookie by environment:
  *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
  *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
  *
+ * Forms of a value:
  *   signed   s1.kid.issued.expires.payload.mac   HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
  *   sealed   e1.kid.issued.expires.box           AES-256-GCM, box = IV:12 ciphertext tag:16; AAD = length:name.e1.kid.issued.expires
  *
- * Binary parts are base64url without padding (RFC 4648 §5), times whole seconds since the epoch: every character is a
- * cookie-octet. The purpose of a value (a label) decides its key, and its place (a name) is authenticated: a value of one
- * purpose, cookie or store key is invalid in another.
+ * Binary parts are base64url without padding (RFC 4648 §5), times whole seconds since the epoch: every
+ * character is a cookie-octet. The purpose of a value (a label) decides its key, and its place (a name) is
+ * authenticated: a value of one purpose, cookie or store key is invalid in another.
  */
 import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
 import { bool, oneOf, readOptions, text } from '../../base/options.ts';
@@ -25,26 +28,32 @@ import type { HeaderList } from '../headers.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** How the cookie is kept. `undefined` means not given. */
+/** Attributes of the cookie. An option that is `undefined` has its default. */
 export interface SessionCookieOptions {
-  /** Cookie name. Without a leading `__` it gets the prefix that the other options allow, `__Host-` or `__Secure-`, except outside production without TLS. Default: this framework's name. */
+  /**
+   * Cookie name. Unless it begins with `__`, it gets the prefix `__Host-` or `__Secure-` that the other
+   * options allow, except outside production without TLS. Default: the name of the framework's cookie.
+   */
   readonly name?: string | undefined;
-  /** Default: over TLS, and in production always. `false` is refused in production. */
+  /**
+   * Sends the cookie over TLS only. Default: true over TLS, and always in production, where `false` is
+   * refused.
+   */
   readonly secure?: boolean | undefined;
-  /** Default `lax`. `none` means `secure`. */
+  /** Whether requests from other sites carry the cookie. Default `lax`. `none` implies `secure`. */
   readonly sameSite?: 'strict' | 'lax' | 'none' | undefined;
-  /** Default `/`. */
+  /** Paths for which the cookie is sent. Default `/`. */
   readonly path?: string | undefined;
-  /** Shares the cookie with every host below. Default: this host alone. */
+  /** Domain: the cookie is sent to this host and all hosts below it. Default: this host only. */
   readonly domain?: string | undefined;
 }
 
-/** A cookie by its options. */
+/** A cookie with checked attributes, whose name and `Secure` depend on the request. */
 export class KeptCookie {
   readonly #name: string;
-  /** Name without the prefix that requires `Secure`. */
+  /** Name without the prefix, because the prefix requires `Secure`. */
   readonly #plainName: string;
-  /** How each request is decided; undefined: by environment and connection. */
+  /** The option `secure`; undefined: decided for each request by environment and connection. */
   readonly #secure: boolean | undefined;
   readonly #attributes: {
     readonly sameSite: 'strict' | 'lax' | 'none';
@@ -52,7 +61,10 @@ export class KeptCookie {
     readonly domain: string | undefined;
   };
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE` for attributes that do not go together */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE` for attributes that contradict each
+   * other
+   */
   constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
     const { name, secure, ...attributes } = readOptions(owner, options, {
       name: text(),
@@ -62,43 +74,48 @@ export class KeptCookie {
       domain: text(),
     });
     const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
-    const isPrefixed = secure !== false && name?.startsWith('__') !== true; // no other host, and no page without TLS, can then plant one (RFC 6265bis §4.1.3)
+    // with the prefix, no other host and no page without TLS can set the cookie (RFC 6265bis §4.1.3)
+    const isPrefixed = secure !== false && name?.startsWith('__') !== true;
     this.#name = `${!isPrefixed ? '' : isHostOnly ? '__Host-' : '__Secure-'}${name ?? base}`;
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
     this.#attributes = attributes;
     serializeCookie(this.#name, '', { ...attributes, secure: secure ?? true });
-    this.#secure = secure ?? (attributes.sameSite === 'none' ? true : undefined); // browsers drop the one without the other
+    // browsers drop a cookie with SameSite=None and without Secure
+    this.#secure = secure ?? (attributes.sameSite === 'none' ? true : undefined);
     serializeCookie(this.#plainName, '', attributes);
   }
 
-  /** The cookie of one request. */
+  /** Name and `Secure` of the cookie for one request. */
   on(req: Pick<HttpRequest, 'scheme'>, env: Env): HostCookie {
     const secure = this.#secure ?? hostCookie(this.#plainName, req, env).secure;
     return { name: secure ? this.#name : this.#plainName, secure };
   }
 
-  /** Name over TLS, and in production. */
+  /** Name of the cookie over TLS, and in production. */
   get secureName(): string {
     return this.#secure === false ? this.#plainName : this.#name;
   }
 
-  /** Name elsewhere. */
+  /** Name of the cookie without TLS outside production. */
   get plainName(): string {
     return this.#secure === true ? this.#name : this.#plainName;
   }
 
-  /** Context of a protected value: it is valid only in this cookie. Cookies with equal names may have other paths; no name contains `;`. */
+  /**
+   * Name to which a protected value is bound: it is valid only in this cookie. Cookies with equal names may
+   * have different paths, so the path is part of it; no name contains `;`.
+   */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;
     return `${name}${path === '/' ? '' : `; Path=${path}`}${domain === undefined ? '' : `; Domain=${domain}`}`;
   }
 
-  /** Without `maxAgeSeconds` until the browser is closed. */
+  /** Sets the cookie. Without `maxAgeSeconds` it is kept until the browser is closed. */
   set(response: HttpResponse, { name, secure }: HostCookie, value: string, maxAgeSeconds?: number): void {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }
 
-  /** Missing protections in this environment. */
+  /** Findings about protections that the options switch off. */
   *findings(subject: string, env: Env): Generator<Omit<Finding, 'place'>> {
     if (env !== 'production') return;
     if (this.#secure === false) {
@@ -107,7 +124,7 @@ export class KeptCookie {
         severity: 'error',
         subject,
         message: `its cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
-        remedy: 'Leave out cookie.secure: outside production the cookie does without TLS anyway',
+        remedy: 'Remove cookie.secure: outside production the cookie works without TLS anyway',
       };
     }
     if (this.#attributes.domain !== undefined) {
@@ -116,13 +133,13 @@ export class KeptCookie {
         severity: 'warning',
         subject,
         message: `its cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
-        remedy: 'Leave out cookie.domain, unless you run all of these hosts',
+        remedy: 'Remove cookie.domain, unless you run all of these hosts',
       };
     }
   }
 }
 
-/** Warns once that browsers may drop a cookie, so that logins and forms fail. */
+/** Logs once that browsers may drop a cookie, so that logins and forms fail. */
 export class MissingTls {
   readonly #log: SecurityLog;
   #isReported = false;
@@ -131,7 +148,10 @@ export class MissingTls {
     this.#log = log;
   }
 
-  /** A trusted proxy reports TLS; without one, browsers drop `Secure` cookies. */
+  /**
+   * Called when a cookie is set. Without TLS, browsers drop `Secure` cookies; behind a proxy, `trustProxy`
+   * must be set for the application to know of TLS.
+   */
   notice(req: HttpRequest, { name, secure }: HostCookie): void {
     if (
       this.#isReported ||
@@ -151,8 +171,8 @@ export class MissingTls {
 }
 
 /**
- * Keeps a response out of shared caches. Without cache directives it sets `fallback`; `public` and `s-maxage` become `private`;
- * `private` and `no-store` stay.
+ * Keeps a response out of shared caches. If it has no cache directives, `Cache-Control` becomes `fallback`;
+ * `public` and `s-maxage` become `private`; `private` and `no-store` stay.
  */
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
@@ -172,30 +192,40 @@ export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store
   );
 }
 
-/** `private="Set-Cookie"` applies to one field only, so it counts as neither. */
+/**
+ * Whether a directive allows shared caches. `private="Set-Cookie"` restricts one field only, so it is neither
+ * shared nor private.
+ */
 function isShared(directive: string): boolean {
   return /^(?:public|s-maxage\b.*)$/i.test(directive);
 }
 
-/** `signed`: the holder can read the value and cannot change it. `sealed`: the holder cannot read it either. */
+/**
+ * How a value is protected. `signed`: clients can read it, but not change it. `sealed`: clients can do
+ * neither.
+ */
 export type Protection = 'signed' | 'sealed';
 
-/** When a value was made and when it ends, in whole seconds since the epoch. */
+/** Time of creation and expiry of a value, in seconds since the epoch. */
 export interface ValueTimes {
   readonly issuedSeconds: number;
   readonly expiresSeconds: number;
 }
 
-/** Why a value is refused. `forged`: changed, cut, of another name, purpose or application. */
+/**
+ * Why a value is refused. `forged`: it was changed, cut, or made for another name, purpose or application.
+ */
 export type ValueIssue = 'malformed' | 'unknown_key' | 'forged' | 'expired';
 
-/** The content of a value, or why it is invalid. */
+/** The content of a protected value, or why it is invalid. */
 export type ReadValue =
   | {
       readonly kind: 'valid';
       readonly payload: string;
       readonly times: ValueTimes;
-      /** Whether the current key made it. */ readonly isCurrentKey: boolean;
+      /**
+       * Whether the current key protects the value; false for an older key.
+       */ readonly isCurrentKey: boolean;
     }
   | { readonly kind: 'refused'; readonly reason: ValueIssue };
 
@@ -203,19 +233,22 @@ const HEAD = String.raw`\.([\w-]{1,64})\.(\d{1,12})\.(\d{1,12})\.`;
 const SIGNED = new RegExp(String.raw`^s1${HEAD}([\w-]*)\.([\w-]{43})$`);
 const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
 
-/** 96 bits (NIST SP 800-38D §8.2.2), random: one key may seal some 2^32 values, which at 100 a second is a year. */
+/**
+ * Length of an IV in bytes: 96 random bits (NIST SP 800-38D §8.2.2). One key may seal about 2^32 values: at
+ * 100 a second, for a year.
+ */
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** Maximum length of a cookie. */
+/** Maximum length of a value, in characters: browsers drop longer cookies. */
 const MAX_COOKIE_CHARACTERS = 4_096;
 
-/** Writes and reads values of one purpose. */
+/** Protects and verifies values of one purpose. */
 export class ProtectedValues {
   readonly #ring: Keyring;
   readonly #protection: Protection;
   readonly #maxCharacters: number;
 
-  /** `label`: purpose of the values. Longer texts than `maxCharacters` (default 4_096) are malformed. */
+  /** `label`: purpose of the values. Texts longer than `maxCharacters` (default 4_096) are malformed. */
   constructor(
     ring: Keyring,
     label: string,
@@ -236,7 +269,7 @@ export class ProtectedValues {
     return `${text}.${hmacSha256(key, bound(name, text))}`;
   }
 
-  /** Opens a value of the cookie `name`. Never throws. */
+  /** Verifies and decodes a value of the cookie `name`. Never throws. */
   read(name: string, text: string, nowSeconds: number): ReadValue {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
@@ -248,7 +281,7 @@ export class ProtectedValues {
       string,
       string,
       string | undefined,
-    ]; // as the two patterns capture
+    ]; // both patterns have these groups
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =
@@ -266,13 +299,16 @@ function refused(reason: ValueIssue): ReadValue {
   return { kind: 'refused', reason };
 }
 
-/** The length prefix keeps two pairs of name and text from giving the same bytes. */
+/**
+ * Joins name and text for authentication. The length in front keeps two different pairs from giving the same
+ * bytes.
+ */
 function bound(name: string, text: string): string {
   return `${name.length}:${name}.${text}`;
 }
 
 function verified(key: KeyObject, text: string, body: string, given: string): string | undefined {
-  // as text: decoding ignores two bits of the last character
+  // compared as text, because base64url decoding ignores two bits of the last character
   return timingSafeEqual(Buffer.from(hmacSha256(key, text)), Buffer.from(given))
     ? Buffer.from(body, 'base64url').toString()
     : undefined;
@@ -290,7 +326,8 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
-  if (box.toString('base64url') !== body) return undefined; // bits that decoding does not look at, or a length that none has
+  // refuses text that base64url decoding accepts, but encoding never produces
+  if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,
   });
@@ -298,6 +335,6 @@ function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   try {
     return Buffer.concat([decipher.update(box.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString();
   } catch {
-    return undefined; // the tag does not fit
+    return undefined; // authentication failed: the value or the key is wrong
   }
 }

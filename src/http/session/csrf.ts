@@ -1,16 +1,19 @@
 /**
  * CSRF middleware: a state-changing request must prove that a page of this application sent it.
  *
+ * How a request is decided:
  *   safe method, exempt path -----------------------------------------------------------> passes
  *   Sec-Fetch-Site: same-origin, none -\
  *   none, but Origin: our own          +-> token of this session, or of this visitor? --> passes
  *   neither (no browser)               /
  *   trusted Origin, whatever the site -/        everything else: 403, and one line of the logger svc_security
  *
+ * The token:
  *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
  *
- * The id is the session's. A visitor without a session gets a random id in a host cookie when a token is first requested, so login
- * forms are covered, too. Each token has its own random part, so compression of pages reveals nothing.
+ * The id is that of the session. A visitor without a session gets a random id in a cookie when a token is
+ * first requested, so login forms are protected, too. Each token has a new random part, so the size of
+ * compressed pages reveals nothing about it.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -43,24 +46,37 @@ import type { HttpResponse } from '../response.ts';
 import type { OwnPages } from '../origins.ts';
 import type { SessionCookieOptions } from './cookie.ts';
 
-/** Options of the check. `undefined` means not given. */
+/** Options of the check. An option that is `undefined` has its default. */
 export interface CSRFOptions {
   /**
-   * Path templates of unchecked requests, whose sender is proved otherwise: the route with that template, every route below
-   * `{p:path}`, and the exact path. `/{tenant}/hook` leaves the route `/account/hook` checked. A route exempts itself by
-   * `meta: { csrf: false }`. */
+   * Path templates of requests that are not checked because their sender is proved in another way. A template
+   * exempts the route with that template, every route below `{p:path}`, and the exact path. `/{tenant}/hook`
+   * does not exempt the route `/account/hook`. A route exempts itself by `meta: { csrf: false }`.
+   */
   readonly exempt?: readonly string[] | undefined;
-  /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. Needed for the application's own origin only if a proxy changes `Host`. */
+  /**
+   * Other origins whose pages may send requests with a token: `['https://admin.example']`. The application's
+   * own origin is needed only if a proxy changes `Host`.
+   */
   readonly trustedOrigins?: readonly string[] | undefined;
-  /** Accepts hosts of the same site. Default false: a sibling host may have another owner. */
+  /**
+   * Accepts requests from other hosts of the same site. Default false: such a host may belong to another
+   * owner.
+   */
   readonly allowSameSite?: boolean | undefined;
-  /** Accepts `Authorization: Bearer ...` without any cookie: browsers do not add it by themselves. Default false. */
+  /**
+   * Accepts requests with `Authorization: Bearer ...` and without any cookie: browsers never add this field
+   * by themselves. Default false.
+   */
   readonly exemptBearer?: boolean | undefined;
-  /** The cookie of visitors without a session. Default name `svc_csrf`, with `__Host-` as the session's. */
+  /**
+   * Cookie of visitors without a session. Default name `svc_csrf`, with the prefix `__Host-` as for the
+   * session's cookie.
+   */
   readonly cookie?: SessionCookieOptions | undefined;
 }
 
-/** Where a token is looked for. */
+/** Request header field, and form field, with the token. */
 const TOKEN_HEADER = 'x-csrf-token';
 const TOKEN_FIELD = '_csrf_token';
 
@@ -68,16 +84,18 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const TOKEN = /^[\w-]{43}\.[\w-]{43}$/;
 const TOKEN_CHARACTERS = 87;
 const ID = /^[\w-]{43}$/;
-/** Request fields that the response to a checked request depends on. */
+/** Request fields on which the response to a checked request depends. */
 const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
 
-/** Why a request is refused; for the log. */
+/** Why a request is refused, for the log. */
 type Reason =
   'site' | 'origin' | 'token_absent' | 'token_twice' | 'token_malformed' | 'token_wrong' | 'visitor_unknown';
 
 const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 
-/** Refuses requests that other sites make a browser send. Use it inside the session middleware. */
+/**
+ * Refuses state-changing requests that other sites make a browser send. Use it inside the session middleware.
+ */
 export class CSRFMiddleware implements Middleware {
   readonly kind = 'csrf';
   readonly #exempt: Exemptions;
@@ -86,7 +104,7 @@ export class CSRFMiddleware implements Middleware {
   readonly #exemptsBearer: boolean;
   readonly #cookie: KeptCookie;
   #secrets: readonly string[] | undefined;
-  /** These are there once the application is compiled. */
+  /** Set when the application is compiled. */
   #ring!: Keyring;
   #services!: Services;
   #audit!: SecurityLog;
@@ -117,7 +135,10 @@ export class CSRFMiddleware implements Middleware {
     this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
   }
 
-  /** The session's keys are used; with a foreign session middleware the application's secret is needed. */
+  /**
+   * Names of required secrets: none if the framework's session middleware provides keys, else the
+   * application's secret.
+   */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
   }
@@ -136,8 +157,8 @@ export class CSRFMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: isBehind
-          ? 'the session middleware stands behind it, so that it sees no session to bind a token to'
-          : 'there is no session middleware before it, so that there is nothing to bind a token to',
+          ? 'the session middleware is registered after it, so it has no session to bind a token to'
+          : 'no session middleware is registered before it, so it has no session to bind a token to',
         remedy:
           'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
@@ -147,7 +168,7 @@ export class CSRFMiddleware implements Middleware {
     const isOurs = session instanceof SessionMiddleware;
     this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
     const ring = isOurs ? session.ring : ringOf(view);
-    if (ring === undefined) return; // SVC205 reports it
+    if (ring === undefined) return; // rule SVC205 reports the missing secret
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
     this.#audit = SecurityLog.of(view.services);
@@ -200,9 +221,9 @@ export class CSRFMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the exempt path "${template}" fits no route that is checked` +
+          `the exempt path "${template}" matches no route that is checked` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
-        remedy: 'Write the path as the route has it, or end it in {rest:path} for all routes below',
+        remedy: 'Use the path template of the route, or end it in {rest:path} for all routes below',
       };
     }
   }
@@ -226,29 +247,31 @@ export class CSRFMiddleware implements Middleware {
 }
 
 /**
- * Returns a CSRF token for the visitor of this request. Send it back in the field `X-CSRF-Token`, or as the form field `_csrf_token`,
- * in a multipart form before its first file. Each call returns a new one; all are valid while the session is the same. Request it
- * after changes of the session: `regenerate()`, or the first `set()`. The response gets `Cache-Control: no-store` by default, and is
- * never public.
+ * Returns a CSRF token for the visitor of this request. Pages send it back in the field `X-CSRF-Token`, or as
+ * the form field `_csrf_token`, in a multipart form before its first file. Each call returns a new token; all
+ * are valid as long as the session id is the same. Request the token after changes of the session:
+ * `regenerate()`, or the first `set()`. The response gets `Cache-Control: no-store` by default, and is kept
+ * out of shared caches.
  *
- * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the response left the handler
+ * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the response left the
+ * handler
  */
 export function csrfToken(req: HttpRequest): string {
   if (!req.state.has(CSRF)) throw new SvcError('E_CSRF_ABSENT', []);
   return req.state.get(CSRF).token();
 }
 
-/** Like {@link csrfToken}; undefined without CSRF middleware. @internal */
+/** Returns the token of {@link csrfToken}; undefined without CSRF middleware. @internal */
 export function csrfTokenIfAny(req: HttpRequest): string | undefined {
   return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
 }
 
-/** The token as a hidden input of a form. @throws SvcError as {@link csrfToken} */
+/** Returns a hidden input with the token, as HTML for a form. @throws SvcError of {@link csrfToken} */
 export function csrfField(req: HttpRequest): string {
   return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
 }
 
-/** Protection of an application. */
+/** Dependencies of the CSRF protection of an application. */
 interface ProtectionDeps {
   readonly ring: Keyring;
   readonly cookie: KeptCookie;
@@ -256,11 +279,11 @@ interface ProtectionDeps {
   readonly missingTls: MissingTls;
 }
 
-/** Protection of one request. */
+/** The tokens of one request. */
 class RequestProtection {
   readonly #req: HttpRequest;
   readonly #deps: ProtectionDeps;
-  /** The visitor's id that this request has made up. */
+  /** The visitor id that was made for this request; undefined if the client has sent one. */
   #mintedId: string | undefined;
   #isAsked = false;
   #isFinished = false;
@@ -270,7 +293,7 @@ class RequestProtection {
     this.#deps = deps;
   }
 
-  /** Whether the client has a session or visitor id that a token can be bound to. */
+  /** Whether the client has sent a session or a visitor id, to which a token can be bound. */
   get hasVisitor(): boolean {
     return !this.#req.session.isNew || this.#visitorId() !== undefined;
   }
@@ -287,12 +310,13 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** Returns why the token of a request is invalid. */
+  /** Returns why a token is invalid; undefined if it is valid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
     const visitorId = this.#visitorId();
-    const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was checked before
+    // visitorId is defined: the caller has checked hasVisitor
+    const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id);
     const given = Buffer.from(token.slice(44));
     const isKnown = this.#deps.ring.keys.some((key) =>
       timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given),
@@ -312,7 +336,7 @@ class RequestProtection {
     const { cookie, services, missingTls } = this.#deps;
     const on = cookie.on(this.#req, services.env);
     cookie.set(response, on, id);
-    missingTls.notice(this.#req, on); // a browser that drops it can send no form
+    missingTls.notice(this.#req, on); // logged, because a browser that drops the cookie cannot send forms
   }
 
   #visitorId(): string | undefined {
@@ -322,7 +346,10 @@ class RequestProtection {
   }
 }
 
-/** The kind keeps a visitor's id, which the visitor knows, from being used as a session's. */
+/**
+ * Subject of a token. Its prefix separates sessions from visitors: visitors know their id, and must not be
+ * able to use it as a session id.
+ */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;
 }
@@ -338,17 +365,18 @@ type FoundToken =
   { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
 
 /**
- * The token of a request: header or form field; both must be equal. A token in the query would end up in logs and histories.
+ * The token of a request, from the header field or the form field; if both are sent, they must be equal. The
+ * query is not read, because a token there would appear in logs and browser histories.
  *
- * A multipart body is read only up to its first file, at most 64 KiB, so that no upload is wasted. The handler can still
- * read or stream everything. With a header the body is not read.
+ * A multipart body is read only up to its first file, at most 64 KiB, so that no upload is wasted. The
+ * handler can still read or stream everything. If the header field has a token, the body is not read.
  */
 async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const header = req.headers[TOKEN_HEADER];
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // the body is kept
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the parsed form is kept for the handler
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

@@ -1,10 +1,13 @@
 /**
- * Storage of sessions: in a signed or sealed cookie, or in a store whose records a cookie names.
+ * Storage of sessions: in a signed or encrypted cookie, or in a store, with the key of the record in a signed
+ * cookie.
  *
+ * Where the parts are:
  *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
  *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
  *
- * Both cookies have issue and expiry times. The store has only hashes of ids, so a reader of the store cannot use a session.
+ * Both cookies contain times of issue and expiry. The store has only hashes of ids, so a person who can read
+ * the store cannot use a session.
  */
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
@@ -20,14 +23,14 @@ import type { HttpResponse } from '../response.ts';
 import type { KeptCookie, ReadValue, ValueIssue, ValueTimes } from './cookie.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 
-/** Opens the session of a request, and stores it after the response. */
+/** Opens the session of a request, and saves it after the response. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
-  /** Only for a session that has been read, and is closed. */
+  /** Saves a session. Called only if the session was used, and is closed for changes. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
-/** Settings of sessions. Lifetimes in seconds. */
+/** Dependencies and settings of session storage. Lifetimes are in seconds. */
 interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
@@ -37,17 +40,23 @@ interface SessionDeps {
   readonly isSealed: boolean;
 }
 
-/** A name and value beyond this are dropped by browsers without a word (RFC 6265bis §5.6). */
+/** Maximum size of name and value of a cookie: browsers silently drop larger ones (RFC 6265bis §5.6). */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/** Base64url of the sealed bytes, and the head before it. */
+/** Maximum length of a stored record: the encrypted bytes in base64url, with the fields before them. */
 const MAX_RECORD_CHARACTERS = 1_500_000;
-/** Each one lost means that another request has won; so many at once belong to no browser. */
+/**
+ * Maximum number of attempts to update a record. An attempt fails if another request has just changed it; no
+ * browser sends so many at once.
+ */
 const MAX_ATTEMPTS = 100;
-/** The idle time is renewed when a tenth of it is over: not with every response, and without ending a session early. */
+/**
+ * The idle time is renewed after this fraction of it, a tenth: not with every response, and early enough to
+ * keep an active session.
+ */
 const RENEWED_AFTER = 10;
 
-/** Cookie handling shared by both kinds. */
+/** Cookie handling that both kinds of storage use. */
 class SessionCookie {
   readonly #deps: SessionDeps;
   readonly #values: ProtectedValues;
@@ -69,7 +78,7 @@ class SessionCookie {
     return req.cookies[this.#deps.cookie.on(req, this.#deps.services.env).name];
   }
 
-  /** Value of the request's cookie; undefined without a valid one. */
+  /** Verified value of the request's cookie; undefined without a valid cookie. */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
     const on = this.#deps.cookie.on(req, this.#deps.services.env);
     const text = req.cookies[on.name];
@@ -80,7 +89,10 @@ class SessionCookie {
     return undefined;
   }
 
-  /** The session that `record` is, if its time is not over: its embedded one may be longer than today's settings allow. */
+  /**
+   * The session in `record`, if it has not expired. Both lifetimes are checked by the current settings, which
+   * may be shorter than at the time of issue.
+   */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;
     const { issuedSeconds, expiresSeconds } = value.times;
@@ -92,7 +104,10 @@ class SessionCookie {
     return { ...record, isDue: isIdle || !value.isCurrentKey };
   }
 
-  /** Seconds until the idle end, or the absolute end if earlier. */
+  /**
+   * Times of issue and expiry for a session written now: it ends after the idle time, or at its absolute end
+   * if that is earlier.
+   */
   timesOf(bornSeconds: number): ValueTimes {
     const { maxAgeSeconds, absoluteSeconds } = this.#deps;
     const issuedSeconds = this.nowSeconds;
@@ -102,7 +117,7 @@ class SessionCookie {
     };
   }
 
-  /** The text of a cookie, and the bytes of which browsers keep {@link MAX_COOKIE_BYTES}. */
+  /** The text of a cookie, and its size as counted for {@link MAX_COOKIE_BYTES}. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };
@@ -117,23 +132,29 @@ class SessionCookie {
     this.#missingTls.notice(req, on);
   }
 
-  /** Lets the client forget the cookie, if it has one. */
+  /** Removes the cookie from the client, if the request has sent one. */
   clear(req: HttpRequest, response: HttpResponse): void {
     const { cookie, services } = this.#deps;
     if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
   }
 
-  /** Logs one line for intrusion detection, without the value. */
+  /** Logs a refused cookie for intrusion detection, without its value. */
   reject(req: HttpRequest, reason: ValueIssue | 'unknown_session'): void {
     this.#audit.refused('session_rejected', req, { reason });
   }
 
-  /** A session may be too large because of the client's input or the program: one line says which mistake it would be. */
+  /**
+   * Logs that a session could not be saved. The client's input or the program may be the cause; `mistake` is
+   * the error in the latter case.
+   */
   unkept(req: HttpRequest, mistake: SvcError): void {
     this.#audit.refused('session_not_kept', req, { error: mistake });
   }
 
-  /** The session as `write` writes it, without the oldest messages if need be. @throws PayloadTooLarge, of which `E_SESSION_SIZE` is the cause */
+  /**
+   * The text of a session, without its oldest messages if it would be too large.
+   * @throws PayloadTooLarge with the cause `E_SESSION_SIZE`
+   */
   fitted(
     req: HttpRequest,
     data: SessionData,
@@ -144,16 +165,16 @@ class SessionCookie {
     if (bytes <= mostBytes) return text;
     const cause = new SvcError('E_SESSION_SIZE', [bytes, mostBytes]);
     this.unkept(req, cause);
-    throw new PayloadTooLarge('There is no room for what this request would have remembered', {
+    throw new PayloadTooLarge('The session is too large to be stored', {
       code: 'session_too_large',
       cause,
     });
   }
 }
 
-// -- in the cookie --
+// -- sessions in the cookie --
 
-/** Sessions in cookies. Of concurrent requests, the last response wins. */
+/** Stores sessions in cookies. Of concurrent requests, the last response wins. */
 export class CookieKeeper implements SessionKeeper {
   readonly #cookie: SessionCookie;
 
@@ -164,7 +185,7 @@ export class CookieKeeper implements SessionKeeper {
     );
   }
 
-  /** The cookie is parsed on first use. */
+  /** Returns the session; the cookie is parsed when it is first used. */
   open(req: HttpRequest): RequestSession {
     return new RequestSession(
       () => {
@@ -179,7 +200,10 @@ export class CookieKeeper implements SessionKeeper {
     );
   }
 
-  /** A session that was only read is renewed by pages only: another request may respond after a logout, and would undo it. */
+  /**
+   * Writes the cookie. A session that was only read is renewed only by requests for pages: another concurrent
+   * request may respond after a logout, and would undo it.
+   */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
     if (!session.isKept) {
@@ -196,14 +220,14 @@ export class CookieKeeper implements SessionKeeper {
   }
 }
 
-// -- in a store --
+// -- sessions in a store --
 
-/** Sessions in a store. Concurrent requests change their own keys only. */
+/** Stores sessions in a store. Concurrent requests overwrite only the keys that they have changed. */
 export class StoreKeeper implements SessionKeeper {
   readonly #store: RecordStore;
   readonly #deps: SessionDeps;
   readonly #cookie: SessionCookie;
-  /** Undefined: records are not encrypted. */
+  /** Encrypts records; undefined: records are not encrypted. */
   readonly #seal: ProtectedValues | undefined;
 
   constructor(deps: SessionDeps, store: RecordStore) {
@@ -215,13 +239,17 @@ export class StoreKeeper implements SessionKeeper {
       : undefined;
   }
 
-  /** A valid cookie costs one read of the store before the handler, because `session.get()` is synchronous. */
+  /**
+   * Reads the session. A valid cookie costs one read of the store before the handler, because `session.get()`
+   * is synchronous.
+   */
   async open(req: HttpRequest): Promise<RequestSession> {
     const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
     const value = this.#cookie.read(req);
     const stored = value === undefined ? undefined : await this.#find(value.payload);
     if (value === undefined || stored === undefined) {
-      if (value !== undefined) this.#cookie.reject(req, 'unknown_session'); // logged out, or an id that is worth nothing any more
+      // the session was ended, or the id is no longer valid
+      if (value !== undefined) this.#cookie.reject(req, 'unknown_session');
       return new RequestSession(() => undefined, unkept);
     }
     const opened = this.#cookie.opened(value, stored);
@@ -230,10 +258,12 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId))); // first, so that the two never exist together
+    // deletes the old record before the new one exists, so that both are never valid at once
+    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // another request has ended it: its old values must not return, the new ones may stay
+      // if another request has ended the session, its old values must not return; values set by this request
+      // may be kept
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
@@ -251,10 +281,14 @@ export class StoreKeeper implements SessionKeeper {
 
   #name(req: HttpRequest, response: HttpResponse, id: string, times: ValueTimes): void {
     const on = this.#cookie.on(req);
-    this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times); // 43 characters: there is room
+    // an id of 43 characters never exceeds the limit
+    this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times);
   }
 
-  /** Applies the request's changes to the current record. Returns false if the session was ended meanwhile. */
+  /**
+   * Applies the request's changes to the current record. Returns false if the session has been ended
+   * meanwhile.
+   */
   async #merge(
     req: HttpRequest,
     session: RequestSession,
@@ -307,22 +341,24 @@ function ttlMs({ issuedSeconds, expiresSeconds }: ValueTimes): number {
   return (expiresSeconds - issuedSeconds) * 1_000;
 }
 
-/** When the absolute lifetime began; undefined: it begins now. */
+/** Start of the absolute lifetime in seconds since the epoch; undefined: it begins now. */
 function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
 }
 
-/** Whether the request opens a page, according to the browser; other clients are accepted. */
+/**
+ * Whether the request opens a page, as browsers tell. Requests of clients that do not tell count as pages.
+ */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
   return mode === undefined || mode === 'navigate';
 }
 
 /*
- * Encodes a session as text, and drops messages that do not fit.
+ * Encodes a session as text, and drops messages if it is too large.
  */
 
-/** The text of a session; `id` where nothing else names it. */
+/** The text of a session. `id` is included if it is stored nowhere else: in the cookie. */
 function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
   return JSON.stringify({
     i: id,
@@ -332,7 +368,10 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
   });
 }
 
-/** Decodes the text of {@link encoded}; undefined for other text, which only another version of the program can have written. */
+/**
+ * Decodes the text of {@link encoded}; undefined for unknown text, such as that of another version of this
+ * program.
+ */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
   if (
@@ -349,21 +388,22 @@ function decoded(text: string): StoredSession | undefined {
     bornSeconds,
     text,
     data: {
-      values: new Map(Object.entries(values)), // a member named __proto__ is an ordinary entry
+      values: new Map(Object.entries(values)), // a Map, so that a member named __proto__ is an ordinary entry
       flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
     },
   };
 }
 
-/** A session as it would be kept, and how much room that takes. */
+/** Text of a session as it would be stored, and its size. */
 interface Written {
   readonly text: string;
   readonly bytes: number;
 }
 
 /**
- * Result of `write` for the session with as many of its newest messages as fit: values are more important, and a message often
- * repeats input of the client. Too many bytes if even the values do not fit.
+ * Result of `write` for the session with as many of its newest messages as fit. Messages are dropped rather
+ * than values, because values are more important, and a message often repeats input of the client. The result
+ * exceeds `mostBytes` if even the values do not fit.
  */
 function fitted(data: SessionData, mostBytes: number, write: (data: SessionData) => Written): Written {
   let written = write(data);

@@ -1,11 +1,13 @@
 /**
  * Session middleware: `req.session`, kept in a signed cookie or in a store.
  *
+ * Steps of a request:
  *   req - open - handler: get, set, flash ... - response or error - keep - Set-Cookie, if anything has changed
  *
- * keepers.ts stores sessions; values.ts is the handler's view. A session is written with every kind of response, including errors,
- * before the head is sent: later changes are refused. An unused session costs only a look-up of the cookie's name. A response that
- * depends on the session has `Vary: Cookie`, and a response with a cookie stays out of shared caches.
+ * keepers.ts stores sessions; values.ts is what handlers use. A session is saved with every kind of response,
+ * including errors, before the head is sent. Later changes are refused. A session that is not used costs only
+ * the look-up of a cookie. A response that depends on the session has `Vary: Cookie`, and a response with a
+ * cookie stays out of shared caches.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
@@ -30,19 +32,31 @@ import type { RequestSession } from './values.ts';
 export { sessionKey } from './values.ts';
 export type { SessionCookieOptions } from './cookie.ts';
 
-/** How sessions are kept. `undefined` means not given. */
+/** How sessions are kept. An option that is `undefined` has its default. */
 export interface SessionOptions {
-  /** Signing secret of at least 32 bytes, or a list: the first signs, all are accepted. Default: the application's `authSecret`. */
+  /**
+   * Signing secret of at least 32 bytes, or a list of secrets: the first signs, all are accepted. Default:
+   * the application's `authSecret`.
+   */
   readonly secrets?: Secrets | undefined;
-  /** How long a session lasts that is not used, in seconds, 1 ... 31_536_000. Default 604_800, seven days, or `absoluteSeconds` if that is less. */
+  /**
+   * Idle time in seconds after which a session ends, 1 ... 31_536_000. Default 604_800, seven days, or
+   * `absoluteSeconds` if that is less.
+   */
   readonly maxAgeSeconds?: number | undefined;
-  /** How long it lasts however often it is used, in seconds, 1 ... 31_536_000; counted anew from `regenerate()`. Default 2_592_000, thirty days. */
+  /**
+   * Maximum lifetime of a session in seconds, even if it is used, 1 ... 31_536_000; `regenerate()` starts it
+   * anew. Default 2_592_000, thirty days.
+   */
   readonly absoluteSeconds?: number | undefined;
   /** Name and attributes of the cookie. */
   readonly cookie?: SessionCookieOptions | undefined;
-  /** Store of sessions; the cookie then has a random id. Default: the cookie itself, which ends only by its expiry: a copy survives `destroy()`. */
+  /**
+   * Store of sessions; the cookie then has a random id. Default: sessions are in the cookie. Such a session
+   * ends only when it expires: a copy of the cookie stays valid after `destroy()`.
+   */
   readonly store?: RecordStore | undefined;
-  /** Encrypts cookie or record (AES-256-GCM). Default false: signed, and readable. */
+  /** Encrypts the cookie or record (AES-256-GCM). Default false: it is signed, and readable. */
   readonly encrypt?: boolean | undefined;
 }
 
@@ -60,7 +74,7 @@ export class SessionMiddleware implements Middleware {
   readonly #isSealed: boolean;
   readonly #application = new OneApplication();
   #ring: Keyring | undefined;
-  /** There once the application is compiled. */
+  /** Set when the application is compiled. */
   #keeper!: SessionKeeper;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE`, `E_SECRET_WEAK`, `E_SECRET_FORM` */
@@ -94,7 +108,7 @@ export class SessionMiddleware implements Middleware {
     this.#isSealed = read.encrypt;
   }
 
-  /** Keys of the session, for values that are bound to it; undefined without a secret. @internal */
+  /** Keys of sessions, also for values that are bound to a session; undefined without a secret. @internal */
   get ring(): Keyring | undefined {
     return this.#ring;
   }
@@ -114,7 +128,7 @@ export class SessionMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: 'another session middleware stands before it, and its sessions would be hidden',
+        message: 'another session middleware is registered before it, and its sessions would be hidden',
         remedy: 'Use one session middleware for a route: for the whole application, or for its router',
       };
     }
@@ -125,9 +139,9 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'its sessions are in the memory of one process: the next request of a visitor may reach another, which does not know them',
+          'its sessions are in the memory of one process: the next request of a visitor may reach another process, which does not have them',
         remedy:
-          'Leave out the store, and sessions are in signed cookies; or give it one that all processes share: new DatabaseRecordStore(db)',
+          'Remove the store to keep sessions in signed cookies, or use one that all processes share: new DatabaseRecordStore(db)',
       };
     }
     if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
@@ -136,11 +150,11 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message: 'its secret is the authSecret of the application: a leak of either opens both',
-        remedy: 'Leave out secrets, and the keys are derived from authSecret; or give it a secret of its own',
+        remedy: 'Remove secrets to derive the keys from authSecret, or set a different secret',
       };
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
-    if (ring === undefined) return; // SVC205 says so
+    if (ring === undefined) return; // rule SVC205 reports the missing secret
     const deps = {
       services: view.services,
       ring,
@@ -174,14 +188,14 @@ export class SessionMiddleware implements Middleware {
   }
 }
 
-/** Sets the cache fields of the response. */
+/** Sets `Vary` and `Cache-Control` of a response that depends on the session. */
 function seen(session: RequestSession, response: HttpResponse): HttpResponse {
   if (session.isRead) response.headers.vary('Cookie');
   if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');
   return response;
 }
 
-/** The keys of the application's own secret; undefined when it has none. @internal */
+/** Keys made of the application's secret; undefined without a secret. @internal */
 export function ringOf(view: CompiledView): Keyring | undefined {
   const secret = view.config('authSecret');
   return secret === undefined || secret === null || secret === ''

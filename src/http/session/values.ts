@@ -1,56 +1,63 @@
 /**
- * The session of one request: read on first use, with recorded changes, stored after the response.
+ * The session of one request: read when it is first used; its changes are recorded, and saved after the
+ * response.
  *
- * The stored value is {@link SessionData}. The changes of this request can be applied again to a newer value, so that concurrent
- * requests of one session do not lose each other's keys.
+ * The stored value is {@link SessionData}. The changes of this request can be applied to a newer version of
+ * it, so that concurrent requests of one session do not lose each other's keys.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
 import type { Flash, Session, SessionKey } from '../contracts.ts';
 
-/** Stored value of a session. */
+/** Stored values and messages of a session. */
 export interface SessionData {
   readonly values: ReadonlyMap<string, unknown>;
-  /** The oldest first. */
+  /** Unread messages, the oldest first. */
   readonly flashes: readonly Flash[];
 }
 
-/** A session that the client has brought. */
+/** A valid session that the client has sent. */
 export interface OpenedSession {
   readonly id: string;
-  /** When its absolute lifetime began, in seconds since the epoch. */
+  /** Start of its absolute lifetime, in seconds since the epoch. */
   readonly bornSeconds: number;
   readonly data: SessionData;
-  /** Record that it was read from: a store replaces only this version. */
+  /** Text of the record from which it was read: a store replaces a record only if it still has this text. */
   readonly text: string;
-  /** Whether it must be written again although nothing changed: part of its idle time is over, or its key is old. */
+  /**
+   * Whether the session must be saved even without changes: a part of its idle time has passed, or its key is
+   * old.
+   */
   readonly isDue: boolean;
 }
 
-/** A decoded session, before its times are checked. */
+/** A decoded session whose lifetimes are not checked yet. */
 export type StoredSession = Omit<OpenedSession, 'isDue'>;
 
-/** Nothing. */
+/** The data of an empty session. */
 export const NO_DATA: SessionData = Object.freeze({
   values: new Map<string, unknown>(),
   flashes: Object.freeze([]),
 });
 
-/** 256 bits, in 43 characters. */
+/** A random id of 256 bits, as 43 characters. */
 export function randomId(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Names a value of the session and its type: `const cart = sessionKey<string[]>('cart')`. Two keys of one name are one. */
+/**
+ * Names a value of the session and its type: `const cart = sessionKey<string[]>('cart')`. Two keys with one
+ * name are the same key.
+ */
 export function sessionKey<T>(name: string): SessionKey<T> {
   return Object.freeze({ name });
 }
 
-/** Limit of unread messages; the oldest are dropped. */
+/** Maximum number of unread messages; beyond it the oldest are dropped. */
 const MAX_FLASHES = 50;
-/** Limit of a message's length: messages often contain input of the client. */
+/** Maximum length of a message in characters, because messages often contain input of the client. */
 const MAX_FLASH_CHARACTERS = 500;
-/** Deeper than any data, and far from the end of the stack. */
+/** Maximum nesting of values: much more than real data has, and much less than overflows the stack. */
 const MAX_DEPTH = 100;
 
 /** The session of one request. */
@@ -59,23 +66,26 @@ export class RequestSession implements Session {
   readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;
   #opened: OpenedSession | undefined;
-  /** Whether the client's session continues, under its own id or a new one. */
+  /** Whether the session that the client has sent continues, under its own id or a new one. */
   #continues = false;
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
-  /** Initial values, less those that regenerate() or destroy() dropped. */
+  /** Initial data, without what regenerate() or destroy() have dropped. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
-  /** Set or deleted by this request. */
+  /** Names of values that this request has set or deleted. */
   readonly #changed = new Set<string>();
-  /** Objects that have been given out, as JSON text: they may be changed in place. */
+  /** JSON text of objects that get() has returned: by comparison, changes inside of them are found. */
   readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
   #flashed: Flash[] = [];
   #isClosed = false;
 
-  /** `open` is called when the session is first read, and once; `onUnkept` for values that a client may have sent, and that cannot be kept. */
+  /**
+   * `open` is called once, when the session is first used. `onUnkept` is called if a value from a client
+   * cannot be saved.
+   */
   constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
     this.#open = open;
     this.#onUnkept = onUnkept;
@@ -92,7 +102,7 @@ export class RequestSession implements Session {
   }
 
   get(key: string | SessionKey<unknown>): never {
-    // the contract's overloads type it
+    // the overloads of the interface Session give the types
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);
@@ -104,7 +114,8 @@ export class RequestSession implements Session {
   set(key: string | SessionKey<unknown>, value: unknown): void {
     this.#change();
     const name = nameOf(key);
-    this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value)))); // a copy, because the caller may change its object
+    // stores a copy, because the caller may change the object later
+    this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value))));
     this.#changed.add(name);
     this.#handedOut.delete(name);
   }
@@ -145,7 +156,7 @@ export class RequestSession implements Session {
       if (typeof part !== 'string')
         throw new SvcError('E_SESSION_VALUE', [
           'a message',
-          `is ${typeof part}, and a message is text of a kind that is text`,
+          `is ${typeof part}, but a flash message needs text as its kind and as its text`,
         ]);
     this.#flashed.push({ kind: cut(kind), text: cut(text) });
   }
@@ -157,35 +168,35 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
-  // -- for the keeper --
+  // -- methods for the storage --
 
-  /** Whether it was read, so that the response may depend on it. @internal */
+  /** Whether the session was used, so that the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;
   }
 
-  /** Whether the client will have a session after this response, as known so far. @internal */
+  /** Whether the client will have a session after this response, by the changes so far. @internal */
   get isKept(): boolean {
     this.#read();
     return this.#continues || this.#values.size > 0 || this.#flashed.length > 0;
   }
 
-  /** The client's session. @internal */
+  /** The session that the client has sent; undefined without a valid one. @internal */
   get opened(): OpenedSession | undefined {
     return this.#opened;
   }
 
-  /** The id that is worth nothing from now on. @internal */
+  /** The id that this request has invalidated; undefined if there is none. @internal */
   get endedId(): string | undefined {
     return this.#endedId;
   }
 
-  /** Whether to remove the client's cookie. @internal */
+  /** Whether the client's cookie must be removed. @internal */
   get isDestroyed(): boolean {
     return this.#isDestroyed;
   }
 
-  /** Whether this request changed it; known after it is closed. @internal */
+  /** Whether this request has changed the session; known after close(). @internal */
   get isChanged(): boolean {
     return (
       this.#changed.size > 0 ||
@@ -195,12 +206,15 @@ export class RequestSession implements Session {
     );
   }
 
-  /** Initial value. @internal */
+  /** Data of the session before the changes of this request. @internal */
   get base(): SessionData {
     return this.#base;
   }
 
-  /** Refuses later changes, and detects values changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for a value that a client may have sent @internal */
+  /**
+   * Refuses later changes, and finds objects that were changed in place.
+   * @throws SvcError `E_SESSION_VALUE`, or BadRequest for a value that a client may have sent @internal
+   */
   close(): void {
     this.#isClosed = true;
     for (const [name, before] of this.#handedOut) {
@@ -208,7 +222,7 @@ export class RequestSession implements Session {
     }
   }
 
-  /** Applies the changes of this request to `data`. @internal */
+  /** Returns `data` with the changes of this request. @internal */
   over(data: SessionData): SessionData {
     const values = new Map(data.values);
     for (const name of this.#changed) {
@@ -219,7 +233,7 @@ export class RequestSession implements Session {
     if (this.#hasTaken) {
       for (const { kind, text } of this.#base.flashes) {
         const at = flashes.findIndex((flash) => flash.kind === kind && flash.text === text);
-        if (at !== -1) flashes.splice(at, 1); // another request may have taken it, too
+        if (at !== -1) flashes.splice(at, 1); // a concurrent request may have taken the message as well
       }
     }
     return { values, flashes: [...flashes, ...this.#flashed].slice(-MAX_FLASHES) };
@@ -241,20 +255,24 @@ export class RequestSession implements Session {
     this.#read();
   }
 
-  /** Checks a value. @throws SvcError `E_SESSION_VALUE` if JSON would change or drop it; BadRequest if a request body may contain it */
+  /**
+   * Checks and returns a value.
+   * @throws SvcError `E_SESSION_VALUE` if JSON would change or drop it; BadRequest if a request body may
+   * contain it
+   */
   #checked(name: string, value: unknown): unknown {
     const problem = issueOf(value, []);
     if (problem === undefined) return value;
     const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
     if (!problem.isOfInput) throw mistake;
     this.#onUnkept(mistake);
-    throw new BadRequest('The request holds a number or a nesting that cannot be remembered', {
+    throw new BadRequest('The request contains a number or a nesting depth that a session cannot store', {
       code: 'session_value',
       cause: mistake,
     });
   }
 
-  /** Drops the id; the next change gets a new one. */
+  /** Drops the id; the next change creates a new one. */
   #end(): void {
     this.#endedId ??= this.#opened?.id;
     this.#id = undefined;
@@ -271,20 +289,25 @@ function nameOf(key: string | SessionKey<unknown>): string {
   return typeof key === 'string' ? key : key.name;
 }
 
-/** In whole characters. */
+/** Cuts a text to the maximum length, without splitting a surrogate pair. */
 function cut(text: string): string {
   if (text.length <= MAX_FLASH_CHARACTERS) return text;
   return `${text.slice(0, MAX_FLASH_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/** Returns why a value is invalid. */
+/** Why a value cannot be stored. */
 interface ContentIssue {
   readonly text: string;
-  /** Whether a JSON body may contain it, so that the client made the mistake: `1e999`, or a thousand nested lists. */
+  /**
+   * Whether a JSON body can contain such a value, so that the client made the mistake: `1e999`, or a thousand
+   * nested lists.
+   */
   readonly isOfInput: boolean;
 }
 
-/** `around`: the enclosing values. */
+/**
+ * Returns why a value cannot be stored; undefined if it can. `around`: the enclosing values, to find cycles.
+ */
 function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number')
@@ -304,7 +327,7 @@ function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
   around.push(value);
   for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
-    // a hole counts as undefined
+    // a hole of an array counts as undefined
     const problem = issueOf(member, around);
     if (problem !== undefined) return problem;
   }

@@ -1,27 +1,28 @@
 /**
- * Server-sent events: reads a source as fast as the client takes its events, and sends comments in between to keep the connection
- * alive.
+ * Server-sent events: reads a source as fast as the client reads its events, and sends comments in between to
+ * keep the connection alive.
  *
+ * Path of the events:
  *   source - next() - encodeEvent() -\
  *                       heartbeat ---┴-> chunk -> the client               a stopping server ends the stream between two events
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessChunks, inContext, isPending, iterate } from '../chunks.ts';
+import { EndlessChunks, inContext, isPending, iterate, SharedChunk } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { services } from '../state.ts';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, HTTPException } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Beating } from './heartbeat.ts';
-import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
+import type { Chunk, ChunkIterator, ChunkStep, Chunks, ChunkSink } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** Sources of events: iterables, async iterables and streams of events. A string is an event's data. */
+/** Sources of events: iterables, async iterables and web streams. A string is an event with this data. */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
-/** A source that ends itself with its last events when the server stops. @internal */
+/** A source that can send last events when the server stops, and then ends. @internal */
 export abstract class FiniteEvents {
   /** Called when the server stops, possibly more than once. */
   abstract finish(): void;
@@ -29,21 +30,27 @@ export abstract class FiniteEvents {
 
 /** Options of an event stream. */
 export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
-  /** After how long without an event a comment is sent, in seconds, 1 ... 3_600. Default 15. */
+  /** Seconds without an event after which a comment is sent, 1 ... 3_600. Default 15. */
   readonly heartbeatSeconds?: number | undefined;
-  /** Reconnection delay of the client, 0 ... 2^31-1 ms. Default: the client's own, some seconds in browsers. */
+  /**
+   * Delay in milliseconds before the client reconnects, 0 ... 2^31-1. Default: chosen by the client, some
+   * seconds in browsers.
+   */
   readonly retryMs?: number | undefined;
 }
 
-/** Both, read. @internal */
-export interface ResolvedEventOptions {
+/** Checked options of an event stream. @internal */
+interface ResolvedEventOptions {
   readonly heartbeatMs: number;
-  /** Sent first, so that the client knows that it is connected. */
+  /** Text sent first, so that the client knows that it is connected. */
   readonly prelude: string;
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
-export function readEventOptions(
+/**
+ * Checks the options, and fills in defaults.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal
+ */
+function readEventOptions(
   owner: string,
   options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>,
 ): ResolvedEventOptions {
@@ -57,28 +64,35 @@ export function readEventOptions(
   };
 }
 
-/** Proxies neither keep it, nor compress it, which would hold events back; nginx does not collect it first. */
+/**
+ * Fields that keep proxies from storing the stream, from compressing it (which would delay events), and nginx
+ * from buffering it.
+ */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
 
-/** The options of a response to which events are sent. @internal */
-export function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
+/** Options of a response that sends events. @internal */
+function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
   return { headers: { ...FIELDS, ...headers }, mediaType: 'text/event-stream' };
 }
 
 /**
- * Server-sent events (`text/event-stream`) for `EventSource`, one at a time as the client takes them. The source is ended when the
- * client leaves, even while an event is awaited. A failure of the source closes the connection, and clients reconnect.
+ * Sends server-sent events (`text/event-stream`) for `EventSource`, one at a time as fast as the client
+ * reads. The source is ended when the client leaves, even while an event is awaited. If the source fails, the
+ * connection is closed, and clients reconnect.
  */
 export class EventStreamResponse extends HttpResponse {
   readonly #source: Events;
   readonly #options: EventStreamOptions;
   readonly #resolved: ResolvedEventOptions;
 
-  /** @throws SvcError `E_STREAM` for a source without events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_STREAM` for a source that cannot be iterated, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   */
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
     const { headers, ...terms } = options;
     super(null, eventFields(headers));
-    this.#source = checkedSource(source) as Events; // each item is checked when it is pulled
+    // the cast is safe: each item is checked when it is pulled
+    this.#source = checkedSource(source) as Events;
     this.#options = { ...options };
     this.#resolved = readEventOptions('EventStreamResponse', terms);
   }
@@ -106,11 +120,13 @@ export class EventStreamResponse extends HttpResponse {
   }
 }
 
-/** The parts of its request that an event stream uses. @internal */
-export type Streamed = Answered & Pick<HttpRequest, 'state'>;
+/** The part of a request that its event stream uses. @internal */
+type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
-/** Ends the stream with its request, if it was never read. @internal */
-export function eventBody(
+/**
+ * Creates the body of an event stream. Ends its source with the request if the body was never read. @internal
+ */
+function eventBody(
   chunks: EndlessChunks & AsyncIterable<Chunk>,
   request: Streamed,
 ): EndlessChunks & AsyncIterable<Chunk> {
@@ -125,10 +141,10 @@ class EventChunks extends EndlessChunks implements Beating {
   readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
-  /** The reader that waits for the next chunk. */
+  /** Resolvers of the promise of the reader that waits for the next chunk. */
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
-  /** Result of the source that arrived after the reader got a heartbeat. */
+  /** Step of the source that arrived after the reader had got a heartbeat. */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
@@ -169,7 +185,8 @@ class EventChunks extends EndlessChunks implements Beating {
 
   finish(): void {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    Promise.try(() => this.return()).catch(ignore); // the response is complete, whatever the source does
+    // not awaited: the response is complete, even if the source does not end
+    Promise.try(() => this.return()).catch(ignore);
   }
 
   #pull(): void {
@@ -200,13 +217,13 @@ class EventChunks extends EndlessChunks implements Beating {
     }
   }
 
-  /** Passes a result to the waiting reader, or keeps it for the next. */
+  /** Passes a step to the waiting reader, or keeps it for the next one. */
   #give(step: ChunkStep | Promise<ChunkStep>): void {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // the next pull reports it
-    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended
+      this.#kept.catch(ignore); // the next pull reports a rejection
+    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended, so a rejection is ignored
     this.#waiting = undefined;
   }
 
@@ -217,34 +234,42 @@ class EventChunks extends EndlessChunks implements Beating {
 }
 
 /*
- * Format of server-sent events (WHATWG HTML §9.2.5): event objects -> lines of `text/event-stream`.
+ * Format of server-sent events (WHATWG HTML §9.2.5): encodes event objects as lines of `text/event-stream`.
  *
+ * Example:
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
- * Data with several lines becomes several `data:` fields, which browsers join again. Names and ids with a line break would become
- * other fields or whole events, so they are refused, as are ids with NUL, which browsers ignore.
+ * Data with several lines becomes several `data:` fields, which browsers join. Event types and ids with a
+ * line break are refused, because they would become other fields or events. Ids with NUL are refused, because
+ * browsers ignore them.
  */
 
-/** An event. `undefined` means not given; at least one member is. */
+/** An event, with at least one of its members. A member that is `undefined` is not sent. */
 export interface ServerSentEvent {
-  /** Event type of the listeners; `message` by default. One line. */
+  /** Event type, which selects the listeners; browsers use `message` by default. One line. */
   readonly event?: string | undefined;
-  /** Id that a reconnecting client sends back: see `lastEventId()`. One line without NUL; empty: none. */
+  /**
+   * Id that a reconnecting client sends back: see `lastEventId()`. One line without NUL; an empty one resets
+   * the id.
+   */
   readonly id?: string | undefined;
   /** Reconnection delay in milliseconds: an integer 0 ... 2^31-1. */
   readonly retryMs?: number | undefined;
-  /** A string, or any other value as JSON. Browsers do not dispatch an event without data. */
+  /** Data: a string, or any other value, which is sent as JSON. Browsers ignore an event without data. */
   readonly data?: unknown;
 }
 
-/** A line that browsers skip: keeps the connection from being taken for dead. */
-export const COMMENT = ':\n\n';
+/** A comment line, which browsers ignore: it keeps proxies from closing the connection as idle. */
+const COMMENT = ':\n\n';
 
-/** Encodes an event, or a string as its data. @throws SvcError `E_EVENT`, `E_REPLY` for data without JSON */
+/**
+ * Encodes an event; a string becomes the data of an event.
+ * @throws SvcError `E_EVENT`, `E_REPLY` for data without JSON
+ */
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
   if (typeof given !== 'object' || given === null)
-    throw new SvcError('E_EVENT', [`${shown(given)} is no event`]);
+    throw new SvcError('E_EVENT', [`${shown(given)} is not an event`]);
   const { event, id, retryMs, data } = given as ServerSentEvent;
   let text = '';
   if (event !== undefined) text += `event: ${oneLine('event', event)}\n`;
@@ -255,7 +280,7 @@ export function encodeEvent(given: unknown): string {
   return `${text}\n`;
 }
 
-/** The field `retry`. @throws SvcError `E_EVENT` */
+/** Encodes the field `retry`. @throws SvcError `E_EVENT` */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
@@ -278,13 +303,239 @@ function oneLine(name: string, value: unknown): string {
 }
 
 /**
- * Id of the last event that a reconnecting client got (field `Last-Event-ID`); undefined for a new client. It comes from the client:
- * look it up, do not trust it.
+ * Id of the last event that a reconnecting client received (field `Last-Event-ID`); undefined for a new
+ * client. Clients can send any id: look it up, do not trust it.
  */
 export function lastEventId(req: {
   readonly headers: Readonly<Record<string, string | undefined>>;
 }): string | undefined {
   const value = req.headers['last-event-id'];
   if (value === undefined || value === '') return undefined;
-  return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value; // browsers send UTF-8
+  // node:http decodes fields as Latin-1, but browsers send UTF-8
+  return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value;
+}
+
+/*
+ * One source of events for many clients: each event is encoded once, and the same bytes go to every
+ * connection.
+ *
+ * Path of an event:
+ *   send(event) -> text -> chunk -┬-> connection     a client with more than maxBufferedBytes unread is cut, and reconnects
+ *                               +-> connection
+ *                               \-> queue          if another layer needs chunks: compression, or no socket
+ *
+ * Events sent in one turn of the event loop form one chunk, which is written in the next tick.
+ */
+
+/** Options of {@link EventBroadcast}. An option that is `undefined` has its default. */
+export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
+  /**
+   * Maximum number of bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576. A client
+   * beyond it is disconnected.
+   */
+  readonly maxBufferedBytes?: number | undefined;
+  /** Maximum number of clients at a time, 1 ... 1_000_000. Default 10_000; a further one gets 503. */
+  readonly maxStreams?: number | undefined;
+}
+
+/** Maximum number of characters that wait for the next tick; beyond it they are written at once. */
+const MOST_TOGETHER = 65_536;
+
+/** Sends the same events to all connected clients. */
+export class EventBroadcast {
+  readonly #options: ResolvedEventOptions;
+  readonly #maxBufferedBytes: number;
+  readonly #maxStreams: number;
+  readonly #listeners = new Set<Listener>();
+  /** Text of events that were sent in this turn, and not written yet. */
+  #pending = '';
+  readonly #flush = (): void => {
+    if (this.#pending === '') return;
+    const chunk = new SharedChunk(this.#pending);
+    this.#pending = '';
+    for (const listener of this.#listeners) listener.push(chunk);
+  };
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: EventBroadcastOptions = {}) {
+    const { heartbeatSeconds, retryMs, ...bounds } = options;
+    const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, {
+      maxBufferedBytes: int(1_048_576, 1_024, 1_073_741_824),
+      maxStreams: int(10_000, 1, 1_000_000),
+    });
+    this.#options = readEventOptions('EventBroadcast', { heartbeatSeconds, retryMs });
+    this.#maxBufferedBytes = maxBufferedBytes;
+    this.#maxStreams = maxStreams;
+  }
+
+  /** Number of connected clients. */
+  get size(): number {
+    return this.#listeners.size;
+  }
+
+  /**
+   * Returns a response that sends every event from now on. The events `missed` are sent first: those that a
+   * reconnecting client has not received, see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   */
+  stream(
+    missed: Iterable<ServerSentEvent | string> = [],
+    options: Pick<EventStreamOptions, 'headers'> = {},
+  ): HttpResponse {
+    const earlier = Array.from(missed, encodeEvent).join('');
+    return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
+  }
+
+  /**
+   * Sends an event to all clients; text becomes the data of an event. Returns the number of clients.
+   * @throws SvcError `E_EVENT`, `E_REPLY`
+   */
+  send(event: ServerSentEvent | string): number {
+    const text = encodeEvent(event);
+    const { size } = this.#listeners;
+    if (size === 0) return 0;
+    if (this.#pending === '') process.nextTick(this.#flush);
+    this.#pending += text;
+    if (this.#pending.length > MOST_TOGETHER) this.#flush();
+    return size;
+  }
+
+  /** Ends every stream. Clients that connect later are served again. */
+  close(): void {
+    for (const listener of this.#listeners) listener.finish();
+  }
+
+  #listen(earlier: string, request: Streamed): Listener {
+    if (this.#listeners.size >= this.#maxStreams)
+      throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
+    const { clock } = request.state.get(services);
+    this.#flush(); // writes earlier events first, which the new client must not get
+    const listener: Listener = new Listener(
+      this.#options.prelude + earlier,
+      this.#maxBufferedBytes,
+      this.#flush,
+      () => {
+        this.#listeners.delete(listener);
+        leave();
+      },
+    );
+    const leave = Heartbeat.join(clock, this.#options.heartbeatMs, listener);
+    this.#listeners.add(listener);
+    return listener;
+  }
+}
+
+class BroadcastResponse extends HttpResponse {
+  readonly #given: Readonly<Record<string, string>> | undefined;
+  readonly #listen: (request: Streamed) => Listener;
+
+  constructor(
+    headers: Readonly<Record<string, string>> | undefined,
+    listen: (request: Streamed) => Listener,
+  ) {
+    super(null, eventFields(headers));
+    this.#given = headers;
+    this.#listen = listen;
+  }
+
+  override copy(): BroadcastResponse {
+    const copy = this.fill(new BroadcastResponse(this.#given, this.#listen));
+    copy.status = this.status;
+    return copy;
+  }
+
+  override settle(request: Streamed): HttpResponse {
+    const answer = super.copy();
+    answer.body = eventBody(this.#listen(request), request);
+    return answer;
+  }
+}
+
+const BEAT = new SharedChunk(COMMENT);
+
+/** One client. */
+class Listener extends EndlessChunks {
+  readonly #maxBufferedBytes: number;
+  /** Writes the events of this turn to all clients. */
+  readonly #catchUp: () => void;
+  readonly #onEnd: () => void;
+  #sink: ChunkSink | undefined;
+  /** Text that was neither pulled nor written yet. */
+  #queue: string;
+  #waiting: ((step: ChunkStep) => void) | undefined;
+  #isOver = false;
+  #isQuiet = true;
+
+  constructor(queue: string, maxBufferedBytes: number, catchUp: () => void, onEnd: () => void) {
+    super();
+    this.#queue = queue;
+    this.#maxBufferedBytes = maxBufferedBytes;
+    this.#catchUp = catchUp;
+    this.#onEnd = onEnd;
+  }
+
+  override attach(sink: ChunkSink): boolean {
+    this.#sink = sink;
+    sink.write(this.#queue);
+    this.#queue = '';
+    if (this.#isOver) sink.end();
+    return true;
+  }
+
+  push(chunk: SharedChunk): void {
+    this.#isQuiet = false;
+    const sink = this.#sink;
+    if (sink === undefined) return this.#keep(chunk.text);
+    if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
+    this.#end();
+    sink.destroy(); // disconnects the slow client: its waiting events would be outdated
+  }
+
+  beat(): void {
+    this.#catchUp();
+    if (this.#isQuiet) this.push(BEAT);
+    this.#isQuiet = true;
+  }
+
+  next(): ChunkStep | Promise<ChunkStep> {
+    if (this.#queue !== '') {
+      const value = this.#queue;
+      this.#queue = '';
+      return { done: false, value };
+    }
+    if (this.#isOver) return DONE;
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
+    });
+  }
+
+  return(): void {
+    this.#queue = '';
+    this.finish();
+  }
+
+  finish(): void {
+    this.#catchUp();
+    if (this.#isOver) return;
+    this.#end();
+    this.#sink?.end();
+    this.#waiting?.(DONE);
+    this.#waiting = undefined;
+  }
+
+  /**
+   * Keeps text for a reader that pulls, such as compression. If the reader is too slow, its stream ends after
+   * the events it got, and the client reconnects.
+   */
+  #keep(text: string): void {
+    if (this.#waiting !== undefined) {
+      this.#waiting({ done: false, value: text });
+      this.#waiting = undefined;
+    } else if (this.#queue.length + text.length <= this.#maxBufferedBytes) this.#queue += text;
+    else this.return();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#onEnd();
+  }
 }

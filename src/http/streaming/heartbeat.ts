@@ -1,18 +1,18 @@
 /**
- * Heartbeats: one timer for all streams of a clock with the same interval.
+ * Heartbeats: one timer for all streams with the same clock and interval.
  */
 import type { Clock } from '../../base/clock.ts';
 
 /** A stream with a heartbeat. */
 export interface Beating {
-  /** Called once an interval. */
+  /** Called once per interval. */
   beat(): void;
 }
 
-/** By clock and interval; deleted with their last stream. */
+/** Heartbeats by clock and interval; deleted with their last stream. */
 const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
 
-/** The streams that beat together. */
+/** One timer, and the streams that it calls. */
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #intervalMs: number;

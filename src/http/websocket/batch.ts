@@ -1,12 +1,13 @@
 /**
- * Frames that leave together: written one after another into one buffer, so that the replies to a chunk cost one write and no object
- * each (test/bench/websocket.ts: 16 in flight, text4KiB).
+ * Batches of frames: frames are written one after another into one buffer. So the replies to a received chunk
+ * cost one write, and no object each (test/bench/websocket.ts: 16 in flight, text4KiB).
  *
- * The buffer is one slab for all sockets of the process. The writing socket owns its end; when another socket writes, the bytes of
- * the first become a chunk of their own. After the kernel took a chunk, its space is reused.
+ * The buffer is one slab for all sockets of the process. The socket that is writing owns the slab's end. When
+ * another socket writes, the bytes of the first become a chunk of their own. Once the kernel has accepted a
+ * chunk, its space is reused.
  */
 
-/** Bytes, or a string whose characters are bytes. */
+/** Bytes, or a string of Latin-1 characters. */
 export type Chunk = Buffer | string;
 
 const SLAB_BYTES = 262_144;
@@ -16,38 +17,41 @@ let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
 let owner: Batch | undefined;
 
-/** Limit of unused batches that are kept. */
+/** Maximum number of unused batches that are kept for reuse. */
 const MOST_SPARE = 64;
 const spare: Batch[] = [];
 
 /** Bytes that one socket has written but not sent. */
 export class Batch {
-  /** Only for a socket that writes: idle ones have none (test/bench/websocket.ts: idle). */
+  /** Takes a batch from the pool. Only a socket that is writing has one (test/bench/websocket.ts: idle). */
   static take(): Batch {
     return spare.pop() ?? new Batch();
   }
 
-  /** Takes back a batch whose chunks were taken. */
+  /** Returns an empty batch to the pool. */
   static give(batch: Batch): void {
     if (spare.length < MOST_SPARE) spare.push(batch);
   }
 
-  /** None of its own as long as there is none. */
+  /** Chunks of the batch; a shared empty list if there are none. */
   #chunks: Chunk[] = NONE;
   #start = 0;
   #bytes = 0;
 
-  /** How many bytes wait. */
+  /** Number of bytes in the batch. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Room for a frame of at most `most` bytes, as memory and place; {@link wrote} must follow at once. `most` is at most 128 KiB. */
+  /**
+   * Reserves memory for a frame of at most `most` bytes (up to 128 KiB), and returns its offset in {@link
+   * memory}. The caller must write the frame, and call {@link wrote}, at once.
+   */
   reserve(most: number): number {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
       if (end + most > slab.length) {
-        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // the old slab lives as long as its chunks
+        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // the old slab stays in memory as long as chunks use it
         end = 0;
       }
       owner = this;
@@ -56,12 +60,12 @@ export class Batch {
     return end;
   }
 
-  /** The slab of {@link reserve}. */
+  /** The shared slab, in which {@link reserve} has reserved memory. */
   get memory(): Buffer {
     return slab;
   }
 
-  /** The frame ends here. */
+  /** Ends the frame written into the reserved memory, at this offset. */
   wrote(at: number): void {
     this.#bytes += at - end;
     end = at;
@@ -74,7 +78,7 @@ export class Batch {
     this.#bytes += chunk.length;
   }
 
-  /** Takes all chunks, in order. */
+  /** Removes and returns all chunks, in order. */
   take(): Chunk[] {
     if (owner === this) this.#cut();
     const chunks = this.#chunks;
@@ -83,7 +87,7 @@ export class Batch {
     return chunks;
   }
 
-  /** Takes the waiting bytes if they are a single chunk of the slab. */
+  /** Removes and returns the bytes if they are one chunk of the slab; undefined otherwise. */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;
@@ -91,7 +95,9 @@ export class Batch {
     return slab.subarray(this.#start, end);
   }
 
-  /** Frees the last result of {@link takeOne}: the kernel has it. */
+  /**
+   * Makes the memory of the last {@link takeOne} free again. Call it when the kernel has accepted the bytes.
+   */
   static release(chunk: Buffer): void {
     if (
       chunk.buffer === slab.buffer &&

@@ -1,6 +1,7 @@
 /**
- * End of one WebSocket: its outcome, the steps that are done, and the close code for an error.
+ * End of one WebSocket: its outcome, the steps that have been completed, and the close code for an error.
  *
+ * Steps until the end:
  *   close frames are exchanged, or the connection is lost  ->  onClose has settled  \
  *                                                              stream has closed    /-> over
  */
@@ -9,20 +10,20 @@ import { CLOSE } from './codes.ts';
 
 /** How a WebSocket ended. */
 export interface WebSocketClose {
-  /** 1005: closed without a code; 1006: the connection was lost. */
+  /** Close code (RFC 6455 §7.4). 1005: closed without a code; 1006: the connection was lost. */
   readonly code: number;
   readonly reason: string;
   /** Whether both sides sent a close frame. */
   readonly wasClean: boolean;
 }
 
-/** State of the end of a socket. A socket makes it when it begins to end. */
+/** State of the end of a socket. Created when the socket begins to close. */
 export class Ending {
   /** Undefined until one side has closed. */
   close: WebSocketClose | undefined;
-  /** First error that no handler took. */
+  /** First error that no handler handled. */
   failure: unknown;
-  /** Ends the connection when the peer takes too long. */
+  /** Timer that ends the connection if the peer takes too long. */
   timer: Disposable | undefined;
   /** Whether onClose has been called. */
   isReported = false;
@@ -32,7 +33,7 @@ export class Ending {
   isGone = false;
   #isOver = false;
 
-  /** Returns true once: when onClose has settled and the stream has closed. */
+  /** Returns true once, when onClose has settled and the stream has closed. */
   takeOver(): boolean {
     if (!this.isHandled || !this.isGone || this.#isOver) return false;
     this.#isOver = true;
@@ -45,13 +46,15 @@ export class Ending {
 
   /** Returns the error that ended the socket early; undefined after a clean close. */
   get cause(): unknown {
-    return this.failure ?? (this.close!.wasClean ? undefined : new ClientDisconnected()); // it has closed
+    // called only after the socket has closed
+    return this.failure ?? (this.close!.wasClean ? undefined : new ClientDisconnected());
   }
 }
 
 /**
- * Returns how a socket closes for an error of a handler. An HTTPException below 500 is meant for clients, so its message is the
- * reason: with 1007 for invalid input, 1003 for the wrong kind of message, else 1008. Other errors give 1011 without a reason.
+ * Returns the close code and reason for an error of a handler. An HTTPException below 500 is meant for
+ * clients, so its message is the reason. Its code is 1007 for invalid input, 1003 for the wrong kind of
+ * message, else 1008. Other errors give 1011 without a reason.
  */
 export function closeFor(error: unknown): { readonly code: number; readonly reason: string } {
   if (!(error instanceof HTTPException) || error.status >= 500)

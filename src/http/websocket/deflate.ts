@@ -1,180 +1,58 @@
 /**
- * permessage-deflate (RFC 7692): negotiation in the handshake, then whole messages <-> raw DEFLATE.
+ * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the
+ * handshake.
  *
- *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
- *
- * Offers are tried in order. An offer with an unknown, repeated or out-of-range parameter is skipped (§7).
- *
- * Context takeover without a zlib stream for each connection, which would take 300 KB: the last bytes that either side sent, at most a
- * window, are the dictionary of the next message. The DEFLATE history is the same, and takes only the bytes that were sent.
+ * Context takeover: messages may refer to earlier ones. A zlib stream for each connection would take 300 KB.
+ * Instead, the last bytes that a side has sent, at most a window, are the dictionary for its next message.
+ * The DEFLATE output is the same, and only the sent bytes are kept.
  */
 import { promisify } from 'node:util';
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
-import { bool, int, readOptions } from '../../base/options.ts';
-import { isToken } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
+import { OPCODE } from './codes.ts';
+import { encodeFrame } from './encode.ts';
 import { FrameReader } from './frames.ts';
+import { LEAST_BITS } from './handshake.ts';
 import { hasBudget, inThread, spend, whenBudget } from './turns.ts';
 import type { ZlibOptions } from 'node:zlib';
 import type { Awaitable } from '../contracts.ts';
 import type { FrameSink, Inflated } from './frames.ts';
+import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.ts';
 
-/** How messages are compressed. `undefined` means not given. */
-export interface WebSocketCompression {
-  /** 1 (fast) ... 9 (small). Default 3. */
-  readonly level?: number | undefined;
-  /** Shorter messages are not compressed, 1 ... 1_073_741_824 bytes. Default 1_024. */
-  readonly thresholdBytes?: number | undefined;
-  /** Lets a message refer to earlier ones: smaller, for up to 64 KiB a connection. Not for secrets beside text that others write. Default false. */
-  readonly contextTakeover?: boolean | undefined;
-  /** How far back it may refer: 9 (512 bytes) ... 15 (32 KiB). Default 15. */
-  readonly windowBits?: number | undefined;
-}
-
-/** The options read. */
-export type ResolvedCompressionOptions = {
-  readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
-};
-
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
-  return readOptions(owner, options, {
-    level: int(3, 1, 9),
-    thresholdBytes: int(1_024, 1, 2 ** 30),
-    contextTakeover: bool(false),
-    windowBits: int(15, LEAST_BITS, MOST_BITS),
-  });
-}
-
-/** Negotiated parameters. */
-export interface DeflateAgreement {
-  /** Windows in bits, and whether they are kept between messages. */
-  readonly serverBits: number;
-  readonly serverTakesOver: boolean;
-  readonly clientBits: number;
-  readonly clientTakesOver: boolean;
-  /** Value of `Sec-WebSocket-Extensions` in the response. */
-  readonly field: string;
-}
-
-const NAME = 'permessage-deflate';
-/** The RFC allows 8, but zlib has no raw window of 256 bytes: such an offer is skipped. */
-const LEAST_BITS = 9;
-const MOST_BITS = 15;
-
-/** The first acceptable offer of the field; undefined if there is none; `malformed` for an invalid list (RFC 6455 §9.1). */
-export function negotiateDeflate(
-  field: string,
-  options: ResolvedCompressionOptions,
-): DeflateAgreement | undefined | 'malformed' {
-  const offers = parseExtensions(field);
-  if (offers === undefined) return 'malformed';
-  for (const { name, parameters } of offers) {
-    const agreement = name === NAME ? accept(parameters, options) : undefined;
-    if (agreement !== undefined) return agreement;
-  }
-  return undefined;
-}
-
-type Parameters = readonly (readonly [name: string, value: string | undefined])[];
-
-function accept(parameters: Parameters, options: ResolvedCompressionOptions): DeflateAgreement | undefined {
-  let serverBits = options.windowBits;
-  let clientBits = MOST_BITS;
-  let serverTakesOver = options.contextTakeover,
-    clientTakesOver = options.contextTakeover;
-  const seen = new Set<string>();
-  for (const [name, value] of parameters) {
-    if (seen.has(name)) return undefined;
-    seen.add(name);
-    if (name === 'server_no_context_takeover' && value === undefined) serverTakesOver = false;
-    else if (name === 'client_no_context_takeover' && value === undefined) clientTakesOver = false;
-    else if (name === 'server_max_window_bits' && isBits(value) && Number(value) >= LEAST_BITS)
-      serverBits = Math.min(serverBits, Number(value));
-    else if (name === 'client_max_window_bits' && (value === undefined || isBits(value)))
-      clientBits = Math.min(options.windowBits, Number(value ?? MOST_BITS));
-    else return undefined;
-  }
-  const field = [
-    NAME,
-    ...(serverTakesOver ? [] : ['server_no_context_takeover']),
-    ...(clientTakesOver ? [] : ['client_no_context_takeover']),
-    ...(serverBits < MOST_BITS || seen.has('server_max_window_bits')
-      ? [`server_max_window_bits=${serverBits}`]
-      : []),
-    ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
-  ].join('; '); // only where it was offered (§7.1.2.2)
-  return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
-}
-
-/** 8 ... 15, without a zero in front (§7.1.2). */
-function isBits(value: string | undefined): boolean {
-  return value !== undefined && /^(?:[89]|1[0-5])$/.test(value);
-}
-
-interface Extension {
-  readonly name: string;
-  readonly parameters: Parameters;
-}
-
-const PARAMETER = /[ \t]*;[ \t]*([^\s;,="]+)[ \t]*(?:=[ \t]*(?:([^\s;,="]+)|"((?:[^"\\]|\\.)*)"))?/y;
-const EXTENSION = /[ \t]*([^\s;,="]+)/y;
-const END = /[ \t]*(?:,|$)/y;
-
-/** Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1). */
-export function parseExtensions(field: string): readonly Extension[] | undefined {
-  const extensions: Extension[] = [];
-  let at = 0;
-  const match = (pattern: RegExp): RegExpExecArray | null => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(field);
-    if (found !== null) at = pattern.lastIndex;
-    return found;
-  };
-  while (at < field.length) {
-    if (match(END) !== null) continue;
-    const name = match(EXTENSION)?.[1];
-    if (name === undefined || !isToken(name)) return undefined;
-    const parameters: [string, string | undefined][] = [];
-    for (let found = match(PARAMETER); found !== null; found = match(PARAMETER)) {
-      const value = found[2] ?? found[3]?.replace(/\\(.)/g, '$1');
-      if (!isToken(found[1]!) || (value !== undefined && !isToken(value))) return undefined; // quoted or not, it is a token
-      parameters.push([found[1]!, value]);
-    }
-    if (match(END) === null) return undefined;
-    extensions.push({ name, parameters });
-  }
-  return extensions;
-}
-
-// -- messages --
-
-/** End of a message that the sender removes and the receiver adds (§7.2.1): an empty block. */
+/** End of a compressed message, an empty block: the sender removes it, the receiver adds it (§7.2.1). */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
-/** That end and an empty last block: a message that stops within a block then has no end, and is not taken for a shorter one. */
+/**
+ * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib could not
+ * tell a message that is cut within a block from a shorter, complete one.
+ */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
-/** Longest message that is inflated on the event loop, which takes up to 4 ms. */
+/** Maximum size of a message, in bytes, that is inflated in the event loop, which takes up to 4 ms. */
 const SHORT_BYTES = 1_048_576;
-/** Time that a byte takes to deflate, in bytes that are inflated. */
+/** Time to deflate a byte, relative to inflating one. */
 const DEFLATE_COST = 8;
-/** Bytes that a thread inflates before it asks for more. */
+/** Size of the output buffer when a thread inflates, in bytes. */
 const LONG_CHUNK_BYTES = 262_144;
 const LEAST_CHUNK_BYTES = 1_024,
   MOST_CHUNK_BYTES = 65_536;
-/** Memory for the search of repetitions, as zlib's `memLevel` has it: as much as a message of that size can use. */
+/**
+ * Range of zlib's `memLevel`, its memory for finding repetitions. A message gets as much as its size can use.
+ */
 const LEAST_LEVEL = 1,
   MOST_LEVEL = 8;
 
-/** Socket that a reader inflates for. */
+/** Receiver of the frames of a socket that inflates messages. */
 export interface InflatingSink extends FrameSink {
-  /** Whether messages are still needed. */
+  /** Whether messages are still processed. */
   readonly isOpen: boolean;
-  /** Called when a message was inflated, or reading must stop or may go on. */
+  /**
+   * Called with true when the inflation of a message must be awaited before reading on, and with false when
+   * it has ended.
+   */
   onInflating(isInflating: boolean): void;
 }
 
-/** Returns the reader of a socket that inflates; `ownsChunks` as in the options of a reader. */
+/** Returns a frame reader that inflates messages; `ownsChunks` as in FrameReaderOptions. */
 export function inflatingReader(
   { clientBits, clientTakesOver }: DeflateAgreement,
   maxMessageBytes: number,
@@ -187,7 +65,7 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    void inflated.then(() => sink.onInflating(false)); // before the reader continues with the message
+    void inflated.then(() => sink.onInflating(false)); // runs before the reader continues with the message
     return inflated;
   };
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
@@ -205,7 +83,7 @@ export function deflaterOf(
 export class MessageDeflater {
   readonly #bits: number;
   readonly #level: number;
-  /** Undefined if each message stands alone. */
+  /** Earlier bytes to which a message may refer; undefined without context takeover. */
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {
@@ -214,55 +92,67 @@ export class MessageDeflater {
     if (takesOver) this.#history = new History(bits);
   }
 
-  /** Window in bits: a receiver with this window can inflate the output of smaller ones. */
+  /**
+   * Window size as a power of two. A receiver with this window can also inflate messages deflated for smaller
+   * windows.
+   */
   get bits(): number {
     return this.#bits;
   }
 
-  /** Deflates a message; undefined if it would not shrink. A message that may be dropped later stands alone, and no message refers to it. */
+  /**
+   * Deflates a message; undefined if it would not shrink. A message that may be dropped later must not refer
+   * to others, and no other may refer to it: set `mayBeLost`.
+   */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
     const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
-    if (deflated.length >= bytes.length) return undefined; // sent uncompressed, it is not part of the history
+    // a message that is sent uncompressed does not become part of the history
+    if (deflated.length >= bytes.length) return undefined;
     if (!mayBeLost) this.#history?.add(bytes);
     return deflated;
   }
 
-  /** Deflates a long message in a thread: it stands alone, and has no relation to other messages. */
+  /**
+   * Deflates a long message in a thread, without reference to other messages; no other message refers to it.
+   */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
     return deflateInThread(bytes, this.#bits, this.#level);
   }
 
-  /** A message that stands alone was sent: the history moves back by its length, which is unknown here. */
+  /**
+   * Call this after sending a message that was deflated elsewhere. The receiver's window has moved by its
+   * length, which is unknown here, so the history is dropped.
+   */
   forget(): void {
     this.#history?.clear();
   }
 }
 
-/** A message deflated for a window of `bits`. */
+/** Deflates a message for a window of `bits`. */
 export function deflateMessage(
   bytes: Uint8Array,
   bits: number,
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  spend(DEFLATE_COST * bytes.length); // messages to inflate wait for a later turn
+  // takes time of the turn's budget, so that messages to inflate wait for a later turn
+  spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
 
-/** Longest message that is deflated on the event loop, which takes up to 4 ms. */
+/** Maximum size of a message in bytes that is deflated in the event loop, which takes up to 4 ms. */
 export const SHORT_TO_DEFLATE_BYTES = 131_072;
 
 const deflateRawInThread = promisify<Uint8Array, ZlibOptions, Buffer>(deflateRaw);
 
-/** Deflates a message that stands alone in a thread; undefined if it would not shrink. Never rejects: without memory the message is sent uncompressed. */
-export async function deflateInThread(
-  bytes: Uint8Array,
-  bits: number,
-  level: number,
-): Promise<Buffer | undefined> {
+/**
+ * Deflates a message in a thread, without reference to others; undefined if it would not shrink. Never
+ * rejects: if memory is short, the message is sent uncompressed.
+ */
+async function deflateInThread(bytes: Uint8Array, bits: number, level: number): Promise<Buffer | undefined> {
   try {
     const options = deflateOptions(bytes.length, bits, level, NOTHING);
     const deflated = withoutTail(await inThread(() => deflateRawInThread(bytes, options)));
@@ -272,12 +162,61 @@ export async function deflateInThread(
   }
 }
 
+/** Frames of a message for several sockets: encoded once, and deflated once for each window size that they have negotiated. */
+export class SharedFrames {
+  readonly #opcode: number;
+  readonly #payload: Buffer;
+  #plain: Buffer | undefined;
+  /** Deflated frames by window size and level; undefined if deflating does not make the frame smaller. */
+  #deflated: Map<number, Buffer | undefined> | undefined;
+  #deflatedLong: Map<number, Promise<Buffer>> | undefined;
+
+  constructor(payload: Buffer, isText: boolean) {
+    this.#opcode = isText ? OPCODE.text : OPCODE.binary;
+    this.#payload = payload;
+  }
+
+  /** The frame. */
+  get plain(): Buffer {
+    return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
+  }
+
+  /** Frame of a long message, deflated once for all sockets in a thread; uncompressed if it does not shrink. Never rejects. */
+  deflatedLong(bits: number, level: number): Promise<Buffer> {
+    const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
+    const key = (bits << 4) | level;
+    let frame = found.get(key);
+    if (frame === undefined) {
+      frame = deflateInThread(this.#payload, bits, level).then((bytes) =>
+        bytes === undefined ? this.plain : encodeFrame(this.#opcode, bytes, true),
+      );
+      found.set(key, frame);
+    }
+    return frame;
+  }
+
+  /** The frame, deflated without the context of earlier messages. */
+  deflated(bits: number, level: number): Buffer | undefined {
+    const deflated = (this.#deflated ??= new Map());
+    const key = (bits << 4) | level;
+    if (!deflated.has(key)) {
+      const bytes = deflateMessage(this.#payload, bits, level);
+      deflated.set(
+        key,
+        bytes.length < this.#payload.length ? encodeFrame(this.#opcode, bytes, true) : undefined,
+      );
+    }
+    return deflated.get(key);
+  }
+}
+
 function withoutTail(deflated: Buffer): Buffer {
   return deflated.subarray(0, deflated.length - TAIL.length);
 }
 
 function deflateOptions(length: number, bits: number, level: number, dictionary: Buffer): ZlibOptions {
-  const reach = Math.ceil(Math.log2(length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to clear
+  // the smallest window that covers the data: a larger one has no use, and up to 256 KB that must be cleared
+  const reach = Math.ceil(Math.log2(length + dictionary.length + 512));
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
   return {
@@ -292,7 +231,7 @@ function deflateOptions(length: number, bits: number, level: number, dictionary:
 
 const inflateInThread = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);
 
-/** Inflates the peer's messages. */
+/** Inflates the messages of the peer. */
 export class MessageInflater {
   #history: History | undefined;
 
@@ -300,9 +239,12 @@ export class MessageInflater {
     if (takesOver) this.#history = new History(bits);
   }
 
-  /** Inflates a message, or returns why not: never more than `maxBytes`, however short the input. */
+  /**
+   * Inflates a message, or returns why that failed. The result never exceeds `maxBytes`, however short the
+   * input.
+   */
   inflate(bytes: Uint8Array, maxBytes: number): Inflated {
-    if (bytes.length === 0) return NOTHING; // a second flush without data in between yields nothing
+    if (bytes.length === 0) return NOTHING; // without data, a second flush of zlib yields nothing
     try {
       const options = this.#options(maxBytes, chunkFor(4 * bytes.length));
       return this.#took(inflateRawSync(inputOf(bytes), options), maxBytes);
@@ -312,8 +254,9 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates like {@link inflate}, without blocking other work: short messages at once, or when a turn has budget for them; long ones in
-   * a thread. The next message must wait for the promise, which never rejects.
+   * Inflates a message as {@link inflate} does, without blocking other work. Short messages are inflated at
+   * once, or in a turn with budget; long ones in a thread. The caller must await the promise, which never
+   * rejects, before the next message.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);
@@ -321,7 +264,10 @@ export class MessageInflater {
     return new Promise((resolve) => whenBudget(() => resolve(this.#inflateShort(bytes, maxBytes))));
   }
 
-  /** Inflates at once up to the length of a short message. Few bytes may inflate to many. */
+  /**
+   * Inflates in the event loop, but stops when the result exceeds the size of a short message, because few
+   * bytes may inflate to many. Then a thread inflates the message.
+   */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);
     const inflated = this.inflate(bytes, most);
@@ -345,7 +291,8 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    if (inflated.length > maxBytes) return 'too big'; // only with a limit of 0, which zlib does not accept
+    // needed only for a limit of 0, which zlib does not accept as a limit
+    if (inflated.length > maxBytes) return 'too big';
     this.#history?.add(inflated);
     return inflated;
   }
@@ -363,7 +310,7 @@ function chunkFor(bytes: number): number {
   return Math.min(MOST_CHUNK_BYTES, Math.max(LEAST_CHUNK_BYTES, bytes));
 }
 
-/** The end of the history: at most a window. */
+/** The last bytes that one side has sent, at most a window. */
 class History {
   readonly #most: number;
   bytes: Buffer = NOTHING;

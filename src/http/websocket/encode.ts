@@ -1,14 +1,14 @@
 /**
- * Writes WebSocket frames (RFC 6455 §5). Masking is for clients; servers never mask.
+ * Encodes WebSocket frames (RFC 6455 §5). Only clients mask frames; servers never do.
  */
 import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './codes.ts';
 
-/** How a frame begins: its opcode, with FIN; compressed ones have RSV1, too (RFC 7692 §6). */
+/** First byte of an unfragmented frame: FIN and opcode, for a compressed message with RSV1 (RFC 7692 §6). */
 export function firstByte(opcode: number, isCompressed = false): number {
   return FIN | (isCompressed ? RSV1 : 0) | opcode;
 }
 
-/** The size of the head of a frame without a mask. */
+/** Size of the head of an unmasked frame in bytes, by the length of its payload. */
 export function frameHeadBytes(length: number): number {
   return length < LENGTH_16 ? 2 : length < 2 ** 16 ? 4 : 10;
 }
@@ -32,7 +32,7 @@ export function writeFrameHead(into: Buffer, at: number, first: number, length: 
   return at + 10;
 }
 
-/** A frame as a server sends it, in one buffer. */
+/** Encodes a frame without a mask, as servers send it. */
 export function encodeFrame(opcode: number, payload: string | Uint8Array, isCompressed = false): Buffer {
   const length = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
   const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
@@ -42,7 +42,7 @@ export function encodeFrame(opcode: number, payload: string | Uint8Array, isComp
   return frame;
 }
 
-/** A frame as a client sends it: the bytes of `key`, of which there are four, mask it. */
+/** Encodes a masked frame, as clients send it. `key`: four bytes for the mask. */
 export function encodeMaskedFrame(
   opcode: number,
   payload: string | Uint8Array,
@@ -57,37 +57,41 @@ export function encodeMaskedFrame(
   return frame;
 }
 
-/** The most bytes of a reason for closing: a control frame has 125 (§5.5). */
+/** Maximum size of the reason in a close frame, in bytes: a control frame has at most 125 (§5.5). */
 const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
 
-/** The payload of a close frame; a reason that is too long is cut between two characters. */
+/** Encodes the payload of a close frame. A reason that is too long is cut between two characters. */
 export function closePayload(code: number, reason: string): Buffer {
   let text = Buffer.from(reason, 'utf8');
   if (text.length > MOST_REASON_BYTES) {
     let end = MOST_REASON_BYTES;
-    while ((text[end]! & 0xc0) === 0x80) end--; // within a character
+    while ((text[end]! & 0xc0) === 0x80) end--; // not within a character of several bytes
     text = text.subarray(0, end);
   }
   return Buffer.concat([Buffer.of(code >>> 8, code & 0xff), text]);
 }
 
 /*
- * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. In place, because the reader owns the chunk.
+ * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. Done in place, because the reader
+ * owns the chunk.
  *
- * A key is held as one 32-bit number whose lowest byte is the first one on the wire, so that a payload that comes in parts
- * goes on with a rotation.
+ * A key is held as one 32-bit number whose lowest byte is the first one on the wire. If a payload arrives in
+ * parts, the key is rotated for the next part.
  */
 
-/** From this size on words win over bytes: a view of the memory costs some 50 ns (test/bench/websocket.ts). */
+/**
+ * Minimum size in bytes for masking by words: creating a view of the memory costs about 50 ns
+ * (test/bench/websocket.ts).
+ */
 const WORDS_FROM_BYTES = 48;
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
-/** The key at `at`. */
+/** Reads the masking key at `at`. */
 export function readMask(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }
 
-/** The key after `count` bytes. */
+/** Rotates the key, for the part of a payload that follows after `count` bytes. */
 export function rotateMask(mask: number, count: number): number {
   const bits = (count & 3) << 3;
   return bits === 0 ? mask : (mask >>> bits) | (mask << (32 - bits));
@@ -100,7 +104,7 @@ export function applyMask(bytes: Uint8Array, from: number, to: number, mask: num
   else maskWords(bytes, from, to, mask);
 }
 
-/** Unrolled by four: half the time of a loop over single bytes. */
+/** Masks single bytes. Unrolled by four, which takes half the time of a simple loop. */
 function maskBytes(bytes: Uint8Array, from: number, to: number, mask: number): void {
   const mask0 = mask & 0xff,
     mask1 = (mask >>> 8) & 0xff,
@@ -118,14 +122,15 @@ function maskBytes(bytes: Uint8Array, from: number, to: number, mask: number): v
   if (at + 2 < to) bytes[at + 2]! ^= mask2;
 }
 
-/** The key twice, as the words below take it. */
+/** The key twice in memory, to be read as one 64-bit word. */
 const KEY_HALVES = new Uint32Array(2);
 const KEY_TWICE = new BigUint64Array(KEY_HALVES.buffer);
 
 /**
- * Single bytes up to a multiple of eight in memory, then eight bytes at a time, then the rest. V8 keeps the big integers of such a loop in
- * registers after it has optimised it. Until then, some thousand short messages, each costs more than with 32-bit words (4 KiB: 343 ns,
- * by 32-bit words 641; 1 MiB: 215 µs and 410; the first thousand messages of 4 KiB: 19 ms in all and 13).
+ * Masks single bytes up to a multiple of eight in memory, then eight bytes at a time, then the rest. V8 keeps
+ * the big integers of this loop in registers once it has optimized it. Before that, for some thousand short
+ * messages, each message takes longer than with 32-bit words (4 KiB: 343 ns, by 32-bit words 641; 1 MiB: 215
+ * µs and 410; the first thousand messages of 4 KiB: 19 ms in all and 13).
  */
 function maskWords(bytes: Uint8Array, from: number, to: number, mask: number): void {
   const start = from + (-(bytes.byteOffset + from) & 7);

@@ -1,14 +1,15 @@
 /**
- * Parser of WebSocket frames (RFC 6455 §5). No socket, no timer; websocket.ts has both.
+ * Parser of WebSocket frames (RFC 6455 §5). It uses no socket and no timer; websocket.ts has both.
  *
+ * Grammar:
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
  *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
  *
- * Frames are parsed and unmasked in place: a pushed chunk belongs to the reader. Bytes of a binary message may share its memory. Long
- * messages of many chunks have their own memory.
+ * Frames are parsed and unmasked in place, so a chunk belongs to the reader once it was pushed. The bytes of
+ * a binary message may share its memory. Long messages of many chunks get memory of their own.
  *
- * Refused before they are buffered: frames and messages above maxMessageBytes. Each fragment counts as at least 64 bytes: one object for
- * each byte would take a hundred times the bytes that were sent.
+ * Frames and messages above maxMessageBytes are refused before they are buffered. Each fragment counts as at
+ * least 64 bytes: an object for each one-byte fragment would take a hundred times the memory of the bytes.
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { ignore, isThenable } from '../../base/promises.ts';
@@ -28,18 +29,21 @@ import { applyMask, readMask, rotateMask, unmaskAscii } from './encode.ts';
 import { Utf8Check } from './text.ts';
 import type { Awaitable } from '../contracts.ts';
 
-/** Receives the parsed events. */
+/** Receives the parsed messages and control frames. */
 export interface FrameSink {
-  /** A whole text message. */
+  /** Called with a whole text message. */
   onText(text: string): void;
-  /** A whole binary message; the bytes may share the memory of the chunk they came in. */
+  /** Called with a whole binary message. The bytes may share the memory of the received chunk. */
   onBinary(bytes: Buffer): void;
-  /** As with {@link onPong}: the payload is valid during the call alone. */
+  /** Called with a ping or pong. The payload is valid only during the call. */
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
-  /** Close frame of the peer; {@link CLOSE.noStatus} without a code. No event follows. */
+  /** Called with the close frame of the peer; {@link CLOSE.noStatus} if it has no code. No other call follows. */
   onClose(code: number, reason: string): void;
-  /** The bytes break the protocol, or a limit: the connection fails with this code (§7.1.7). Nothing follows. */
+  /**
+   * Called when the bytes break the protocol, or a limit: the connection fails with this code (§7.1.7). No
+   * other call follows.
+   */
   onViolation(code: number, reason: string): void;
 }
 
@@ -48,13 +52,16 @@ export type Inflated = Buffer | 'too big' | 'corrupt';
 
 /** Options of {@link FrameReader}. */
 export interface FrameReaderOptions {
-  /** Whether frames must be masked: a client's must, a server's must not (§5.1). */
+  /** Whether frames must be masked: true for frames of clients, false for frames of servers (§5.1). */
   readonly isMasked: boolean;
-  /** The most bytes of a message, inflated. */
+  /** Maximum size of a message in bytes, after inflation. */
   readonly maxMessageBytes: number;
-  /** Whether the chunks have no other user: the memory of a chunk without handed-out parts is then released at once. Default false. */
+  /**
+   * Whether no other code uses the chunks. If true, the memory of a chunk is released at once when no message
+   * shares it. Default false.
+   */
   readonly ownsChunks?: boolean | undefined;
-  /** Takes the compression off whole messages, where it was negotiated. Nothing is read before its promise resolves; it never rejects. */
+  /** Inflates messages, if compression was negotiated. Reading waits for its promise, which never rejects. */
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Awaitable<Inflated>) | undefined;
 }
 
@@ -69,27 +76,31 @@ const KNOWN_OPCODES =
   (1 << OPCODE.close) |
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
-/** Minimum cost of a fragment against its message's limit; and the minimum limit, for short messages. */
+/**
+ * Minimum cost of a fragment, which counts towards the limit of its message; and the minimum of that limit,
+ * for short messages.
+ */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * A frame of this size is collected in one buffer, allocated when a thirty-second part of it has arrived: a peer that only announces a
- * long frame costs nothing. Each chunk is copied while it is in the processor's cache, and its memory is released before the next one
- * is read (test/bench/websocket.ts: 1 MiB).
+ * A frame of at least this size is collected in one buffer. The buffer is allocated when 1/32 of the frame
+ * has arrived, so a peer that only announces a long frame costs no memory. Each chunk is copied while it is
+ * in the processor's cache, and its memory is released before the next one is read (test/bench/websocket.ts:
+ * 1 MiB).
  */
 const LONG_BYTES = 131_072,
   SHARE_THERE = 32;
 /**
- * A chunk of this size that contained only text is released after parsing. Chunks are nearly all of the allocations; left to the
- * collector, V8 marks the whole heap for each dozen megabytes of them (test/bench/websocket.ts: text4KiB). The value is chosen:
- * shorter chunks were not measured.
+ * The memory of a chunk of at least this size that contained only text is released after parsing. Most
+ * allocations are chunks; without the release, V8 marks the whole heap after every dozen megabytes of them
+ * (test/bench/websocket.ts: text4KiB). The value is a guess: shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
-/** Up to here text is judged while it is unmasked: two calls into native code cost more. */
+/** Text up to this length is checked while it is unmasked: two calls into native code would cost more. */
 const SHORT_TEXT_BYTES = 96;
 const NOTHING: Buffer = Buffer.alloc(0);
 
-/** Reads frames out of chunks, however they are cut. */
+/** Reads frames from chunks that may begin and end anywhere. */
 export class FrameReader {
   #sink: FrameSink;
   readonly #isMasked: boolean;
@@ -99,29 +110,27 @@ export class FrameReader {
   #state: () => boolean = this.#header;
   #chunk: Buffer = NOTHING;
   #at = 0;
-  /** Chunks that came while reading was stopped. */
+  /** Chunks that were pushed while reading was stopped. */
   #later: Buffer[] | undefined;
   #isStopped = false;
   #isInflating = false;
   #isReading = false;
   #isOver = false;
-  /** Whether bytes of the chunk were handed out, or wait for the rest of their message. */
+  /** Whether a message shares memory of the chunk, or bytes of it wait for the rest of their message. */
   #hasEscapedSlices = false;
-  /** A head, or the payload of a control frame, that came in parts. Undefined where none ever did. */
+  /** Collects a head, or the payload of a control frame, that spans several chunks. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
-  // the frame
-  #opcode = 0;
+  #opcode = 0; // state of the current frame
   #isFinal = false;
   #left = 0;
   #mask = 0;
-  // the open message; opcode 0: none
-  #messageOpcode = 0;
+  #messageOpcode = 0; // state of the current message; opcode 0: no message has begun
   #isCompressed = false;
   #messageBytes = 0;
   #cost = 0;
   #parts: ByteQueue | undefined;
-  /** Buffer of a message in one long frame, when enough of it has arrived. */
+  /** Buffer for a message of one long frame, allocated when enough of it has arrived. */
   #room: Buffer | undefined;
   #text: Utf8Check | undefined;
 
@@ -133,17 +142,17 @@ export class FrameReader {
     this.#ownsChunks = options.ownsChunks === true;
   }
 
-  /** Whether parsing has ended: the peer closed, or broke the protocol. */
+  /** Whether parsing has ended: the peer has sent a close frame, or has broken the protocol. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Whether it inflates: then its state determines how the next bytes are read. */
+  /** Whether this reader inflates messages. Then its state belongs to one socket. */
   get inflates(): boolean {
     return this.#inflate !== undefined;
   }
 
-  /** Whether it is between two messages without any state: it can serve another socket. */
+  /** Whether the reader is between two messages and has no state: then it can serve another socket. */
   get isAtRest(): boolean {
     return (
       this.#state === this.#header &&
@@ -155,7 +164,7 @@ export class FrameReader {
     );
   }
 
-  /** Starts to serve another sink, at rest; `ownsChunks` as in the options. */
+  /** Starts to serve another sink, between two messages; `ownsChunks` as in FrameReaderOptions. */
   serve(sink: FrameSink, ownsChunks: boolean): this {
     this.#sink = sink;
     this.#ownsChunks = ownsChunks;
@@ -172,7 +181,7 @@ export class FrameReader {
     }
   }
 
-  /** Reads nothing more until {@link resume}; also in the middle of a chunk, out of a sink's method. */
+  /** Stops reading until {@link resume}. A sink may call this while a chunk is parsed. */
   stop(): void {
     this.#isStopped = true;
   }
@@ -183,7 +192,7 @@ export class FrameReader {
     if (!this.#isReading) this.#read();
   }
 
-  /** Forgets everything: nothing is read any more. */
+  /** Drops all state: nothing is read any more. */
   end(): void {
     this.#isOver = true;
     this.#chunk = NOTHING;
@@ -199,12 +208,13 @@ export class FrameReader {
     this.#isReading = true;
     try {
       do {
-        while (!this.#isHalted && this.#state()); // a state consumes its bytes and names the next one, or returns false: more needed
+        // each state function consumes bytes and sets the next state; it returns false if it needs more bytes
+        while (!this.#isHalted && this.#state());
       } while (!this.#isHalted && this.#next());
     } finally {
       this.#isReading = false;
     }
-    if (!this.#isHalted) this.#take(NOTHING); // all of it is parsed
+    if (!this.#isHalted) this.#take(NOTHING); // releases the chunk, which was parsed completely
   }
 
   /** Takes the next chunk, and releases the previous one. */
@@ -229,7 +239,7 @@ export class FrameReader {
     return true;
   }
 
-  /** FIN RSV1-3 opcode | MASK length ... key: RFC 6455 §5.2. */
+  /** State: the head of a frame (§5.2): FIN RSV1-3 opcode | MASK length ... key. */
   #header(): boolean {
     const chunk = this.#chunk;
     const at = this.#at;
@@ -243,9 +253,10 @@ export class FrameReader {
     return this.#begin(chunk, at);
   }
 
-  /** A head that may be cut in the middle, byte by byte. */
+  /** State: a head that spans several chunks. Collects it byte by byte. */
   #gatherHeader(): boolean {
-    const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES)); // not out of a pool, all of which it would keep
+    // not from a pool, because it would keep the whole pool in memory
+    const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES));
     for (let size = 2; ; size = headSize(head[1]!)) {
       while (this.#gatheredBytes < size) {
         if (this.#at === this.#chunk.length) return false;
@@ -258,33 +269,38 @@ export class FrameReader {
     return this.#begin(head, 0);
   }
 
-  /** The first two bytes of a frame. */
+  /** Checks the first two bytes of a frame. */
   #judge(first: number, second: number): boolean {
     const opcode = first & OPCODE_BITS;
-    if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // §5.2
+    if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // reserved bits must be 0 (§5.2)
     if (((KNOWN_OPCODES >>> opcode) & 1) === 0)
       return this.#fail(CLOSE.protocolError, 'the opcode is not known');
     if (((second & MASKED) !== 0) !== this.#isMasked)
-      return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked'); // §5.1
+      // clients must mask, servers must not (§5.1)
+      return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked');
     if ((opcode & CONTROL) !== 0) {
-      if ((first & RSV1) !== 0) return this.#fail(CLOSE.protocolError, 'a control frame is compressed'); // RFC 7692 §6.1
-      if ((first & FIN) === 0) return this.#fail(CLOSE.protocolError, 'a control frame is fragmented'); // §5.5
+      // control frames are never compressed (RFC 7692 §6.1)
+      if ((first & RSV1) !== 0) return this.#fail(CLOSE.protocolError, 'a control frame is compressed');
+      // control frames are never fragmented (§5.5)
+      if ((first & FIN) === 0) return this.#fail(CLOSE.protocolError, 'a control frame is fragmented');
       if ((second & LENGTH_BITS) > MOST_CONTROL_BYTES)
         return this.#fail(CLOSE.protocolError, 'a control frame is too long');
       return true;
     }
     if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation))
-      return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // RFC 7692 §6: on the first frame alone
+      return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // RSV1 is allowed only on the first frame of a message (RFC 7692 §6)
     if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
       return this.#fail(
         CLOSE.protocolError,
-        opcode === OPCODE.continuation ? 'there is no message to continue' : 'the message before has no end',
-      ); // §5.4
+        opcode === OPCODE.continuation
+          ? 'there is no message to continue'
+          : 'the previous message has not ended',
+      ); // a message must end before the next one begins (§5.4)
     }
     return true;
   }
 
-  /** The length, as short as it can be (§5.2), before anything is kept of the payload. */
+  /** Checks the length, which must have its shortest form (§5.2), before any byte of the payload is kept. */
   #begin(head: Uint8Array, at: number): boolean {
     const first = head[at]!;
     let length = head[at + 1]! & LENGTH_BITS;
@@ -326,7 +342,7 @@ export class FrameReader {
     return true;
   }
 
-  /** Payload of a text or binary message: all of it, or the available part. */
+  /** State: the payload of a text or binary message. Takes all of it, or the available part. */
   #payload(): boolean {
     const from = this.#at;
     const to = Math.min(this.#chunk.length, from + this.#left);
@@ -349,17 +365,17 @@ export class FrameReader {
     return !this.#isFinal || this.#deliverParts();
   }
 
-  /** Adds to the message. */
+  /** Adds a range of the chunk to the message. */
   #keep(from: number, to: number): boolean {
     const kept = this.#isRoomy(to - from) ? this.#moveIn(from, to) : this.#addPart(from, to);
     this.#mask = rotateMask(this.#mask, to - from);
     this.#left -= to - from;
     if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
     this.#text ??= new Utf8Check();
-    return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // §8.1
+    return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // invalid UTF-8 fails the connection (§8.1)
   }
 
-  /** Whether the frame is a long message, and enough of it has arrived to allocate one buffer. */
+  /** Whether the frame is a long message of which enough has arrived to allocate one buffer. */
   #isRoomy(there: number): boolean {
     if (this.#room !== undefined) return true;
     const length = this.#messageBytes;
@@ -371,7 +387,7 @@ export class FrameReader {
     );
   }
 
-  /** Copies bytes into the buffer, and releases the chunk if this frame has all of it. */
+  /** Copies bytes into the message's buffer, and releases the chunk if this frame uses all of it. */
   #moveIn(from: number, to: number): Buffer {
     const chunk = this.#chunk;
     const room = (this.#room ??= this.#makeRoom());
@@ -386,7 +402,7 @@ export class FrameReader {
     return room.subarray(at, at + to - from);
   }
 
-  /** Includes the bytes that have arrived. */
+  /** Allocates the buffer of the message, and copies the bytes that have arrived. */
   #makeRoom(): Buffer {
     const room = Buffer.allocUnsafeSlow(this.#messageBytes);
     const parts = this.#parts;
@@ -406,7 +422,7 @@ export class FrameReader {
     return part;
   }
 
-  /** A message of one frame within one chunk. */
+  /** Passes on a message of one frame that lies within one chunk. */
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;
@@ -435,7 +451,7 @@ export class FrameReader {
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
     if (!this.#isCompressed) return this.#handOver(opcode, payload, isChecked);
-    const inflated = this.#inflate!(payload, this.#maxMessageBytes); // RSV1 is refused without it
+    const inflated = this.#inflate!(payload, this.#maxMessageBytes); // `inflate` is defined: without it, RSV1 was refused
     if (!isThenable(inflated)) return this.#handInflated(opcode, inflated);
     this.#isInflating = true;
     void inflated.then((result) => {
@@ -461,7 +477,7 @@ export class FrameReader {
     return !this.#isOver;
   }
 
-  /** Payload of a control frame, at most 125 bytes. */
+  /** State: the payload of a control frame, at most 125 bytes. */
   #control(): boolean {
     const there = Math.min(this.#chunk.length - this.#at, this.#left);
     if (this.#gatheredBytes === 0 && there === this.#left)
@@ -486,7 +502,7 @@ export class FrameReader {
     return !this.#isOver;
   }
 
-  /** §5.5.1, §7.4: a code and a reason, or nothing. */
+  /** Parses the payload of a close frame: empty, or a code and a reason (§5.5.1, §7.4). */
   #close(payload: Buffer): boolean {
     if (payload.length === 0) return this.#finish(() => this.#sink.onClose(CLOSE.noStatus, ''));
     if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has half a code');
@@ -509,12 +525,15 @@ export class FrameReader {
   }
 }
 
-/** Releases the memory of a chunk, which is empty afterwards: the memory of socket reads is not shared. */
+/**
+ * Releases the memory of a chunk, which is empty afterwards. This is safe because the memory of a socket read
+ * is not shared.
+ */
 function release(chunk: Buffer): void {
   (chunk.buffer as ArrayBuffer).transfer(0);
 }
 
-/** The size of a whole head, by its second byte. */
+/** Size of a frame's head in bytes, by its second byte. */
 function headSize(second: number): number {
   const code = second & LENGTH_BITS;
   return (code < LENGTH_16 ? 2 : code === LENGTH_16 ? 4 : 10) + (second >= MASKED ? 4 : 0);
@@ -524,7 +543,7 @@ function readUint32(bytes: Uint8Array, at: number): number {
   return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
 }
 
-/** In memory of its own: a part of a chunk, or of a pool, would hold all of that. */
+/** Copies bytes to memory of their own: a slice would keep its whole chunk or pool in memory. */
 export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);
@@ -536,14 +555,14 @@ function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 /*
- * Pool of idle frame readers. A socket takes one with a chunk, and returns it after the last whole message, so that ten thousand idle
- * sockets have none: 232 bytes each (test/bench/websocket.ts: idle).
+ * Pool of idle frame readers. A socket takes a reader when a chunk arrives, and returns it after the last
+ * whole message. So ten thousand idle sockets need none: 232 bytes each (test/bench/websocket.ts: idle).
  */
 
-/** Limit of pooled readers. */
+/** Maximum number of readers in the pool. */
 const MOST_SPARE = 16;
 
-/** The spare readers of one route. They inflate nothing. */
+/** The pool of idle readers of one route. These readers do not inflate. */
 export class SpareReaders {
   readonly #maxMessageBytes: number;
   readonly #spare: FrameReader[] = [];
@@ -552,7 +571,7 @@ export class SpareReaders {
     this.#maxMessageBytes = maxMessageBytes;
   }
 
-  /** Takes a reader for this sink until it is returned; `ownsChunks` as in the options of a reader. */
+  /** Takes a reader for a sink, until it is returned; `ownsChunks` as in FrameReaderOptions. */
   take(sink: FrameSink, ownsChunks: boolean): FrameReader {
     return (
       this.#spare.pop()?.serve(sink, ownsChunks) ??
@@ -560,13 +579,13 @@ export class SpareReaders {
     );
   }
 
-  /** Takes one back, at rest. */
+  /** Returns a reader to the pool. It must be between two messages. */
   give(reader: FrameReader): void {
     if (this.#spare.length < MOST_SPARE) this.#spare.push(reader.serve(DISCARD, false));
   }
 }
 
-/** Sink of a pooled reader. */
+/** Sink of readers in the pool, which ignores everything. */
 const DISCARD: FrameSink = {
   onText: ignore,
   onBinary: ignore,

@@ -1,16 +1,19 @@
 /**
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
+ * A request has these parts:
  *   GET /chat HTTP/1.1 · Host · Upgrade: websocket · Connection: Upgrade · Sec-WebSocket-Key · Sec-WebSocket-Version: 13
  *   [Origin] [Sec-WebSocket-Protocol] [Sec-WebSocket-Extensions]
  *
+ * Refusals:
  *   400   malformed: key, version or a list
  *   426   not a handshake, or another version; the response names the supported one (§4.4)
  *
- * The server checks method, HTTP version, Host and body before: see {@link asksForWebSocket}.
+ * The server has checked method, HTTP version, Host and body before: see {@link asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
+import { bool, int, readOptions } from '../../base/options.ts';
 import { findField, isToken } from '../headers.ts';
 import { AllowedOrigins, fieldOf, isOwnOrigin } from '../origins.ts';
 import { CORSMiddleware } from '../middleware/cors.ts';
@@ -18,23 +21,23 @@ import { readTrustProxy } from '../request/proxy.ts';
 import type { CompiledView, HttpRequest } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** Parameters of a handshake. */
+/** Parsed parameters of a handshake. */
 export interface Handshake {
   readonly key: string;
   /** Subprotocols in the order of the client's preference. */
   readonly protocols: readonly string[];
-  /** `Sec-WebSocket-Extensions`, several joined; empty when there is none. */
+  /** Value of `Sec-WebSocket-Extensions`, repeated fields joined; empty if absent. */
   readonly extensions: string;
 }
 
 const VERSION = '13';
 const NONE: readonly string[] = Object.freeze([]);
-/** §1.3 */
+/** constant of the protocol (§1.3) */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
-/** 16 bytes in base64. */
+/** Syntax of `Sec-WebSocket-Key`: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Head of a request, as from node:http. */
+/** Head of a request, with the names of node:http. */
 interface UpgradeHead {
   readonly method?: string | undefined;
   readonly httpVersionMajor: number;
@@ -42,7 +45,10 @@ interface UpgradeHead {
   readonly rawHeaders: readonly string[];
 }
 
-/** Whether a request opens a WebSocket: GET of HTTP/1.1 without a body (RFC 9110 §7.8 ignores HTTP/1.0). */
+/**
+ * Whether a request asks for a WebSocket: GET in HTTP/1.1 without a body (in HTTP/1.0, Upgrade is ignored:
+ * RFC 9110 §7.8).
+ */
 export function asksForWebSocket({
   method,
   httpVersionMajor,
@@ -67,9 +73,13 @@ export function asksForWebSocket({
   return false;
 }
 
-/** Parses a request that {@link asksForWebSocket}. @throws HTTPException 400, 426 */
+/**
+ * Parses the handshake of a request that {@link asksForWebSocket} has accepted.
+ * @throws HTTPException 400, 426
+ */
 export function readHandshake(req: HttpRequest): Handshake {
-  const key = fieldOf(req, 'sec-websocket-key'); // one by one: an open socket would keep the view of all
+  // reads single fields: `headers` would stay in memory with the open socket
+  const key = fieldOf(req, 'sec-websocket-key');
   const version = fieldOf(req, 'sec-websocket-version');
   if (key === undefined || !KEY.test(key))
     throw new HTTPException(400, 'Sec-WebSocket-Key is not 16 bytes in base64');
@@ -83,7 +93,7 @@ export function readHandshake(req: HttpRequest): Handshake {
   };
 }
 
-/** Why a request is answered at the path of a WebSocket without opening one. */
+/** The error for an ordinary request at the path of a WebSocket. */
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
   if (!hasToken(headers['connection'] ?? '', 'upgrade'))
@@ -101,7 +111,7 @@ function upgradeRequired(detail: string): HTTPException {
   });
 }
 
-/** Tokens, each once (§4.1 item 10). @throws HTTPException 400 */
+/** Parses a list of tokens without duplicates (§4.1 item 10). @throws HTTPException 400 */
 function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
@@ -110,7 +120,7 @@ function readProtocols(field: string | undefined): readonly string[] {
   return protocols;
 }
 
-/** Whether a list of tokens contains this lower-case one. */
+/** Whether a list of tokens contains `token`, given in lower case. */
 function hasToken(list: string, token: string): boolean {
   return (
     list === token ||
@@ -127,19 +137,24 @@ export function acceptKey(key: string): string {
 }
 
 /*
- * Origins that may open a WebSocket. Browsers send an origin and cookies with each handshake, and let pages read the messages: nothing
- * else keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket hijacking").
+ * Origins that may open a WebSocket. Browsers send an origin and cookies with each handshake, and let pages
+ * read the messages. So only this check keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket
+ * hijacking").
  */
 
 /** Checks the origin of handshakes. */
 export class OriginGuard {
   readonly #allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
-  /** Origins that CORS allows with credentials. */
+  /** Origins that the CORS middleware allows with credentials. */
   #others: AllowedOrigins | undefined;
   #knowsScheme = false;
 
-  /** Without `origins`: the application's own, and those that its CORSMiddleware allows with credentials. @throws SvcError `E_CORS` */
+  /**
+   * Without `origins`, the application's own origin is allowed, and those that its CORSMiddleware allows with
+   * credentials. `allowsAbsent`: accepts requests without an origin.
+   * @throws SvcError `E_CORS`
+   */
   constructor(origins: Origins | undefined, allowsAbsent: boolean) {
     if (origins !== undefined) this.#allowed = new AllowedOrigins(origins);
     this.#allowsAbsent = allowsAbsent;
@@ -150,17 +165,17 @@ export class OriginGuard {
     return this.#allowed?.isAny === true;
   }
 
-  /** An origin of no known site that its function allows, if there is one. */
+  /** An unknown origin that the function allows, if there is one: a sign that it is too weak. */
   get stranger(): string | undefined {
     return this.#allowed?.strangerAmong();
   }
 
-  /** Waits for what an asynchronous function says of strangers. */
+  /** Waits, up to `limitMs`, for the results of an asynchronous function for unknown origins. */
   async settle(text: string, limitMs: number): Promise<void> {
     await this.#allowed?.settle(text, limitMs);
   }
 
-  /** Context from the application. */
+  /** Takes settings and middleware from the application. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.#allowed !== undefined) return;
@@ -168,7 +183,10 @@ export class OriginGuard {
     if (cors?.allowsCredentials === true) this.#others = cors.allowed;
   }
 
-  /** Returns a promise if a function decides asynchronously. @throws Forbidden for another origin, and for none, as sent by clients that are not browsers */
+  /**
+   * Checks the origin of a request. Returns a promise if a function decides asynchronously.
+   * @throws Forbidden for another origin, and for a missing one, as of clients that are not browsers
+   */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.isOpen) return undefined;
     const origin = fieldOf(req, 'origin');
@@ -184,4 +202,152 @@ export class OriginGuard {
     if (allowed === undefined || !(await allowed.allows(origin, req)))
       throw new Forbidden('This origin may not open a WebSocket here');
   }
+}
+
+/*
+ * Compression of messages, permessage-deflate (RFC 7692):
+ *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
+ *
+ * Offers are tried in order. An offer with an unknown, repeated or out-of-range parameter is skipped (§7).
+ */
+
+/** How messages are compressed. An option that is `undefined` has its default. */
+export interface WebSocketCompression {
+  /** Compression level, 1 (fast) ... 9 (small). Default 3. */
+  readonly level?: number | undefined;
+  /** Minimum size of a compressed message in bytes, 1 ... 1_073_741_824. Default 1_024. */
+  readonly thresholdBytes?: number | undefined;
+  /**
+   * Lets a message refer to earlier ones (context takeover): smaller messages, for up to 64 KiB of memory per
+   * connection. Do not use it if messages contain secrets together with text of other users. Default false.
+   */
+  readonly contextTakeover?: boolean | undefined;
+  /**
+   * Size of the window as a power of two, 9 (512 bytes) ... 15 (32 KiB): how far back a message may refer.
+   * Default 15.
+   */
+  readonly windowBits?: number | undefined;
+}
+
+/** Compression options with all values set. */
+export type ResolvedCompressionOptions = {
+  readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
+};
+
+/** Checks the options, and fills in defaults. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
+  return readOptions(owner, options, {
+    level: int(3, 1, 9),
+    thresholdBytes: int(1_024, 1, 2 ** 30),
+    contextTakeover: bool(false),
+    windowBits: int(15, LEAST_BITS, MOST_BITS),
+  });
+}
+
+/** Parameters that client and server have agreed on. */
+export interface DeflateAgreement {
+  /** Window sizes of both sides as powers of two, and whether their context is kept between messages. */
+  readonly serverBits: number;
+  readonly serverTakesOver: boolean;
+  readonly clientBits: number;
+  readonly clientTakesOver: boolean;
+  /** Value of `Sec-WebSocket-Extensions` in the response. */
+  readonly field: string;
+}
+
+const NAME = 'permessage-deflate';
+/**
+ * Smallest window as a power of two. The RFC allows 8, but zlib has no raw window of 256 bytes: such an offer
+ * is skipped.
+ */
+export const LEAST_BITS = 9;
+const MOST_BITS = 15;
+
+/**
+ * Returns the first acceptable offer of the field. Undefined if there is none; `malformed` for an invalid
+ * list (RFC 6455 §9.1).
+ */
+export function negotiateDeflate(
+  field: string,
+  options: ResolvedCompressionOptions,
+): DeflateAgreement | undefined | 'malformed' {
+  const offers = parseExtensions(field);
+  if (offers === undefined) return 'malformed';
+  for (const { name, parameters } of offers) {
+    const agreement = name === NAME ? accept(parameters, options) : undefined;
+    if (agreement !== undefined) return agreement;
+  }
+  return undefined;
+}
+
+type Parameters = readonly (readonly [name: string, value: string | undefined])[];
+
+function accept(parameters: Parameters, options: ResolvedCompressionOptions): DeflateAgreement | undefined {
+  let serverBits = options.windowBits;
+  let clientBits = MOST_BITS;
+  let serverTakesOver = options.contextTakeover,
+    clientTakesOver = options.contextTakeover;
+  const seen = new Set<string>();
+  for (const [name, value] of parameters) {
+    if (seen.has(name)) return undefined;
+    seen.add(name);
+    if (name === 'server_no_context_takeover' && value === undefined) serverTakesOver = false;
+    else if (name === 'client_no_context_takeover' && value === undefined) clientTakesOver = false;
+    else if (name === 'server_max_window_bits' && isBits(value) && Number(value) >= LEAST_BITS)
+      serverBits = Math.min(serverBits, Number(value));
+    else if (name === 'client_max_window_bits' && (value === undefined || isBits(value)))
+      clientBits = Math.min(options.windowBits, Number(value ?? MOST_BITS));
+    else return undefined;
+  }
+  const field = [
+    NAME,
+    ...(serverTakesOver ? [] : ['server_no_context_takeover']),
+    ...(clientTakesOver ? [] : ['client_no_context_takeover']),
+    ...(serverBits < MOST_BITS || seen.has('server_max_window_bits')
+      ? [`server_max_window_bits=${serverBits}`]
+      : []),
+    ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
+  ].join('; '); // allowed in the response only if the client has offered it (§7.1.2.2)
+  return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
+}
+
+/** Whether a value is a window size, 8 ... 15 without a leading zero (§7.1.2). */
+function isBits(value: string | undefined): boolean {
+  return value !== undefined && /^(?:[89]|1[0-5])$/.test(value);
+}
+
+interface Extension {
+  readonly name: string;
+  readonly parameters: Parameters;
+}
+
+const PARAMETER = /[ \t]*;[ \t]*([^\s;,="]+)[ \t]*(?:=[ \t]*(?:([^\s;,="]+)|"((?:[^"\\]|\\.)*)"))?/y;
+const EXTENSION = /[ \t]*([^\s;,="]+)/y;
+const END = /[ \t]*(?:,|$)/y;
+
+/** Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1). */
+export function parseExtensions(field: string): readonly Extension[] | undefined {
+  const extensions: Extension[] = [];
+  let at = 0;
+  const match = (pattern: RegExp): RegExpExecArray | null => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(field);
+    if (found !== null) at = pattern.lastIndex;
+    return found;
+  };
+  while (at < field.length) {
+    if (match(END) !== null) continue;
+    const name = match(EXTENSION)?.[1];
+    if (name === undefined || !isToken(name)) return undefined;
+    const parameters: [string, string | undefined][] = [];
+    for (let found = match(PARAMETER); found !== null; found = match(PARAMETER)) {
+      const value = found[2] ?? found[3]?.replace(/\\(.)/g, '$1');
+      // a quoted value must be a token as well
+      if (!isToken(found[1]!) || (value !== undefined && !isToken(value))) return undefined;
+      parameters.push([found[1]!, value]);
+    }
+    if (match(END) === null) return undefined;
+    extensions.push({ name, parameters });
+  }
+  return extensions;
 }

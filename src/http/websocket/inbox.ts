@@ -1,17 +1,17 @@
 /**
- * Inbox of one WebSocket: messages that wait, for the handler that runs or for the code that iterates the socket.
+ * Inbox of one WebSocket: messages that wait for a running handler, or for code that iterates the socket.
  *
- * The peer is read no further when the inbox is full. It is read again when half of the room is free.
+ * When the inbox is full, reading from the peer stops. It continues when half of the inbox is free.
  */
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
 
-/** Bytes that may wait before reading stops. */
+/** Number of waiting bytes from which on reading stops. */
 const MAX_BYTES = 65_536;
-/** Bytes that a message costs besides its own. */
+/** Cost of a message in addition to its bytes, in bytes. */
 const MESSAGE_COST = 128;
 
-/** Converts a message for the code that takes it. */
+/** Converts a message to the value that handlers get. */
 export interface MessageDecoder {
   decode(data: string | Buffer): unknown;
 }
@@ -23,7 +23,7 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** Messages that wait, in order. A socket makes an inbox with the first one: most sockets never need it. */
+/** Waiting messages, in order. Created with the first one, because most sockets never need it. */
 export class Inbox {
   readonly #messages: (string | Buffer)[] = [];
   #bytes = 0;
@@ -31,7 +31,7 @@ export class Inbox {
   #isReplyDue = false;
   #waiter: Waiter | undefined;
 
-  /** Whether code iterates the messages, so that no handler takes them. */
+  /** Whether code iterates the messages. If true, no handler gets them. */
   get isIterated(): boolean {
     return this.#isIterated;
   }
@@ -41,7 +41,10 @@ export class Inbox {
     return this.#waiter !== undefined;
   }
 
-  /** Whether iterating code has taken a message and does not wait for the next one: a reply may come. */
+  /**
+   * Whether the iterating code has taken a message, and does not wait for the next one yet: it may still send
+   * a reply.
+   */
   get isReplyDue(): boolean {
     return this.#isReplyDue;
   }
@@ -55,12 +58,15 @@ export class Inbox {
     return this.#bytes > MAX_BYTES;
   }
 
-  /** Whether reading may go on. */
+  /** Whether reading may continue. */
   get hasRoom(): boolean {
     return this.#bytes <= MAX_BYTES / 2;
   }
 
-  /** Adds a message. Bytes that must wait are copied when they use less than half of their memory: a small part must not hold a whole chunk. */
+  /**
+   * Adds a message. Bytes that use less than half of their chunk are copied, so that a small message does not
+   * keep the whole chunk in memory.
+   */
   add(data: string | Buffer): void {
     const mustCopy =
       this.#waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength;
@@ -75,14 +81,14 @@ export class Inbox {
     return data;
   }
 
-  /** Forgets all messages. */
+  /** Drops all messages. */
   clear(): void {
     this.#messages.length = this.#bytes = 0;
   }
 
   /**
-   * Iterates the messages. Calls `onWait` when the code waits for a message, which {@link answer} gives to it; `onStop` when
-   * the code leaves the loop. Other code may iterate then.
+   * Returns an iterator of the messages. Calls `onWait` when the code waits for a message, which {@link
+   * answer} passes on, and `onStop` when the code leaves the loop. After that, other code may iterate.
    */
   iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
@@ -102,9 +108,10 @@ export class Inbox {
   }
 
   #next(onWait: () => void): Promise<IteratorResult<unknown, undefined>> {
-    if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
+    // only one call at a time can wait for a message
+    if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
-    this.#isIterated = true; // again, behind a message that could not be decoded
+    this.#isIterated = true; // iteration continues after a message that could not be decoded
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
       onWait();
@@ -112,8 +119,8 @@ export class Inbox {
   }
 
   /**
-   * Gives messages to the iterating code, as long as it waits and there are some. An error of `decode` rejects its promise. A
-   * `for await` loop ends with that and does not say so, thus other code may iterate then.
+   * Passes messages to the iterating code as long as it waits. An error of `decode` rejects its promise. That
+   * ends a `for await` loop, which does not call return() then, so other code may iterate.
    */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {
@@ -131,7 +138,7 @@ export class Inbox {
     }
   }
 
-  /** Ends the iteration, if code waits for a message. */
+  /** Ends the iteration of code that waits for a message. */
   end(): void {
     const waiter = this.#waiter;
     this.#waiter = undefined;

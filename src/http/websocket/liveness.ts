@@ -1,32 +1,32 @@
 /**
- * Liveness of WebSockets: the timer that checks a peer, and pings that measure the round trip.
+ * Liveness of WebSockets: the timer that checks a peer, and pings that measure the round-trip time.
  *
- * The timer of a socket beats TICKS times in its shortest interval, and the sockets begin at different beats. So pings of many
- * sockets do not fall together.
+ * The timer of a socket fires TICKS times within its shortest interval, and sockets start at different times.
+ * So the pings of many sockets are spread out.
  */
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Beating } from '../streaming/heartbeat.ts';
 
-/** Beats in the shortest interval of a socket. */
+/** Number of timer calls within the shortest interval of a socket. */
 const TICKS = 8;
 
 /** Intervals of the sockets of a route. */
 export interface LivenessOptions {
   readonly clock: Clock;
-  /** Milliseconds between two pings; 0: no pings. */
+  /** Milliseconds between two pings; 0: no pings are sent. */
   readonly heartbeatMs: number;
   /** Milliseconds without a message after which a socket closes; 0: it stays open. */
   readonly idleTimeoutMs: number;
 }
 
-/** Returns the milliseconds between two beats; Infinity without intervals. */
+/** Returns the milliseconds between two timer calls; Infinity if both intervals are 0. */
 function tickMs({ heartbeatMs, idleTimeoutMs }: LivenessOptions): number {
   return Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
 }
 
-/** Starts the beats of a socket. Returns undefined without intervals. */
+/** Starts the timer of a socket. Returns undefined if both intervals are 0. */
 export function startBeats(options: LivenessOptions, socket: Beating): Heartbeat | undefined {
   const intervalMs = tickMs(options);
   return intervalMs === Infinity
@@ -36,7 +36,7 @@ export function startBeats(options: LivenessOptions, socket: Beating): Heartbeat
 
 let lastPhase = 0;
 
-/** Signs of life of one peer. */
+/** Records when the peer has last shown that it is alive. */
 export class PeerWatch {
   #isAlive = true;
   #isPinged = false;
@@ -44,20 +44,20 @@ export class PeerWatch {
   #beatTicks = (lastPhase = (lastPhase + 1) % TICKS);
   #taken = -1;
 
-  /** The peer has sent bytes. */
+  /** Call it when the peer has sent bytes. */
   onBytes(): void {
     this.#isAlive = true;
   }
 
-  /** The peer has sent a message. */
+  /** Call it when the peer has sent a message. */
   onMessage(): void {
     this.#quietTicks = 0;
   }
 
   /**
-   * Returns what a beat finds. `idle`: no message for too long. `silent`: nothing came since the last check, so the peer must be
-   * pinged. `lost`: it did not answer, or took nothing of the bytes that wait for it. Silence counts only while the peer is
-   * read and no bytes wait.
+   * Returns the result of one check. `idle`: no message for too long. `silent`: nothing was received since
+   * the last check, so the peer must be pinged. `lost`: the peer did not respond to a ping, or has read none
+   * of the bytes that wait for it. Silence counts only while the peer's data is being read and no bytes wait.
    */
   beat(options: LivenessOptions, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
     const { heartbeatMs, idleTimeoutMs } = options;
@@ -76,14 +76,14 @@ export class PeerWatch {
   }
 }
 
-/** Returns the bytes of a stream that the system has taken; -1 when none wait. */
+/** Returns the number of bytes of a stream that the system has accepted; -1 if none wait. */
 function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
   return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
 }
 
 let lastPing = 0;
 
-/** A ping that waits for its pong, which has the payload of the ping (RFC 6455 §5.5.3). */
+/** A ping that waits for its pong, which repeats the payload of the ping (RFC 6455 §5.5.3). */
 export class RoundTrip {
   readonly payload: Buffer = Buffer.allocUnsafeSlow(4);
   readonly #sentMs: number;
@@ -95,12 +95,12 @@ export class RoundTrip {
     this.#sentMs = sentMs;
   }
 
-  /** Milliseconds up to the pong; undefined when the socket has closed before. */
+  /** Milliseconds until the pong; undefined if the socket closes before. */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;
   }
 
-  /** Ends the wait: at the time of the pong, or without one. */
+  /** Ends the wait. `nowMs`: time of the pong; undefined if there was none. */
   end(nowMs?: number): void {
     this.#answer.resolve(nowMs === undefined ? undefined : nowMs - this.#sentMs);
   }

@@ -1,6 +1,7 @@
 /**
- * Metrics of WebSockets.
+ * Metrics of the WebSockets of an application.
  *
+ * Names:
  *   svc_websockets                              open now
  *   svc_websocket_messages_total{direction}     in, out; a message to a room counts for each member
  *   svc_websocket_bytes_total{direction}        bytes on the wire, with frames
@@ -9,7 +10,7 @@
  */
 import type { CounterMetric, CounterSlot, MetricsRegistry } from '../../observability/metrics.ts';
 
-/** The WebSockets of one application. */
+/** Counts the WebSockets of one application. */
 export class WebSocketMeter {
   readonly messagesIn: CounterSlot;
   readonly messagesOut: CounterSlot;
@@ -19,7 +20,7 @@ export class WebSocketMeter {
   readonly #closed: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` where the names are taken */
+  /** @throws SvcError `E_METRIC` if a metric of that name exists */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_websockets', 'WebSockets that are open', () => this.#open);
     const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);
@@ -47,14 +48,15 @@ export class WebSocketMeter {
     return this.#open;
   }
 
-  /** One has opened. */
+  /** Counts a socket that has opened. */
   enter(): void {
     this.#open++;
   }
 
-  /** One has closed. */
+  /** Counts a socket that has closed. */
   leave(code: number): void {
     this.#open--;
-    this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code)); // clients choose the codes of applications and libraries
+    // grouped, because clients choose the codes of libraries and applications
+    this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code));
   }
 }

@@ -1,12 +1,16 @@
 /**
- * Sending half of a WebSocket: messages -> frames -> the stream, in batches and as fast as the peer reads.
+ * Sending half of a WebSocket: writes messages as frames to the stream, in batches, and as fast as the peer
+ * reads.
  *
+ * Frames pass through three buffers:
  *   batch   messages of one turn leave in one write
  *   stream  up to 64 KiB that the kernel has not taken
  *   queue   whole frames after that, up to maxBufferedBytes; then the policy for slow consumers applies
  *
- * A long message is deflated in a thread. Its place in the queue waits for that, and later messages wait behind it.
+ * A long message is deflated in a thread. Meanwhile a placeholder keeps its position in the queue, and later
+ * messages wait after it.
  *
+ * Policies for clients that read too slowly:
  *   disconnect    1008, and the connection ends: the client may reconnect
  *   drop-oldest   the oldest message is dropped: for clients that need only the latest state
  *   wait          no accepted message is lost, further ones are refused: senders await drain()
@@ -15,15 +19,16 @@ import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
 import { OPCODE } from './codes.ts';
 import { copyOf } from './frames.ts';
-import { SHORT_TO_DEFLATE_BYTES } from './deflate.ts';
+import { SHORT_TO_DEFLATE_BYTES, SharedFrames } from './deflate.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
 import type { Duplex } from 'node:stream';
 import type { Chunk } from './batch.ts';
 import type { SharedMessage } from './rooms.ts';
-import type { ResolvedCompressionOptions, MessageDeflater } from './deflate.ts';
+import type { MessageDeflater } from './deflate.ts';
+import type { ResolvedCompressionOptions } from './handshake.ts';
 import type { WebSocketMeter } from './meter.ts';
 
-/** Policies for clients that read too slowly. */
+/** Policy for a client that reads too slowly: see the table above. */
 export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
 
 /** Options of a sender. */
@@ -34,34 +39,46 @@ export interface SenderOptions {
   readonly meter: WebSocketMeter | undefined;
 }
 
-/** Callbacks of the sender's owner. */
+/** Callbacks to the socket that owns the sender. */
 export interface SenderOwner {
-  /** The client is too slow, and the policy is to part with it. */
+  /** Called when the client reads too slowly under the policy `disconnect`. */
   onTooSlow(): void;
-  /** Whether half of the limit waits: the server stops reading from a client that does not read. */
+  /**
+   * Called when the waiting bytes pass half of the limit, in either direction. While they are above, the
+   * server stops reading from the client.
+   */
   onPressure(isHigh: boolean): void;
 }
 
-/** Below it drain() resolves, and the stream is given more. */
+/** Below this number of waiting bytes, drain() resolves, and further frames are passed to the stream. */
 const HIGH_WATER_BYTES = 65_536;
-/** Messages up to this size are copied into the batch; longer bytes are written without a copy (test/bench/websocket.ts: text8KiB, text64KiB). */
+/**
+ * Messages up to these sizes are copied into the batch; longer ones are written without a copy
+ * (test/bench/websocket.ts: text8KiB, text64KiB).
+ */
 const SHORT_CHARACTERS = 4_096,
   SHORT_BYTES = 2_048,
   COPIED_TEXT_BYTES = 65_536;
-/** Cost of a waiting frame beside its bytes. */
+/** Cost of a waiting frame in addition to its bytes, in bytes. */
 const FRAME_COST = 128;
-/** Bytes of messages that are being deflated for one socket: a further message is deflated on the event loop. */
+/**
+ * Maximum number of bytes of one socket's messages that threads deflate at a time; beyond it a message is
+ * deflated in the event loop.
+ */
 const MOST_PENDING_BYTES = 16_777_216;
-/** Sent frames are removed from the list when there are this many, and more than waiting ones. */
+/**
+ * Sent frames stay in the list until there are this many of them, and more than waiting ones; then they are
+ * removed.
+ */
 const MOST_EMPTY = 64;
 
-/** The place of a message that is being deflated. */
+/** Placeholder in the queue for a message that is being deflated. */
 class PendingFrame {
   /** Length of the uncompressed message. */
   readonly bytes: number;
-  /** Undefined until the message is deflated. */
+  /** The frame; undefined until the message is deflated. */
   frame: Buffer | undefined;
-  /** Whether the queue dropped it. */
+  /** Whether the message was dropped from the queue. */
   isDropped = false;
 
   constructor(bytes: number) {
@@ -69,18 +86,21 @@ class PendingFrame {
   }
 }
 
-/** State for waiting frames, created on demand: most sockets are idle. */
+/** State for waiting frames. Created on demand, because most sockets are idle. */
 class Backlog {
-  /** Frames that wait for the stream, from `first` on; undefined while none does. */
+  /** Waiting frames, from index `first` on; undefined if none wait. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
-  /** Bytes of the messages that are being deflated. */
+  /** Bytes of all waiting frames. */
   bytes = 0;
-  /** Bytes of messages that are being deflated. */
+  /** Bytes of the messages that are being deflated. */
   pendingBytes = 0;
-  /** Pong for the newest ping, while other frames wait: older pings need none (RFC 6455 §5.5.3). */
+  /** Pong for the newest ping while other frames wait; earlier pings need none (RFC 6455 §5.5.3). */
   pong: Buffer | undefined;
-  /** A requested ping while other frames wait: otherwise a client would be closed without having been pinged. */
+  /**
+   * A ping that waits for other frames. It must not be dropped: without it, the client would be closed for
+   * not responding.
+   */
   ping: Buffer | undefined;
   /** A close frame that waits for other frames. */
   close: Buffer | undefined;
@@ -89,7 +109,7 @@ class Backlog {
   isHigh = false;
   waiters: (() => void)[] | undefined;
 
-  /** Whether the first frame can be sent. */
+  /** Whether the first waiting frame can be sent. */
   get isReady(): boolean {
     const first = this.queue?.[this.first];
     return first !== undefined && (!(first instanceof PendingFrame) || first.frame !== undefined);
@@ -113,9 +133,12 @@ export class FrameSender {
   readonly #options: SenderOptions;
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
-  /** Whether written memory can be reused: a socket's, when nothing waits. */
+  /**
+   * Whether the memory of written frames can be reused: true for TCP sockets, which pass it to the kernel at
+   * once if nothing waits.
+   */
   readonly canReuse: boolean;
-  /** Undefined while nothing is being written. */
+  /** Frames of this turn; undefined while nothing is being written. */
   #batch: Batch | undefined;
   #backlog: Backlog | undefined;
   #isScheduled = false;
@@ -136,7 +159,7 @@ export class FrameSender {
     this.canReuse = canReuse;
   }
 
-  /** Bytes that the kernel has not taken. */
+  /** Number of bytes that the kernel has not accepted yet. */
   get bufferedAmount(): number {
     return this.#batchBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength;
   }
@@ -145,12 +168,12 @@ export class FrameSender {
     return this.#batch === undefined ? 0 : this.#batch.bytes;
   }
 
-  /** The current batch; returned after sending. */
+  /** The current batch, created on demand; returned to the pool after sending. */
   get #open(): Batch {
     return (this.#batch ??= Batch.take());
   }
 
-  /** Takes nothing more, and calls `then` when no frame waits in the queue. */
+  /** Accepts no further frames, and calls `then` when the queue is empty. */
   finish(then: () => void): void {
     this.flush();
     this.#isOver = true;
@@ -160,7 +183,10 @@ export class FrameSender {
     else backlog.onEmpty = then;
   }
 
-  /** Stops sending and drops waiting frames, but not a close frame: a peer that has closed ignores everything before it. */
+  /**
+   * Stops sending, and drops waiting frames. A waiting close frame is still sent: a peer that has closed
+   * ignores everything before it.
+   */
   end(): void {
     this.flush();
     const backlog = this.#backlog;
@@ -174,12 +200,15 @@ export class FrameSender {
     this.#release();
   }
 
-  /** Holds everything until {@link flush}, so that messages leave together. */
+  /** Collects all frames until {@link flush}, so that they are sent in one write. */
   hold(): void {
     this.#isHeld = true;
   }
 
-  /** @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room */
+  /**
+   * Sends a text message.
+   * @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   */
   sendText(text: string): void {
     const { compression } = this.#options;
     if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes)
@@ -191,7 +220,7 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Variant for bytes, which must not change afterwards. */
+  /** Sends a binary message. The bytes must not change afterwards. Throws as {@link sendText} does. */
   sendBytes(bytes: Uint8Array): void {
     const { compression } = this.#options;
     if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
@@ -200,11 +229,12 @@ export class FrameSender {
     this.#sendFrame(firstByte(OPCODE.binary), bytes);
   }
 
-  /** Sends a shared message. Never throws: without room it is dropped. */
+  /** Sends a shared message. Never throws: if the queue is full, the message is dropped. */
   deliver(message: SharedMessage): void {
     if (this.#isOver) return;
     this.#options.meter?.messagesOut.add(1);
     const { compression } = this.#options;
+    const frames = (message.frames ??= new SharedFrames(message.payload, message.isText));
     const deflater =
       message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
     if (
@@ -213,11 +243,11 @@ export class FrameSender {
       this.#hasRoomToDeflate(message.payload.length)
     ) {
       deflater.forget();
-      return this.#keepPlace(message.payload.length, message.deflatedLong(deflater.bits, compression!.level));
+      return this.#keepPlace(message.payload.length, frames.deflatedLong(deflater.bits, compression!.level));
     }
-    const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
+    const deflated = deflater === undefined ? undefined : frames.deflated(deflater.bits, compression!.level);
     if (deflated !== undefined) deflater!.forget();
-    const frame = deflated ?? message.plain;
+    const frame = deflated ?? frames.plain;
     if (this.#isBlocked()) this.#wait(frame);
     else {
       this.#open.add(frame);
@@ -225,7 +255,7 @@ export class FrameSender {
     }
   }
 
-  /** Sends a control frame before the queue, but never after a close frame, which is the last. */
+  /** Sends a control frame, ahead of waiting messages. After a close frame nothing is sent. */
   sendControl(opcode: number, payload: Buffer): void {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
@@ -240,7 +270,10 @@ export class FrameSender {
     else if (opcode === OPCODE.close) this.#enqueue((backlog.close = frame));
   }
 
-  /** Writes the messages of this turn. Frames that the peer has not taken are copied: a few bytes would keep the whole batch alive. */
+  /**
+   * Writes the frames of this turn. If the stream does not accept them at once, they are copied, because a
+   * few bytes would keep the whole batch in memory.
+   */
   flush(): void {
     this.#isHeld = false;
     const stream = this.#stream;
@@ -248,7 +281,8 @@ export class FrameSender {
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
     this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
-    this.#batch = undefined; // before the write: a stream in memory may respond within write(), and that response starts another batch
+    // before the write: a stream in memory may cause a reply within write(), which needs a new batch
+    this.#batch = undefined;
     if (one === undefined) {
       const chunks = batch.take();
       Batch.give(batch);
@@ -262,7 +296,7 @@ export class FrameSender {
     if (stream.writableLength > 0) this.#feel();
   }
 
-  /** The stream takes more. */
+  /** Called when the stream accepts more data. */
   onDrain(): void {
     const stream = this.#stream;
     const backlog = this.#backlog;
@@ -282,7 +316,7 @@ export class FrameSender {
     if (backlog.isEmpty) this.#backlog = undefined;
   }
 
-  /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
+  /** Resolves when fewer bytes wait than the high-water mark, or when sending has ended. */
   drain(): Promise<void> {
     this.flush();
     if (
@@ -290,13 +324,13 @@ export class FrameSender {
       this.bufferedAmount < HIGH_WATER_BYTES ||
       (!this.#isBlocked() && !this.#stream.destroyed)
     )
-      return Promise.resolve(); // an unblocked stream emits no drain; a destroyed one ends by itself
+      return Promise.resolve(); // a stream that is not full emits no "drain", and a destroyed one has ended
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
   }
 
-  /** Drops everything that waits. */
+  /** Drops all waiting frames. */
   forget(): void {
     this.#forgetQueue();
   }
@@ -310,22 +344,27 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
-    const deflated = this.#deflater!.deflate(bytes, mayBeLost); // checked before
+    // the message may be dropped from the queue, or refused
+    const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
+    // the caller has checked that there is a deflater
+    const deflated = this.#deflater!.deflate(bytes, mayBeLost);
     this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
   }
 
-  /** Whether a message may wait until it is deflated: the client has kept up so far. */
+  /** Whether a message may wait for its deflation in a thread: only if the client has kept up so far. */
   #hasRoomToDeflate(length: number): boolean {
     const pending = this.#backlog?.pendingBytes ?? 0;
     return pending + length <= MOST_PENDING_BYTES && this.#cost(EMPTY) <= this.#options.maxBufferedBytes;
   }
 
-  /** Keeps a place in the queue for the frame of a message of `length` bytes. `making` never rejects. */
+  /**
+   * Adds a placeholder for a message of `length` bytes to the queue. `making` is the promise of its frame,
+   * which never rejects.
+   */
   #keepPlace(length: number, making: Promise<Buffer>): void {
     if (this.#isOver) return;
     const pending = new PendingFrame(length);
-    this.flush(); // earlier messages
+    this.flush(); // earlier messages must be sent first
     const backlog = (this.#backlog ??= new Backlog());
     const queue = (backlog.queue ??= []);
     queue.push(pending);
@@ -333,12 +372,15 @@ export class FrameSender {
     backlog.pendingBytes += length;
     this.#feel();
     void making.then((frame) => {
-      if (pending.isDropped || this.#backlog?.queue !== queue) return; // forgotten meanwhile
+      if (pending.isDropped || this.#backlog?.queue !== queue) return; // the queue was dropped meanwhile
       this.#settle(this.#backlog, pending, frame);
     });
   }
 
-  /** A message was deflated: sends it if it is first, and applies the policy to its new size. */
+  /**
+   * Called when a message was deflated: sends it if it is the first, and applies the policy with its new
+   * size.
+   */
   #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
     const { maxBufferedBytes, slowConsumer } = this.#options;
     pending.frame = frame;
@@ -371,7 +413,10 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** The size of the head is known when the text has been written: as short as its characters, unless some take more bytes. */
+  /**
+   * Writes a short text into the batch. The head is written after the text, because only then the number of
+   * bytes is known; normally it equals the number of characters.
+   */
   #writeShortText(text: string): void {
     const batch = this.#open;
     const at = batch.reserve(3 * text.length + 4);
@@ -384,7 +429,10 @@ export class FrameSender {
     batch.wrote(start + length);
   }
 
-  /** Own memory for each message would make V8 mark its heap every few megabytes; the bytes of a string are allocated outside of it. */
+  /**
+   * Writes a long text as a string, whose bytes Node allocates outside of V8's heap. A Buffer for each
+   * message would make V8 mark its heap every few megabytes.
+   */
   #writeLongText(text: string): void {
     const batch = this.#open;
     const length = Buffer.byteLength(text);
@@ -398,7 +446,7 @@ export class FrameSender {
     if (!isCopied) batch.add(text);
   }
 
-  /** Something has been added to the batch. */
+  /** Called when something was added to the batch: schedules its sending. */
   #wrote(): void {
     if (this.#batchBytes >= HIGH_WATER_BYTES) {
       const isHeld = this.#isHeld;
@@ -436,7 +484,7 @@ export class FrameSender {
     if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#options.maxBufferedBytes]);
   }
 
-  /** Adds a frame to the queue, if the policy allows it. Returns false if it was refused. */
+  /** Adds a frame to the queue, as the policy allows. Returns false if the frame was refused. */
   #wait(frame: Buffer): boolean {
     const { maxBufferedBytes, slowConsumer, meter } = this.#options;
     if (this.#isOver) return true;
@@ -458,16 +506,17 @@ export class FrameSender {
     return true;
   }
 
-  /** Waiting bytes with administration, plus one more frame. */
+  /** Cost of all waiting frames with one more frame, in bytes. */
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
-    const pending = backlog?.pendingBytes ?? 0; // it is not the client that these wait for
+    // messages that are being deflated do not count: they do not wait for the client
+    const pending = backlog?.pendingBytes ?? 0;
     return this.bufferedAmount - pending + frame.length + (count + 1) * FRAME_COST;
   }
 
   #enqueue(frame: Buffer): void {
-    this.flush(); // earlier messages
+    this.flush(); // earlier messages must be sent first
     const backlog = (this.#backlog ??= new Backlog());
     (backlog.queue ??= []).push(frame);
     backlog.bytes += frame.length;
@@ -477,14 +526,15 @@ export class FrameSender {
   #takeFromQueue(backlog: Backlog): void {
     const { queue } = backlog;
     if (queue === undefined) return;
-    const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with a lower mark it would not signal when to continue
+    // at least the stream's own mark: below it the stream would not emit "drain"
+    const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
     if (backlog.first === queue.length) this.#forgetQueue();
   }
 
   #drop(backlog: Backlog): void {
-    const queue = backlog.queue!; // checked before
+    const queue = backlog.queue!; // the caller has checked that there is a queue
     shift(backlog, queue);
     this.#options.meter?.dropped.add(1);
     if (backlog.first === queue.length) this.#forgetQueue();
@@ -509,15 +559,18 @@ export class FrameSender {
   #release(): void {
     const waiters = this.#backlog?.waiters;
     if (waiters === undefined) return;
-    this.#backlog!.waiters = undefined; // it has just been there
+    this.#backlog!.waiters = undefined; // the caller has checked that there is a backlog
     for (const resolve of waiters) resolve();
   }
 }
 
-/** Takes the first frame out of the queue; an empty one for a message that is not deflated yet, and is dropped. */
+/**
+ * Removes the first frame of the queue. Returns an empty one for a message that is not deflated yet, which is
+ * dropped.
+ */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;
-  queue[backlog.first++] = EMPTY; // releases its memory
+  queue[backlog.first++] = EMPTY; // releases the memory of the frame
   let frame = EMPTY;
   if (!(first instanceof PendingFrame)) frame = first;
   else if (first.frame !== undefined) frame = first.frame;

@@ -1,7 +1,8 @@
 /**
- * Events of the stream below a WebSocket.
+ * Passes the events of the stream of a WebSocket on to the socket.
  *
- * One listener of each kind serves all sockets: a closure for each would cost idle sockets memory.
+ * All sockets share one listener function per event: a closure for each socket would cost memory of idle
+ * sockets.
  */
 import type { Duplex } from 'node:stream';
 
@@ -18,15 +19,16 @@ interface OwnedStream extends Duplex {
   [OWNER]?: StreamOwner;
 }
 
-/** Sends the events of a stream to its owner. */
+/** Passes the events of a stream to its owner. */
 export function listen(stream: Duplex, owner: StreamOwner): void {
   (stream as OwnedStream)[OWNER] = owner;
   stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);
-  if (stream.listenerCount('error') === 0) stream.on('error', onError); // two listeners of a kind cost an array
+  // a second listener for "error" would make Node allocate an array for each socket
+  if (stream.listenerCount('error') === 0) stream.on('error', onError);
   stream.on('data', onData);
 }
 
-/** Destroys a stream whose peer has ended its side. Bytes that are on their way go out first. */
+/** Destroys a stream whose peer has ended its side, after the bytes that are being sent. */
 export function destroyAfterEnd(stream: Duplex): void {
   if (stream.writableEnded && !stream.writableFinished) stream.once('finish', () => stream.destroy());
   else stream.destroy();

@@ -1,17 +1,17 @@
 /**
- * Validates UTF-8 that comes in parts (RFC 3629 §4), and refuses the first invalid byte: RFC 6455 §8.1 allows to fail before the end of
- * the message.
+ * Validates UTF-8 that arrives in parts (RFC 3629 §4), and refuses the first invalid byte. RFC 6455 §8.1
+ * allows failing before the end of the message.
  *
- * node:buffer checks whole characters; only up to three bytes at the end of a part, and the bytes that complete them, are checked one
- * by one.
+ * node:buffer checks whole characters. Only a character that is split between two parts is checked byte by
+ * byte.
  */
 import { isUtf8 } from 'node:buffer';
 
-/** One text, part by part. */
+/** Checks one text, part by part. */
 export class Utf8Check {
-  /** Bytes that the character at the end still needs. */
+  /** Number of bytes missing of the last character. */
   #missing = 0;
-  /** Range of the next continuation byte. */
+  /** Range of values for the next continuation byte. */
   #least = 0x80;
   #most = 0xbf;
 
@@ -20,7 +20,7 @@ export class Utf8Check {
     return this.#missing === 0;
   }
 
-  /** Whether the text is still valid. Do not call it again after false. */
+  /** Checks the next part. Returns whether the text is still valid; do not call it again after false. */
   push(bytes: Uint8Array): boolean {
     let at = 0;
     for (; at < bytes.length && this.#missing > 0; at++) if (!this.#continue(bytes[at]!)) return false;
@@ -32,7 +32,10 @@ export class Utf8Check {
     return true;
   }
 
-  /** The first byte of a character of several. Shortest forms only, no surrogates, nothing above U+10FFFF: table 3-7 of Unicode. */
+  /**
+   * Checks the first byte of a character of several bytes. Only shortest forms, no surrogates, nothing above
+   * U+10FFFF: table 3-7 of Unicode.
+   */
   #begin(byte: number): boolean {
     if (byte < 0xc2 || byte > 0xf4) return false;
     this.#missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
@@ -50,7 +53,7 @@ export class Utf8Check {
   }
 }
 
-/** Where the character begins that the bytes from `from` on break off in; their end when they break off in none. */
+/** Index of an incomplete character at the end; the length of the bytes if the last character is complete. */
 function endOfWhole(bytes: Uint8Array, from: number): number {
   const end = bytes.length;
   for (let back = 1; back <= 3 && end - back >= from; back++) {

@@ -1,36 +1,38 @@
 /**
- * Event-loop time for zlib: short work runs at once while the turn has budget, or in a later turn. Long work runs in threads.
+ * Limits the time that zlib takes in the event loop. Short work runs at once if the turn has budget left,
+ * else in a later turn. Long work runs in threads.
  *
+ * Limits:
  *   budget   bytes that all sockets of the process may inflate and deflate within one turn; behind it work waits, in order
  *   threads  two jobs at a time, so that the file system, DNS and cryptography have the other threads of the pool
  *
- * Inflating 512 KiB takes one to two milliseconds, and so do the calls for 128 short messages.
+ * Inflating 512 KiB takes one to two milliseconds; calling zlib for 128 short messages takes as long.
  */
 
-/** Bytes of one turn. */
+/** Budget of one turn, in bytes. */
 const TURN_BYTES = 524_288;
-/** Bytes that a call costs besides its own. */
+/** Cost of a call in addition to its bytes, in bytes. */
 const CALL_COST = 4_096;
-/** Half of the threads that libuv has unless its user raises that. */
+/** Maximum number of jobs in threads: half of libuv's default number of threads. */
 const MAX_JOBS = 2;
 
 let left = TURN_BYTES;
 let isScheduled = false;
 const later: (() => void)[] = [];
 
-/** Whether short work may run at once. */
+/** Whether short work may run in this turn. */
 export function hasBudget(): boolean {
   return left > 0 && later.length === 0;
 }
 
-/** Subtracts short work from the budget. */
+/** Subtracts short work from the budget of this turn. */
 export function spend(bytes: number): void {
   left -= bytes + CALL_COST;
   if (!isScheduled) setImmediate(beginTurn);
   isScheduled = true;
 }
 
-/** Calls `work` in the first turn that has budget for it. It must spend before it returns. */
+/** Calls `work` in the first turn that has budget left. `work` must call {@link spend} before it returns. */
 export function whenBudget(work: () => void): void {
   later.push(work);
 }
@@ -48,7 +50,7 @@ function beginTurn(): void {
 let running = 0;
 const waiting: (() => void)[] = [];
 
-/** Runs long work when a thread is free for it. */
+/** Runs long work as soon as a thread is free. */
 export async function inThread<T>(work: () => Promise<T>): Promise<T> {
   if (running < MAX_JOBS) running++;
   else await new Promise<void>((resolve) => void waiting.push(resolve));

@@ -1,19 +1,15 @@
 /**
  * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
  *
- *   stream -> FrameReader -> inbox -> handler          handler -> FrameSender -> stream
- *
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a socket:
  *   open -> closing (our close frame is sent) -> closed
  *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
  *
- *   stream-events.ts   events of the stream
- *   inbox.ts           messages that wait
- *   handlers.ts        contract and call of the handlers
- *   liveness.ts        heartbeats, idle timeouts, pings
- *   closing.ts         outcome, and the close code for an error
+ * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call of
+ * handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome, close code for an error).
  *
- * A handler gets the next message when its call for the one before has settled. Messages that come meanwhile wait, up to
- * 64 KiB; then nothing more is read. Nor is a peer read that does not take what it is sent.
+ * A handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up to 64 KiB; then
+ * reading stops. Reading stops as well if the peer does not read what it is sent.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -34,13 +30,13 @@ import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { WebSocketClose } from './closing.ts';
-import type { DeflateAgreement, InflatingSink } from './deflate.ts';
+import type { InflatingSink } from './deflate.ts';
 import type { FrameReader, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
 import type { LivenessOptions } from './liveness.ts';
-import type { RoomMember, Rooms } from './rooms.ts';
+import type { DeflateAgreement } from './handshake.ts';
+import type { RoomMember, Rooms, SharedMessage } from './rooms.ts';
 import type { SenderOwner, SenderOptions } from './sender.ts';
-import type { SharedMessage } from './rooms.ts';
 import type { StreamOwner } from './stream-events.ts';
 
 /** Settings and services of the sockets of a route. */
@@ -50,67 +46,67 @@ export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
   readonly listener: SocketListener<WebSocketConnection>;
   readonly readers: SpareReaders;
   readonly maxMessageBytes: number;
-  /** Milliseconds that the peer may take to answer a close frame. */
+  /** Maximum time in milliseconds for the peer to respond to a close frame. */
   readonly closeTimeoutMs: number;
   readonly maxRooms: number;
-  /** Called with an error that no handler took. */
+  /** Called with an error that no handler handled. */
   readonly onUnhandled: (error: unknown, req: TransportRequest) => void;
 }
 
-/** Values of one socket. */
+/** Dependencies of one socket. */
 export interface SocketDeps {
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
-  /** Passed to the handlers with the socket. */
+  /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
-  /** Calls a function in the async context of the handshake: what middleware has entered holds in handlers. */
+  /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
   readonly enter: <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
-  /** The handshake. */
+  /** The request of the handshake. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
 }
 
-/** Server of the sockets; it counts them. */
+/** The server that a socket belongs to, which counts its sockets. */
 export interface SocketHost {
-  /** No message will come or go any more. Handlers may still run. */
+  /** Called when no more messages are sent or received. Handlers may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /** The stream is closed and no handler runs. `failure` ended the socket early. */
+  /** Called when the stream is closed and no handler runs. `failure`: the error that ended the socket early. */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
-/** Milliseconds that a peer may leave its side of an ended connection open. */
+/** Maximum time in milliseconds until a peer closes its side of a connection that has ended. */
 const LINGER_MS = 2_000;
 
 const EMPTY: Buffer = Buffer.alloc(0);
-/** Reasons for which nothing is read. */
+/** Reasons to stop reading, as bits. */
 const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
- * A WebSocket as its handlers see it. Most sockets are idle, so state that only some of them need is an object of its own, made
- * when it is needed (test/bench/websocket.ts: idle).
+ * A WebSocket as its handlers see it. Most sockets are idle, so state that only some need is in objects that are created on
+ * demand (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
-  /** Passed to the handlers with the socket. @internal */
+  /** Context of the route, passed to the handlers with the socket. @internal */
   readonly context: unknown;
-  /** The handshake. @internal */
+  /** The request of the handshake. @internal */
   readonly req: TransportRequest;
-  /** The subprotocol that both speak; empty when none was agreed upon. */
+  /** The negotiated subprotocol; empty if there is none. */
   readonly protocol: string;
   readonly #stream: Duplex;
   readonly #deps: SharedSocketDeps;
   readonly #host: SocketHost;
   readonly #enter: SocketDeps['enter'];
-  /** Undefined while no bytes are left to read; see {@link SpareReaders}. */
+  /** Parser of received bytes; undefined while no bytes wait for it; see {@link SpareReaders}. */
   #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** The handler that runs: for a message, or another one. */
+  /** Which handler is running: that of a message, or another one. */
   #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
@@ -118,7 +114,7 @@ export class WebSocketConnection
   #rooms: Set<string> | undefined;
   #ping: RoundTrip | undefined;
 
-  /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
+  /** Becomes the owner of the stream. Call {@link start} after the response to the handshake. @internal */
   constructor(stream: Duplex, deps: SharedSocketDeps, own: SocketDeps) {
     const { protocol, deflate, context, enter, req, host } = own;
     this.#stream = stream;
@@ -130,21 +126,20 @@ export class WebSocketConnection
     this.#enter = enter;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
-    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!); // agreed upon by these settings
+    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!); // negotiated, so it is defined
     this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
   }
 
-  /** Opens the socket. `head` are bytes that came with the handshake. @internal */
+  /** Opens the socket. `head`: bytes received together with the handshake. @internal */
   start(head: Buffer): void {
     this.#deps.meter?.enter();
     this.#heart = startBeats(this.#deps, this);
     const stream = this.#stream;
     listen(stream, this);
-    const isOver = stream.readableEnded; // ended before anything listened, while the handshake was decided
+    const isOver = stream.readableEnded; // true if the peer ended its side before the response
     if (isOver && head.length === 0) stream.destroy();
     if (stream.destroyed) {
-      // the peer has left already: handlers are not called
-      this.#running = 'nothing';
+      this.#running = 'nothing'; // the peer has left already, so handlers are not called
       this.#ending.isReported = this.#ending.isHandled = true;
       return this.onStreamClose();
     }
@@ -152,26 +147,26 @@ export class WebSocketConnection
       () => this.#enter(this.#deps.listener.onOpen, this),
       () => this.#proceed(),
     );
-    if (head.length > 0) this.receive(Buffer.from(head)); // a copy: the chunk of the handshake has other parts
+    if (head.length > 0) this.receive(Buffer.from(head)); // a copy, because others use the chunk of the handshake
     if (isOver) this.onStreamEnd();
     else if (this.#holds === 0) stream.resume();
   }
 
   // -- methods for handlers --
 
-  /** Whether messages can be sent: neither side has closed, or replies to messages before the close frame of the peer may come. */
+  /** Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has closed. */
   get isOpen(): boolean {
     return this.#state === 'open' || this.#state === 'answering';
   }
 
-  /** Bytes that were sent and that the system has not taken yet. */
+  /** Number of sent bytes that the system has not accepted yet. */
   get bufferedAmount(): number {
     return this.#sender.bufferedAmount;
   }
 
   /**
-   * Sends text as a text message, bytes as a binary one. Bytes must not be written to afterwards. Returns false when the socket is
-   * closed, or closes for it: the message is left out. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
+   * closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;
@@ -181,17 +176,17 @@ export class WebSocketConnection
     return this.isOpen;
   }
 
-  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for what has no JSON form */
+  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for a value without a JSON form */
   sendJson(value: unknown): boolean {
     return this.isOpen && this.send(toJson(value));
   }
 
-  /** Resolves when there is room for more; see {@link bufferedAmount}. */
+  /** Resolves when more messages can be sent without filling the queue; see {@link bufferedAmount}. */
   drain(): Promise<void> {
     return this.#sender.drain();
   }
 
-  /** Asks whether the peer is there. Resolves with the time that took, in milliseconds, or undefined when the socket has closed before. */
+  /** Sends a ping. Resolves with the round-trip time in milliseconds; undefined if the socket closes before. */
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
@@ -201,13 +196,13 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /** Closes: what was sent goes out first. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that is not sent */
+  /** Closes after the sent messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
   }
 
-  /** Gets what is sent to a room from now on. @throws SvcError `E_ROOM` beyond `maxRooms`, and for what is no name */
+  /** Joins a room, to get its messages. @throws SvcError `E_ROOM` beyond `maxRooms`, and for an invalid name */
   join(room: string): void {
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
@@ -217,22 +212,22 @@ export class WebSocketConnection
     rooms.add(room);
   }
 
-  /** Gets nothing more of a room. */
+  /** Leaves a room. */
   leave(room: string): void {
     if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
   }
 
-  /** Sends to every member of a room but this one, in every process. It need not be a member. */
+  /** Sends to every member of a room except this socket, in every process. This socket need not be a member. */
   broadcast(room: string, data: string | Uint8Array): void {
     this.#deps.rooms.broadcast(room, data, { except: this });
   }
 
-  /** Sends a value as JSON text to every member of a room but this one; see {@link broadcast}. */
+  /** Sends a value as JSON text to every member of a room except this socket; see {@link broadcast}. */
   broadcastJson(room: string, value: unknown): void {
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** The messages, one after the other; ends with the socket, which stays open when the code leaves the loop. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
+  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets the messages */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -281,7 +276,7 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /** A pong is the answer to the ping whose payload it has (RFC 6455 §5.5.3); others only say that the peer is there. @internal */
+  /** A pong belongs to the ping with its payload (RFC 6455 §5.5.3); any other only shows a sign of life. @internal */
   onPong(payload: Buffer): void {
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
@@ -293,7 +288,7 @@ export class WebSocketConnection
   onClose(code: number, reason: string): void {
     if (this.#state !== 'open') return this.#agree();
     this.#state = 'answering';
-    this.#ending.close = { code, reason, wasClean: false }; // until it is answered
+    this.#ending.close = { code, reason, wasClean: false }; // not clean until our close frame is sent
     this.#leave();
     if (this.#mayReply) this.#setTimer(this.#deps.closeTimeoutMs, () => this.#answerClose());
     else this.#answerClose();
@@ -312,7 +307,7 @@ export class WebSocketConnection
     this.#sender.onDrain();
   }
 
-  /** The peer has ended its side. Replies that wait go out first. @internal */
+  /** The peer has ended its side. Waiting replies are sent first. @internal */
   onStreamEnd(): void {
     const isSending = this.#state === 'closed' && !this.#stream.writableEnded;
     const isInflating = (this.#holds & HOLD.inflating) !== 0;
@@ -330,7 +325,7 @@ export class WebSocketConnection
     this.#finish();
   }
 
-  /** The client does not take what it is sent. @internal */
+  /** The client reads too slowly. @internal */
   onTooSlow(): void {
     if (!this.isOpen) return;
     this.#deps.log.warn('websocket_slow_consumer', {
@@ -350,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // behind the message
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // the end is handled after the inflated message
   }
 
   /** @internal */
@@ -363,7 +358,7 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'nothing was sent for too long');
     else if (found === 'silent')
-      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may answer the newest ping alone
+      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may respond only to the newest ping
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
       this.terminate();
@@ -375,7 +370,7 @@ export class WebSocketConnection
   #onMessage(data: string | Buffer): void {
     this.#watch.onMessage();
     this.#deps.meter?.messagesIn.add(1);
-    if (this.#state !== 'open') return; // §7.1.6: messages behind our close frame are ignored
+    if (this.#state !== 'open') return; // messages after our close frame are ignored (§7.1.6)
     if (this.#running !== 'nothing' || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
@@ -409,7 +404,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /** Calls a handler, then `then`. An error goes to onError first. */
+  /** Calls a handler, then `then`. If it fails, onError is called before. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {
@@ -419,7 +414,7 @@ export class WebSocketConnection
     callHandler(handler, done, (error) => this.#failed(error, done));
   }
 
-  /** Calls onError while the handler that failed counts as running. */
+  /** Calls onError. Meanwhile the handler that failed still counts as running. */
   #failed(error: unknown, done: () => void): void {
     const giveUp = (failure: unknown): void => {
       this.#giveUp(failure);
@@ -430,7 +425,7 @@ export class WebSocketConnection
     callHandler(() => this.#enter(handle, this, error), done, giveUp);
   }
 
-  /** Closes the socket for an error that no handler took. */
+  /** Closes the socket because of an error that no handler handled. */
   #giveUp(error: unknown): void {
     this.#ending.failure ??= error;
     const close = closeFor(error);
@@ -438,7 +433,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Hands over the messages that wait, as far as they are taken; behind the last one reports the end. */
+  /** Passes waiting messages to the handler, as far as it takes them, and after the last one reports the end. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -447,7 +442,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // which comes back
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // calls #proceed() again
     if (
       this.#state === 'answering' ||
       this.#end?.close === undefined ||
@@ -458,7 +453,7 @@ export class WebSocketConnection
     if (this.#running === 'nothing') this.#reportClose();
   }
 
-  /** Whether a message is being handled, or waits for that. */
+  /** Whether a message is being handled, or waits to be handled. */
   get #mayReply(): boolean {
     if (this.#running === 'message') return true;
     const inbox = this.#inbox;
@@ -467,7 +462,7 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open' && why !== HOLD.inflating) return; // an ending socket is read to the end
+    if (this.#state !== 'open' && why !== HOLD.inflating) return; // a closing socket is read to its end
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -477,7 +472,7 @@ export class WebSocketConnection
     } else this.#read();
   }
 
-  /** Continues to read, with the rest of the last chunk first. */
+  /** Continues reading, first with the rest of the last chunk. */
   #read(): void {
     this.#sender.hold();
     const reader = this.#reader;
@@ -488,8 +483,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Gives the reader to other sockets when no bytes are left, unless it inflates. The check of `#reader` is needed: a stream in
-   * memory may be answered within flush(). The answer has then been read, and the reader may belong to another socket.
+   * Returns the reader to the pool if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may
+   * receive a reply within flush(). It has been read then, and the reader may belong to another socket.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -497,13 +492,13 @@ export class WebSocketConnection
     this.#deps.readers.give(reader);
   }
 
-  // -- the end --
+  // -- the end of the socket --
 
   get #ending(): Ending {
     return (this.#end ??= new Ending());
   }
 
-  /** Calls `then` unless the socket gets further with its end before. */
+  /** Calls `then` after a delay, unless the next step of the end comes first. */
   #setTimer(delayMs: number, then: () => void): void {
     this.#ending.stopTimer();
     this.#ending.timer = this.#deps.clock.after(delayMs, then);
@@ -515,9 +510,9 @@ export class WebSocketConnection
     this.#state = 'closing';
     if (isAnswer) {
       inbox?.clear();
-      return queueMicrotask(() => this.#answerClose()); // not now, because a handler may be in progress
+      return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
     }
-    this.#ending.close = { code, reason, wasClean: false }; // until the peer has agreed
+    this.#ending.close = { code, reason, wasClean: false }; // not clean until the peer has sent its close frame
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
     this.#holds &= HOLD.inflating;
@@ -527,26 +522,26 @@ export class WebSocketConnection
     inbox?.end();
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
-    }); // up to its close frame; not now, because a message may be in progress
+    }); // reads up to the close frame of the peer, but delayed, because a message may be in progress
   }
 
-  /** Answers the close frame of the peer, with its code and its reason (§5.5.1). */
+  /** Responds to the close frame of the peer, with the same code and reason (§5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
-    const { code, reason } = this.#ending.close!; // the peer's
+    const { code, reason } = this.#ending.close!; // code and reason of the peer
     const payload = code === CLOSE.noStatus ? EMPTY : closePayload(code, reason);
     this.#sender.sendControl(OPCODE.close, payload);
     this.#agree();
   }
 
-  /** Ends the connection when what was sent is out, or too slow: both sides have closed. */
+  /** Both sides have closed: ends the connection when all frames are sent, or after closeTimeoutMs. */
   #agree(): void {
-    this.#closed({ ...this.#ending.close!, wasClean: true }); // one side has closed before
+    this.#closed({ ...this.#ending.close!, wasClean: true }); // set when the first side closed
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());
     this.#sender.finish(() => this.#endStream());
   }
 
-  /** Ends the socket: no message comes or goes any more. */
+  /** Ends the socket: messages are no longer sent or received. */
   #closed(close: WebSocketClose): void {
     if (this.#state === 'closed') return;
     const said = this.#state === 'open' ? undefined : this.#ending.close;
@@ -568,7 +563,7 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Ends the connection. The server does so first (§7.1.1). */
+  /** Ends the connection, as the server must do first (§7.1.1). */
   #endStream(): void {
     this.#ending.stopTimer();
     const stream = this.#stream;
@@ -577,7 +572,7 @@ export class WebSocketConnection
     stream.end();
     this.#setTimer(LINGER_MS, () => this.terminate());
     if (stream.readableEnded) destroyAfterEnd(stream);
-    else stream.resume(); // up to the end of its side
+    else stream.resume(); // reads until the peer ends its side
   }
 
   #reportClose(): void {
@@ -585,7 +580,7 @@ export class WebSocketConnection
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
     this.#run(
-      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // it is closed
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // #closed() has set `close`
       () => {
         ending.isHandled = true;
         this.#finish();

@@ -1,10 +1,12 @@
 /**
- * DevProvider: an OpenID provider for development and tests that accepts any user without a password. Otherwise it follows the
- * standards: code flow with PKCE S256, `iss` in responses, single-use codes, id_token, user info, discovery, JWK set, logout.
+ * DevProvider: an OpenID provider for development and tests that accepts any user without a password.
+ * Otherwise it follows the standards: code flow with PKCE S256, `iss` in responses, single-use codes,
+ * id_token, user info, discovery, JWK set, logout.
  *
  *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo   GET|POST /logout
  *
- * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests passed to `handle()`. Not in production.
+ * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests passed to `handle()`. Not
+ * in production.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
@@ -76,7 +78,10 @@ export class DevProvider {
     this.#clock = read.clock;
   }
 
-  /** The issuer, and the prefix of each URL. @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer` */
+  /**
+   * The issuer, and the prefix of each URL.
+   * @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer`
+   */
   get url(): string {
     if (this.#issuer === undefined)
       throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
@@ -107,7 +112,9 @@ export class DevProvider {
     });
   }
 
-  /** The provider for `OAuthPlugin`. `options` replace its own. `svc check` refuses it in production. */
+  /**
+   * Returns the provider for `OAuthPlugin`. `options` override its own. `svc check` reports it in production.
+   */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
     return markForDevelopment(
@@ -124,9 +131,10 @@ export class DevProvider {
   }
 
   /**
-   * Serves the provider below `path` of an application, and returns it as provider() does. Browsers reach it at the origin of the
-   * application, on any port and by any name. The application calls it without a connection. `redirectUris` may be paths.
-   * Without the option `issuer` the issuer is `http://localhost` and the path.
+   * Serves the provider below `path` of an application, and returns it as provider() does. Browsers reach it
+   * at the origin of the application, on any port and by any name. The application calls it without a
+   * connection. `redirectUris` may be paths. Without the option `issuer` the issuer is `http://localhost` and
+   * the path.
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
@@ -134,7 +142,8 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    const here = `http://localhost${path}`; // browsers are sent to the origin of the application, whatever it is
+    // the host is replaced: a browser is sent to the origin of the application
+    const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({
         ...pathsBelow(this.#issuer),
@@ -146,8 +155,9 @@ export class DevProvider {
   }
 
   /**
-   * Acts as a browser, for tests: opens an authorization URL of this provider, and picks the user `sub`, or cancels. Returns the
-   * address of the application's callback. @throws Error when the provider responds with an error page
+   * Acts as a browser, for tests: opens an authorization URL of this provider, and picks the user `sub`, or
+   * cancels. Returns the address of the application's callback. @throws Error when the provider responds with
+   * an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
     const body = new URLSearchParams(new URL(authorizationUrl).search);
@@ -214,8 +224,9 @@ export class DevProvider {
   }
 
   /**
-   * RFC 6749 §4.1.1: a wrong client or redirect URI gets an error page here; every other error goes to the application. Only a
-   * form picks a user: a link logs no user in.
+   * Handles an authorization request. A wrong client or redirect URI gets an error page here; every other
+   * error goes to the application (RFC 6749 §4.1.1). Only a form selects a user, so that a link cannot log
+   * one in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
     const one = (name: string): string | undefined =>
@@ -233,7 +244,8 @@ export class DevProvider {
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
     const user = isForm ? this.#users.find(({ sub }) => sub === one('user')) : undefined;
     if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
-    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // there are no sessions here
+    // `none` always fails: this provider keeps no sessions
+    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' });
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
     return {
@@ -254,7 +266,7 @@ export class DevProvider {
   }
 
   #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
-    const query = new URLSearchParams({ ...answer, iss: this.url }); // RFC 9207
+    const query = new URLSearchParams({ ...answer, iss: this.url }); // the parameter `iss` of RFC 9207
     return {
       status: 303,
       headers: {
@@ -274,7 +286,7 @@ export class DevProvider {
       redirectUri,
       nonce: one('nonce'),
       scopes: (one('scope') ?? '').split(' ').filter((scope) => scope !== ''),
-      challenge: one('code_challenge')!, // authorizationError() has seen it
+      challenge: one('code_challenge')!, // authorizationError() has checked that there is a code_challenge
       authTime: Math.floor(nowMs / 1000),
       expiresMs: nowMs + CODE_TTL_MS,
       accessToken: undefined,
@@ -282,7 +294,7 @@ export class DevProvider {
     return code;
   }
 
-  /** RFC 6749 §4.1.3, §5. */
+  /** Handles a token request (RFC 6749 §4.1.3, §5). */
   async #token(form: URLSearchParams, authorization: string | undefined): Promise<DevResponse> {
     if (new Set(form.keys()).size < form.size) return tokenError('invalid_request');
     const client = this.#client(form, authorization);
@@ -295,9 +307,10 @@ export class DevProvider {
     if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
       return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
-    grant.accessToken = randomBytes(32).toString('base64url'); // used, even if what follows is wrong
+    // mark the code as used, even if the checks below fail
+    grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
-      /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // RFC 7636 §4.6
+      /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
     if (!isProven || form.get('redirect_uri') !== grant.redirectUri) return tokenError('invalid_grant');
     keep(this.#tokens, grant.accessToken, {
       ...grant,
@@ -361,7 +374,7 @@ export class DevProvider {
     return (await this.#ready()).sign(claims, this.#algorithm);
   }
 
-  /** OpenID Connect Core §5.3, RFC 6750 §2.1. */
+  /** Handles a user info request (OpenID Connect Core §5.3, RFC 6750 §2.1). */
   #userinfo(authorization: string | undefined): DevResponse {
     const token = /^bearer +([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1];
     const grant = token === undefined ? undefined : this.#tokens.get(token);
@@ -376,7 +389,7 @@ export class DevProvider {
   }
 }
 
-/** Returns whether a URL is an entry; an entry that is a path belongs to the origin of the request. */
+/** Returns whether a URL is in a list. A list entry that is a path belongs to the origin of the request. */
 function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
   return entries.some((entry) =>
     entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,

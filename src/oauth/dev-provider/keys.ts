@@ -59,7 +59,9 @@ export class DevKeys {
     return `${signed}.${signature.toString('base64url')}`;
   }
 
-  /** Returns the claims of a compact JWS that these keys have signed, else undefined. Times are not checked. */
+  /**
+   * Returns the claims of a compact JWS that these keys have signed, else undefined. Times are not checked.
+   */
   verify(token: string): Readonly<Record<string, unknown>> | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];
     if (claims === undefined || signature === undefined || rest.length > 0) return undefined;

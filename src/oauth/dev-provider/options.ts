@@ -18,7 +18,10 @@ export interface DevProviderOptions {
   readonly clientId?: string | undefined;
   /** Default `dev-secret`. */
   readonly clientSecret?: string | undefined;
-  /** Allowed redirect URIs, compared byte for byte. A path belongs to the application that serves the provider. */
+  /**
+   * Allowed redirect URIs, compared byte for byte. A path belongs to the application that serves the
+   * provider.
+   */
   readonly redirectUris: readonly string[];
   /** Allowed addresses after a logout, compared byte for byte; paths as above. Default none. */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
@@ -26,11 +29,17 @@ export interface DevProviderOptions {
   readonly name?: string | undefined;
   /** Port that start() listens on. Default 0: a free one. */
   readonly port?: number | undefined;
-  /** Its URL when an application answers for it, without a trailing slash. Default: the address of start(). */
+  /**
+   * Issuer URL without a trailing slash, if an application serves the provider. Default: the address of
+   * start().
+   */
   readonly issuer?: string | undefined;
   /** Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
-  /** The environment; `production` is refused. Default: the variable SVC_ENV, else `production`, as for applications. */
+  /**
+   * The environment; `production` is refused. Default: the variable SVC_ENV, else `production`, as for
+   * applications.
+   */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
 }

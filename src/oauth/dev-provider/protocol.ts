@@ -1,7 +1,9 @@
 /**
- * Stateless part of DevProvider: responses, metadata, request checks, pages, granted logins by code or by access token.
+ * Stateless part of DevProvider: responses, metadata, request checks, pages, granted logins by code or by
+ * access token.
  *
- * Logout at DevProvider (OpenID Connect RP-Initiated Logout 1.0). It keeps no sessions: the endpoint asks, and sends the browser back.
+ * Logout at DevProvider (OpenID Connect RP-Initiated Logout 1.0). It keeps no sessions: the endpoint asks,
+ * and sends the browser back.
  *
  *   id_token_hint, client_id, post_logout_redirect_uri checked -> page with a button, unless there is a hint -> back, with state
  */
@@ -26,12 +28,14 @@ export interface DevRequest {
   readonly method: string;
   /** Path below the issuer, for example `/authorize`. */
   readonly path: string;
-  /** Without the question mark. */
+  /** Query without the question mark. */
   readonly query: string;
-  /** By lower-case name. */
+  /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly body: string;
-  /** Origin of the request, for example `http://localhost:8000`. `redirectUris` that are paths belong to it. */
+  /**
+   * Origin of the request, for example `http://localhost:8000`. `redirectUris` that are paths belong to it.
+   */
   readonly origin?: string | undefined;
 }
 
@@ -42,13 +46,16 @@ export interface DevResponse {
   readonly body: string;
 }
 
-/** Claims for each scope (OpenID Connect Core §5.4). */
+/** Claims by scope (OpenID Connect Core §5.4). */
 const PROFILES: Readonly<Record<string, readonly string[]>> = {
   email: ['email', 'email_verified'],
   profile: ['name', 'picture'],
 };
 
-/** The discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The endpoints are below `url`. */
+/**
+ * Returns the discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The endpoints are
+ * below `url`.
+ */
 export function metadataOf(
   issuer: string,
   algorithm: DevAlgorithm,
@@ -100,7 +107,10 @@ export const METHODS: ReadonlyMap<string, string> = new Map([
   ['/logout', 'GET, HEAD, POST'],
 ]);
 
-/** Returns the error to send back to the application; undefined for a valid request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
+/**
+ * Returns the error to send back to the application; undefined for a valid request (RFC 6749 §4.1.2.1, RFC
+ * 7636 §4.4.1).
+ */
 export function authorizationError(
   given: URLSearchParams,
   one: (name: string) => string | undefined,
@@ -116,7 +126,7 @@ export function authorizationError(
     : 'invalid_request';
 }
 
-/** The claims of a user for these scopes (OpenID Connect Core §5.4). */
+/** Returns the claims of a user for these scopes (OpenID Connect Core §5.4). */
 export function claimsOf(
   { sub, name, email, emailVerified = true, picture, claims }: DevUser,
   scopes: readonly string[],
@@ -137,12 +147,12 @@ export function claimsOf(
   };
 }
 
-/** Page for a mistake that must not be sent to the redirect URI. */
+/** Returns a page for an error that must not be sent to the redirect URI. */
 export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
 
-/** Error response of the token endpoint (RFC 6749 §5.2). */
+/** Returns an error response of the token endpoint (RFC 6749 §5.2). */
 export function tokenError(
   error: string,
   status: number = 400,
@@ -151,7 +161,7 @@ export function tokenError(
   return json(status, { error }, { 'cache-control': 'no-store', pragma: 'no-cache', ...headers });
 }
 
-/** A JSON response. */
+/** Returns a JSON response. */
 export function json(
   status: number,
   body: object,
@@ -164,9 +174,7 @@ export function json(
   };
 }
 
-/*
- * The pages of DevProvider: plain HTML, no scripts, nothing from elsewhere.
- */
+/* Pages of DevProvider: plain HTML without scripts and external resources. */
 
 /** A user on the page. */
 interface PickableUser {
@@ -184,8 +192,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Headers of a page. `formOrigins`: origins to which a form may lead; browsers apply form-action to redirects, too (Content
- * Security Policy).
+ * Returns the headers of a page. `formOrigins`: origins to which its form may lead; browsers apply
+ * form-action of the Content Security Policy to redirects, too.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -199,7 +207,10 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
   };
 }
 
-/** Page with the users to choose from. `parameters`: the authorization request, which the form sends again. */
+/**
+ * Returns the page with the users to choose from. `parameters`: the authorization request, which the form
+ * sends again.
+ */
 export function pickerPage(
   action: string,
   parameters: Readonly<Record<string, string>>,
@@ -220,7 +231,10 @@ ${buttons.join('\n')}
   );
 }
 
-/** Page that asks whether to log out. `parameters`: the logout request, which the form sends again. */
+/**
+ * Returns the page that asks whether to log out. `parameters`: the logout request, which the form sends
+ * again.
+ */
 function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
   return page(
     'Log out at the provider?',
@@ -231,7 +245,7 @@ ${hiddenFields(parameters)}
   );
 }
 
-/** Page after a logout without an address to return to. */
+/** Returns the page after a logout that names no address to return to. */
 function loggedOutPage(): string {
   return page('You are logged out at the provider', '<p>You may close this page.</p>');
 }
@@ -261,7 +275,7 @@ ${body}
 `;
 }
 
-/** A granted login. */
+/** A login that was granted to a user, found by its code or access token. */
 export interface Grant {
   readonly user: DevUser;
   readonly redirectUri: string;
@@ -270,24 +284,24 @@ export interface Grant {
   readonly scopes: readonly string[];
   readonly authTime: number;
   readonly expiresMs: number;
-  /** Set when the code was used. The token ends if the code comes again (RFC 6749 §4.1.2). */
+  /** Set when the code is exchanged. A second exchange revokes this token (RFC 6749 §4.1.2). */
   accessToken: string | undefined;
 }
 
 const MAX_GRANTS = 1_000;
 
-/** Adds a grant, and deletes the oldest beyond a thousand. */
+/** Adds a grant. Beyond MAX_GRANTS, the oldest one is deleted. */
 export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
   grants.set(key, grant);
   const [oldest] = grants.keys();
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // not empty: one was just added
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // not empty, because a grant was just added
 }
 
-/** The provider that a logout is for. */
+/** Dependencies of a logout request. */
 interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
-  /** Claims of an id_token of this provider, else undefined. */
+  /** Returns the claims of an id_token of this provider, or undefined. */
   readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }
@@ -301,7 +315,10 @@ const PARAMETERS = [
   'ui_locales',
 ];
 
-/** Answers a logout request (§2). Mistakes are shown on a page, and never sent to the address that the request names. */
+/**
+ * Handles a logout request (§2). A mistake is shown on a page, and never sent to the address that the request
+ * names.
+ */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
   if (new Set(given.keys()).size < given.size) return refused('A parameter is there more than once.');
   const hint = given.get('id_token_hint');

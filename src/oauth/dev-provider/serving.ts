@@ -1,5 +1,6 @@
 /**
- * Transports of DevProvider: its own socket, or the routes of an application, which calls it in process.
+ * Two ways to serve DevProvider: on a server of its own, or by routes of an application, which calls it
+ * within the process.
  */
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -11,13 +12,16 @@ import type { DevRequest, DevResponse } from './protocol.ts';
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
-/** Public route: its visitors have no token yet, and its pages send their own policy. */
+/**
+ * Declaration of its routes. They are public, because users have no token yet, and its pages set their own
+ * security policy.
+ */
 const SPEC = {
   public: 'Development stand-in for an identity provider',
   mcp: false,
   rateLimit: false,
   meta: { csrf: false, docs: false, idempotency: false },
-  summary: 'The identity provider of development',
+  summary: 'Identity provider for development',
 } as const;
 
 /** Answers a node:http request. */
@@ -35,7 +39,8 @@ export async function serve(
       chunks.push(chunk);
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    const headers = request.headers as Readonly<Record<string, string | undefined>>; // the fields read here are never lists
+    // node:http gives none of the headers read here as a list
+    const headers = request.headers as Readonly<Record<string, string | undefined>>;
     const answer = await handle({
       method: request.method ?? '',
       path,
@@ -47,7 +52,7 @@ export async function serve(
       .writeHead(answer.status, answer.headers)
       .end(request.method === 'HEAD' ? undefined : answer.body);
   } catch {
-    response.destroy(); // the client has left, or there are no keys
+    response.destroy(); // the client has disconnected, or the provider has no keys yet
   }
 }
 
@@ -68,7 +73,7 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
   });
 }
 
-/** Calls to `issuer` within the process. */
+/** Returns a transport that calls the provider at `issuer` within the process. */
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {
@@ -82,12 +87,12 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
       };
     },
     close() {
-      /* no connection is open */
+      /* nothing to close: there is no connection */
     },
   };
 }
 
-/** Endpoints below a URL, given one by one: discovery would need the application to listen already. */
+/** Returns endpoints as options. Discovery would require that the application already listens. */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
 }

@@ -1,10 +1,10 @@
 /**
- * Allowed targets of provider calls: https; http only to this machine and only if allowed. An address that the provider itself
- * named must be public (server-side request forgery).
+ * Allowed targets of provider calls: https; http only to this machine and only if allowed. An address that
+ * the provider itself named must be public (server-side request forgery).
  */
 import { BlockList, isIP } from 'node:net';
 
-/** Networks of this machine or of a site: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
+/** Networks that are not public: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
 const PRIVATE: readonly (readonly [network: string, prefix: number])[] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -41,8 +41,8 @@ for (const [network, prefix] of PRIVATE)
   privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
 
 /**
- * Whether an IP address is not public. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as the IPv4 address.
- * Any text that is not an address counts as private.
+ * Whether an IP address is not public. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as
+ * the IPv4 address. Any text that is not an address counts as private.
  */
 export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
@@ -74,7 +74,7 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
     : 'is not https: allowInsecure lets http through to the loopback interface';
 }
 
-/** Names and addresses of this machine, as `URL.hostname` writes them. */
+/** Whether a host is this machine, as `URL.hostname` writes it. */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))

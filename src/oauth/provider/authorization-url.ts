@@ -14,7 +14,10 @@ export interface AuthorizationRequest {
   readonly nonce: string | undefined;
   /** Replaces the provider's scopes. `openid` stays if the provider has it. */
   readonly scopes?: readonly string[] | undefined;
-  /** Parameters of {@link EXTRA_PARAMETERS}; others are ignored. Parameters of the provider's own URL win. */
+  /**
+   * Parameters of {@link EXTRA_PARAMETERS}; others are ignored. Parameters in the provider's own URL take
+   * precedence.
+   */
   readonly extra?: Readonly<Record<string, string>> | undefined;
   /** The application's parameters for this login; they override `authorizeParams`. */
   readonly params?: Readonly<Record<string, string>> | undefined;
@@ -24,8 +27,9 @@ export interface AuthorizationRequest {
 const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
- * Builds the URL that starts a login. The endpoint's own query stays unchanged, and no parameter appears twice.
- * `isServedHere`: this application serves the provider, so browsers reach it at the origin of the callback.
+ * Builds the URL that starts a login. The endpoint's own query stays unchanged, and no parameter appears
+ * twice. `isServedHere`: this application serves the provider, so browsers reach it at the origin of the
+ * callback.
  */
 export function authorizationUrlOf(
   authorizeUrl: string,
@@ -35,7 +39,8 @@ export function authorizationUrlOf(
 ): string {
   const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
   if (usesOpenId && usesNonce && nonce === undefined)
-    throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
+    // a bug of this package: without a nonce, a replayed id_token would not be detected
+    throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
   const [address, query = ''] = (
@@ -61,10 +66,11 @@ export function authorizationUrlOf(
       ),
     ),
   });
-  return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`; // %20: some providers read + as itself
+  // %20 instead of +, which some providers read as a plus sign
+  return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`;
 }
 
-/** The name in a `name=value` pair of a query. */
+/** Returns the name in a `name=value` pair of a query. */
 function nameOf(pair: string): string {
   return new URLSearchParams(pair).keys().next().value ?? '';
 }

@@ -1,5 +1,6 @@
 /**
- * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`). The provider has only the public key.
+ * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`). The
+ * provider has only the public key.
  */
 import { createPrivateKey, randomBytes, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -36,7 +37,8 @@ export class ClientAssertions {
     try {
       key = createPrivateKey(privateKey);
     } catch {
-      return 'its clientKey is not a private key in PEM'; // without the cause, which may show the key
+      // without the cause, whose message may contain the key
+      return 'its clientKey is not a private key in PEM';
     }
     const algorithm = algorithmOf(key);
     return algorithm === undefined
@@ -44,7 +46,10 @@ export class ClientAssertions {
       : new ClientAssertions(key, algorithm, keyId);
   }
 
-  /** Parameters for a token request, valid for one minute and one use. `audience`: the token endpoint. */
+  /**
+   * Returns the parameters of a token request. The assertion is valid for one minute and one use. `audience`:
+   * URL of the token endpoint.
+   */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
     const header = { alg: this.#algorithm, typ: 'JWT', kid: this.#keyId };
     const claims = {

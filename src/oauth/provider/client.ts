@@ -1,8 +1,9 @@
 /**
  * Client of one provider: the authorization URL, then code -> tokens -> id_token -> user info -> e-mail.
  *
- * Every failure is a ProviderFailure; outbound.ts limits every call. Discovery, if needed, runs in the background at start-up, and
- * again with the first login if the provider was unreachable: an application starts without its provider.
+ * Every failure is a ProviderFailure; outbound.ts limits every call. Discovery, if needed, runs in the
+ * background at start-up, and again with the first login if the provider was unreachable: an application
+ * starts without its provider.
  */
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
@@ -37,9 +38,9 @@ export interface Identification {
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Form field `user` of the callback; used if the provider has `acceptsPostedName`. */
+  /** Form field `user` of the callback. Only used if the provider has `acceptsPostedName`. */
   readonly postedUser?: string | undefined;
-  /** The requested `max_age`, unless the provider's `authorizeParams` fix it. */
+  /** The `max_age` of the authorization request, unless `authorizeParams` of the provider set it. */
   readonly maxAgeSeconds?: number | undefined;
 }
 
@@ -55,20 +56,22 @@ export interface Identified {
 interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Gets `svc_oauth_provider_seconds{provider,call}`. */
+  /** Receives the histogram `svc_oauth_provider_seconds{provider,call}`. */
   readonly metrics?: Metrics | undefined;
   /** For tests. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
-/** Claims of a login. */
+/** Maximum length of the session id `sid` in an id_token. */
 const MAX_SID = 255;
 
 /** Calls one provider. */
 export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
-  /** This application serves the provider: browsers reach it at the origin of the callback. */
+  /**
+   * Whether this application serves the provider, so that browsers reach it at the origin of the callback.
+   */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
   readonly #discovery: Discovery;
@@ -114,8 +117,8 @@ export class ProviderClient {
   }
 
   /**
-   * Returns the URL that starts a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The endpoint's own query
-   * stays unchanged, and no parameter appears twice.
+   * Returns the URL that starts a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The
+   * endpoint's own query stays unchanged, and no parameter appears twice.
    *
    * @throws ProviderFailure when discovery of the endpoint fails
    */
@@ -129,8 +132,8 @@ export class ProviderClient {
   }
 
   /**
-   * Checks by the parameter `iss` that an authorization response comes from this provider (RFC 9207 §2.4). Without a configured
-   * issuer every response passes: each provider has its own callback.
+   * Checks by the parameter `iss` that an authorization response comes from this provider (RFC 9207 §2.4).
+   * Without a configured issuer every response passes: each provider has its own callback.
    *
    * @throws ProviderFault `issuer_mismatch`
    */
@@ -148,7 +151,8 @@ export class ProviderClient {
   }
 
   /**
-   * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when it aborts.
+   * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when it
+   * aborts.
    *
    * @throws ProviderFault
    */
@@ -171,7 +175,7 @@ export class ProviderClient {
     const { issuer, tenants, clientId, idTokenAlgorithms, leewaySeconds, clientSecret } = this.#options;
     const { keys } = await this.#discovery.endpoints();
     const rules = {
-      issuer: issuer!, // only providers with OpenID Connect get here
+      issuer: issuer!, // only providers with OpenID Connect have this endpoint, and they have an issuer
       tenants,
       clientId,
       algorithms: idTokenAlgorithms,
@@ -182,7 +186,10 @@ export class ProviderClient {
     return verifyLogoutToken(token, rules, this.#keysOf(keys));
   }
 
-  /** Address that ends the user's session at the provider; undefined if it has none (RP-Initiated Logout 1.0 §2). */
+  /**
+   * Returns the address that ends the user's session at the provider; undefined if it has none (RP-Initiated
+   * Logout 1.0 §2).
+   */
   async logoutUrl(
     origin: string,
     parameters: Readonly<Record<string, string | undefined>>,
@@ -208,7 +215,10 @@ export class ProviderClient {
     this.#outbound.close();
   }
 
-  /** Exchanges a refresh token for new tokens (RFC 6749 §6). @throws ProviderFailure, with the provider's error code in `providerCode` */
+  /**
+   * Exchanges a refresh token for new tokens (RFC 6749 §6).
+   * @throws ProviderFailure, with the provider's error code in `providerCode`
+   */
   async refresh(refreshToken: string): Promise<TokenAnswer> {
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
     return readTokenAnswer(
@@ -231,7 +241,10 @@ export class ProviderClient {
     return this.#askToken(endpoints, form, signal);
   }
 
-  /** Adds the client's authentication, exactly once (RFC 6749 §2.3.1). Basic encodes both parts as form values first. */
+  /**
+   * Sends a token request with the authentication of the client, exactly once (RFC 6749 §2.3.1). HTTP Basic
+   * encodes both parts as form values first.
+   */
   #askToken(
     { token, clientAuth }: Endpoints,
     form: URLSearchParams,
@@ -247,7 +260,8 @@ export class ProviderClient {
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     if (clientAuth === 'private_key_jwt') {
       const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1_000);
-      const assertion = this.#options.assertions!.parameters(clientId, token.url, nowSeconds); // the constructor requires a key for this method
+      // the constructor of OAuthProvider requires a key for this method
+      const assertion = this.#options.assertions!.parameters(clientId, token.url, nowSeconds);
       for (const [name, value] of Object.entries(assertion)) form.set(name, value);
     }
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
@@ -286,16 +300,20 @@ export class ProviderClient {
       clientId,
       algorithms,
       nonce: usesNonce ? nonce : null,
-      secret: algorithms.includes('HS256') ? (clientSecret as string) : undefined, // the constructor has refused others
+      // with HS256, the constructor of OAuthProvider requires a text
+      secret: algorithms.includes('HS256') ? (clientSecret as string) : undefined,
       accessToken,
       maxAgeSeconds: fixedSeconds ?? maxAgeSeconds,
       leewaySeconds,
       nowSeconds,
-    }; // the constructor requires an issuer for OpenID Connect
+    }; // the constructor of OAuthProvider requires an issuer for OpenID Connect
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** Merges the user info into the claims. Both must have the same subject (OpenID Connect Core §5.3.2). */
+  /**
+   * Reads the user info and merges it into the claims. Both must have the same subject (OpenID Connect Core
+   * §5.3.2).
+   */
   async #read(
     userinfo: Target | undefined,
     { accessToken }: TokenAnswer,
@@ -324,7 +342,10 @@ export class ProviderClient {
     }
   }
 
-  /** Reads the primary verified address of an e-mail endpoint. If the token may not read it (403, 404), the user stays unchanged. */
+  /**
+   * Adds the primary verified address of the e-mail endpoint. If the token may not read it (403, 404), the
+   * user stays unchanged.
+   */
   async #withEmail(
     user: MappedUser | undefined,
     { accessToken }: TokenAnswer,

@@ -1,12 +1,13 @@
 /**
  * Endpoints of a provider: options of the application first, then the provider's discovery document.
  *
- * The document is fetched on first use, by one fetch for all waiting logins. When it is an hour old, it is fetched again in the
- * background; until that succeeds, the old one is used. If the first fetch fails, the next login tries again. With all
- * endpoints given, or with `metadata`, nothing is fetched. Endpoints that a provider on a public address names must be public,
- * too (server-side request forgery).
+ * The document is fetched on first use, by one fetch for all waiting logins. When it is an hour old, it is
+ * fetched again in the background; until that succeeds, the old one is used. If the first fetch fails, the
+ * next login tries again. With all endpoints given, or with `metadata`, nothing is fetched. Endpoints that a
+ * provider on a public address names must be public, too (server-side request forgery).
  *
- * The discovery document of a provider (OpenID Connect Discovery §3, RFC 8414 §2) is reduced to the members a client needs.
+ * The discovery document of a provider (OpenID Connect Discovery §3, RFC 8414 §2) is reduced to the members a
+ * client needs.
  */
 import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './outbound.ts';
@@ -15,21 +16,21 @@ import type { Clock } from '../../base/clock.ts';
 import type { Outbound } from './outbound.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
-/** An address for calls. */
+/** A URL of the provider for calls by the server. */
 export interface Target {
   readonly url: string;
-  /** Set if a provider on a public address named it: then it must be public as well. */
+  /** Whether the host must be public: true for a URL that a provider on a public address named. */
   readonly isGuarded: boolean;
 }
 
 /** Endpoints of a provider. */
 export interface Endpoints {
-  /** Only browsers open it. */
+  /** Only browsers open this page. */
   readonly authorizeUrl: string;
   readonly token: Target;
   readonly userinfo: Target | undefined;
   readonly keys: Target | undefined;
-  /** Only browsers open it. */
+  /** Only browsers open this page. */
   readonly endSessionUrl: string | undefined;
   readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none';
   /** Whether every response must have `iss` (RFC 9207 §2.4). */
@@ -56,7 +57,10 @@ export class Discovery {
     if (!needsDiscovery(options)) this.#endpoints = pinned(options);
   }
 
-  /** Returns the endpoints, fetched if necessary. @throws ProviderFailure as Outbound.call(), and `provider_error` for an invalid document */
+  /**
+   * Returns the endpoints, fetched if necessary.
+   * @throws ProviderFailure as Outbound.call(), and `provider_error` for an invalid document
+   */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) {
       if (this.#clock.monotonicMs() >= this.#refreshMs) this.#refresh();
@@ -68,14 +72,18 @@ export class Discovery {
     return this.#flight;
   }
 
-  /** Fetches the document in the background. After a failure the old one stays, and the next attempt is a minute later. */
+  /**
+   * Fetches the document in the background. After a failure the old document stays, and the next attempt is a
+   * minute later.
+   */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
     this.#discover().catch(() => undefined);
   }
 
   async #discover(): Promise<Endpoints> {
-    const answer = await this.#outbound.call({ method: 'GET', url: this.#options.discoveryUrl! }); // needsDiscovery() means that there is one
+    // needsDiscovery() requires a discoveryUrl
+    const answer = await this.#outbound.call({ method: 'GET', url: this.#options.discoveryUrl! });
     const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), {
       ...this.#options,
       issuer: this.#options.issuer!,
@@ -110,13 +118,14 @@ function needsDiscovery({
   );
 }
 
-/** Endpoints from options. They may be private addresses, because the application named them. */
+/** Returns the endpoints from options. They may be private addresses, because the application named them. */
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
     options.metadata === undefined
       ? NOTHING
       : readMetadata(options.metadata, { ...options, issuer: options.issuer! });
-  return join(options, metadata as Metadata, false); // the constructor of OAuthProvider refused invalid ones
+  // the constructor of OAuthProvider refuses invalid metadata
+  return join(options, metadata as Metadata, false);
 }
 
 const NOTHING: Metadata = {
@@ -142,7 +151,8 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   const userinfo = target(options.userinfoUrl, metadata.userinfoUrl);
   if (authorizeUrl === undefined || token === undefined)
     throw new ProviderFault('provider_error', 'discovery_without_endpoints');
-  const needsKeys = options.usesOpenId && !options.idTokenAlgorithms.includes('HS256'); // whose key is the client secret
+  // with HS256, the client secret is the key
+  const needsKeys = options.usesOpenId && !options.idTokenAlgorithms.includes('HS256');
   if (
     (needsKeys && keys === undefined && options.jwks === undefined) ||
     (!options.usesOpenId && userinfo === undefined)
@@ -165,7 +175,7 @@ interface Metadata {
   readonly tokenUrl: string | undefined;
   readonly userinfoUrl: string | undefined;
   readonly jwksUrl: string | undefined;
-  /** Only browsers open it. */
+  /** Only browsers open this page. */
   readonly endSessionUrl: string | undefined;
   /** Client authentication at the token endpoint: the first supported of `post` and `basic`. */
   readonly clientAuth: 'post' | 'basic' | undefined;
@@ -173,7 +183,7 @@ interface Metadata {
   readonly sendsIssuer: boolean;
 }
 
-/** Expected values of a document. */
+/** Values that a document must have. */
 interface MetadataRules {
   readonly issuer: string;
   readonly allowInsecure: boolean | readonly string[];
@@ -204,7 +214,8 @@ export function readMetadata(
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
-    const problem = issueOfUrl(url as string, allowInsecure); // which refuses what is no string
+    // issueOfUrl() refuses a value that is not a string
+    const problem = issueOfUrl(url as string, allowInsecure);
     if (problem !== undefined) return `${member} ${problem}`;
     if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
       return `${member} is not within the issuer's site`;
@@ -217,7 +228,10 @@ export function readMetadata(
   };
 }
 
-/** An absent list means HTTP Basic (OpenID Connect Discovery §3). A list without `post` and `basic` leaves it undefined. */
+/**
+ * Returns the authentication method. Without a list it is HTTP Basic (OpenID Connect Discovery §3); a list
+ * without `post` and `basic` gives undefined.
+ */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';
   if (!Array.isArray(methods)) return undefined;

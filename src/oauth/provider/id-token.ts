@@ -3,9 +3,10 @@
  *
  *   form -> header -> key -> signature -> issuer, audience, nonce, times -> at_hash -> auth_time
  *
- * No claim is used before the signature is verified. The token cannot bring its own key: `jwk`, `jku`, `x5u` and `x5c`, which some
- * providers always send, are ignored (RFC 8725 §3.10). `crit` and fields that change the encoding are refused. Every refusal is a
- * ProviderFailure `provider_error` whose reason names the check. The client does not learn it.
+ * No claim is used before the signature is verified. The token cannot bring its own key: `jwk`, `jku`, `x5u`
+ * and `x5c`, which some providers always send, are ignored (RFC 8725 §3.10). `crit` and fields that change
+ * the encoding are refused. Every refusal is a ProviderFailure `provider_error` whose reason names the check.
+ * The client does not learn it.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
@@ -17,14 +18,14 @@ import { GUID, TENANT } from './option-types.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
-/** Expected values of an id_token. */
+/** Values that an id_token must have. */
 export interface IdTokenRules {
-  /** Compared byte for byte; `{tenantid}` in it matches the GUID of the claim `tid`. */
+  /** Issuer, compared byte for byte. `{tenantid}` in it matches the GUID of the claim `tid`. */
   readonly issuer: string;
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Null for providers that omit it. */
+  /** Nonce of the login. Null for providers that omit the claim. */
   readonly nonce: string | undefined | null;
   /** The client secret, if `algorithms` is HS256. */
   readonly secret?: string | undefined;
@@ -36,11 +37,11 @@ export interface IdTokenRules {
   readonly nowSeconds: number;
 }
 
-/** Source of keys: cached ones, and one more fetch if it is due. */
+/** Source of keys: the cached ones, and new ones if a fetch is due. */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
-  /** For a wrong signature: keys that have replaced the cached ones, if there may be any. */
+  /** Called after a wrong signature: fetches keys that may have replaced the cached ones. */
   renewed?(): Promise<KeySet> | undefined;
 }
 
@@ -66,7 +67,7 @@ const MAX_SUBJECT_CHARACTERS = 255;
 const MAX_TRIED = 8;
 const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
-/** Algorithms of RFC 7518 §3.3 to §3.5; Ed25519 brings its own hash (RFC 8037 §3.1). */
+/** Hashes by algorithm (RFC 7518 §3.3 to §3.5). Ed25519 hashes by itself (RFC 8037 §3.1). */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
   HS256: 'sha256',
   RS256: 'sha256',
@@ -88,7 +89,10 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
 };
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Verifies an id_token, and returns its claims. @throws ProviderFailure `provider_error`, or a failure of fetching keys */
+/**
+ * Verifies an id_token, and returns its claims.
+ * @throws ProviderFailure `provider_error`, or a failure of fetching keys
+ */
 export async function verifyIdToken(
   token: string,
   rules: IdTokenRules,
@@ -97,7 +101,11 @@ export async function verifyIdToken(
   return check(await verifiedToken(token, rules, keys, /^jwt$/i), rules);
 }
 
-/** Verifies form and signature of a token. `types`: allowed values of `typ` beside none. @throws as verifyIdToken() */
+/**
+ * Verifies form and signature of a token. `types`: allowed values of the header `typ`, which may also be
+ * absent.
+ * @throws as verifyIdToken()
+ */
 export async function verifiedToken(
   token: string,
   { algorithms, secret }: Pick<IdTokenRules, 'algorithms' | 'secret'>,
@@ -117,13 +125,13 @@ export async function verifiedToken(
   return decoded;
 }
 
-/** Whether the shared client secret signed it (RFC 7518 §3.2). */
+/** Whether a token was signed with the shared client secret (RFC 7518 §3.2). */
 function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): boolean {
   const expected = createHmac('sha256', secret).update(signed).digest();
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
-/** Parses a token without verifying it. */
+/** Parses a token without verifying its signature. */
 function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: RegExp): DecodedIdToken {
   if (token.length > MAX_CHARACTERS) throw refused('too_long');
   const segments = token.split('.');
@@ -144,21 +152,30 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/** Decodes canonical base64url: no padding, no other alphabet, no stray bits (RFC 7515 §2, RFC 4648 §3.5). */
+/**
+ * Decodes base64url strictly: no padding, no other alphabet, no unused bits that are set (RFC 7515 §2, RFC
+ * 4648 §3.5).
+ */
 function bytesOf(segment: string): Buffer {
   const bytes = Buffer.from(segment, 'base64url');
   if (!BASE64URL.test(segment) || bytes.toString('base64url') !== segment) throw refused('base64url');
   return bytes;
 }
 
-/** Refuses duplicate names at any depth (RFC 7515 §4, RFC 7519 §4): parsers differ in which one they use. */
+/**
+ * Parses a JSON object. Refuses duplicate names at any depth (RFC 7515 §4, RFC 7519 §4), because parsers
+ * differ in which one they use.
+ */
 function objectOf(bytes: Buffer): Record<string, unknown> {
   const object = isUtf8(bytes) ? parseObject(utf8.decode(bytes)) : undefined;
   if (object === undefined) throw refused('json');
   return object;
 }
 
-/** Whether one of the keys signed it; if not, whether a key with the token's `kid` was among them. */
+/**
+ * Returns `signed` if one of the keys has signed the token. Otherwise `other` if there is a key with its
+ * `kid`, or `unknown`.
+ */
 async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
   const choice = chooseKeys(set, decoded.keyId, decoded.algorithm);
   if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
@@ -173,12 +190,18 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
   return decoded.keyId === undefined ? 'unknown' : 'other';
 }
 
-/** A key of one tenant signs only for that tenant; the template matches all. */
+/**
+ * Whether a key may sign tokens of this issuer. A key of one tenant may only sign for that tenant; a template
+ * matches all.
+ */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
-/** Whether a key signed it. Runs in the thread pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), not DER, and neither is zero. */
+/**
+ * Whether a key has signed a text. Runs in the thread pool. ECDSA signatures are r and s side by side (RFC
+ * 7518 §3.4), not DER; neither may be zero.
+ */
 export function isSignedBy(
   { algorithm, signed, signature }: SignatureInput,
   { key }: VerificationKey,
@@ -219,7 +242,10 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
   return claims as Record<string, unknown> & { sub: string };
 }
 
-/** Whether `iss` is the provider's; with a template, the issuer of an allowed tenant. */
+/**
+ * Whether the claim `iss` is the issuer of the provider. For a template it must be the issuer of an allowed
+ * tenant.
+ */
 export function isExpectedIssuer(
   iss: unknown,
   tenant: unknown,
@@ -256,12 +282,15 @@ function checkTimes(
     throw refused('auth_time');
 }
 
-/** A NumericDate (RFC 7519 §2). */
+/** Whether a value is a NumericDate (RFC 7519 §2). */
 export function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }
 
-/** The left half of the hash of the access token (§3.1.3.6), by the signature's hash algorithm. */
+/**
+ * Returns the claim `at_hash`: the left half of the hash of the access token (§3.1.3.6), by the hash of the
+ * signature algorithm.
+ */
 export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
   const digest = hash(HASHES[algorithm], accessToken, 'buffer');
   return digest.subarray(0, digest.length / 2).toString('base64url');

@@ -1,5 +1,5 @@
 /**
- * Keys of a provider (RFC 7517): which of them may verify an id_token, and when they are fetched.
+ * Keys of a provider (RFC 7517): selects those that may verify an id_token, and fetches them.
  *
  *   cached 10 minutes; a token that fits no key causes a fetch, at most once a minute; waiting logins share one fetch
  *   if a fetch fails, the cached keys stay valid for a day, and the next fetch is a minute later
@@ -16,9 +16,12 @@ import type { IdTokenAlgorithm } from './options.ts';
 
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
-/** Lifetime of keys while the provider is unreachable. Limited, so that a withdrawn key does not stay valid for ever. */
+/**
+ * Milliseconds for which keys stay valid while the provider is unreachable. Limited, so that a withdrawn key
+ * does not stay valid for ever.
+ */
 const STALE_MS = 86_400_000;
-/** Pause after a failed fetch. Without it each login would wait for the next failure. */
+/** Pause in milliseconds after a failed fetch. Without it, each login would wait for the next failure. */
 const RETRY_MS = 60_000;
 /** Limit of keys in a set; providers have fewer. Each is parsed once for each fetch. */
 const MAX_KEYS = 64;
@@ -31,11 +34,11 @@ export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Issuer whose tokens it may sign, in a set for many tenants (member `issuer`). */
+  /** Issuer whose tokens the key may sign, in a set of keys for many tenants (member `issuer`). */
   readonly issuer: string | undefined;
 }
 
-/** Result of a look-up of keys for a token. */
+/** Result of chooseKeys(). */
 type KeyChoice =
   | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'unknown' }
@@ -44,7 +47,7 @@ type KeyChoice =
 /** A parsed JWK set. */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
-  /** Key ids of more than one entry, usable or not. */
+  /** Key ids that several entries have, usable or not. */
   readonly repeated: ReadonlySet<string>;
 }
 
@@ -63,7 +66,10 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
   return { keys, repeated };
 }
 
-/** Keys for a token with this `kid` and `alg`. Without `kid` all that fit; a `kid` of two entries fits none. */
+/**
+ * Returns the keys for a token with this `kid` and `alg`. Without `kid`, all keys that fit. A `kid` of
+ * several entries is ambiguous.
+ */
 export function chooseKeys(set: KeySet, keyId: string | undefined, algorithm: IdTokenAlgorithm): KeyChoice {
   if (keyId !== undefined && set.repeated.has(keyId)) return { kind: 'ambiguous' };
   const keys = set.keys.filter(
@@ -90,7 +96,11 @@ export class KeySource {
     this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
   }
 
-  /** Returns the keys, fetched if they are older than ten minutes. If that fails, keys of up to a day. @throws ProviderFailure */
+  /**
+   * Returns the keys, fetched if they are older than ten minutes. If the fetch fails, returns cached keys of
+   * up to a day.
+   * @throws ProviderFailure
+   */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
     const nowMs = this.#clock.monotonicMs();
@@ -104,7 +114,10 @@ export class KeySource {
     });
   }
 
-  /** Fetches again for a token that fits no key; undefined within a minute of the last fetch. @throws ProviderFailure */
+  /**
+   * Fetches keys again for a token that fits no key. Undefined within a minute of the last fetch.
+   * @throws ProviderFailure
+   */
   again(target: Target | undefined): Promise<KeySet> | undefined {
     if (this.#pinned !== undefined) return undefined;
     const nowMs = this.#clock.monotonicMs();
@@ -114,7 +127,10 @@ export class KeySource {
     return this.#fetch(target);
   }
 
-  /** As `again`, for a wrong signature: another key may have taken over the `kid`. Not within a minute of the last fetch. */
+  /**
+   * Fetches keys again after a wrong signature: another key may have taken over the `kid`. Undefined within a
+   * minute of the last fetch.
+   */
   renewed(target: Target | undefined): Promise<KeySet> | undefined {
     return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
   }
@@ -136,7 +152,7 @@ export class KeySource {
   }
 }
 
-/** Converts one JWK; undefined if it is not for signatures, too weak, of another kind, or invalid. */
+/** Converts a JWK. Undefined if it is not for signatures, too weak, of an unknown kind, or invalid. */
 function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
   if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify')))
@@ -155,7 +171,7 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
   };
 }
 
-/** Signature algorithms by key (RFC 7518 §3.4). */
+/** Signature algorithms by curve (RFC 7518 §3.4). */
 const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([
   ['P-256', 'ES256'],
   ['P-384', 'ES384'],
@@ -179,7 +195,10 @@ function kindOf(
   }
 }
 
-/** Uses only the public members, in case a set leaks private ones. Throws for a point off the curve. */
+/**
+ * Returns the public key of a JWK. Ignores private members, in case a set leaks them. Throws for a point off
+ * the curve.
+ */
 function publicKey(
   jwk: Readonly<Record<string, unknown>>,
   members: readonly string[],

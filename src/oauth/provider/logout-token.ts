@@ -3,7 +3,8 @@
  *
  *   form, signature as an id_token -> iss, aud -> iat, exp -> events -> sub or sid -> no nonce
  *
- * A nonce is refused: an id_token must not pass for a logout token. A token without the event is refused, too.
+ * A token with a nonce is refused, so that an id_token cannot be used as a logout token. A token without the
+ * logout event is refused, too.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
@@ -17,19 +18,22 @@ export interface LogoutClaims {
   /** Session id at the provider; undefined: every session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
-  /** Remaining lifetime in milliseconds. Until then it must not be used again. */
+  /** Remaining lifetime in milliseconds, during which the token must not be accepted again. */
   readonly validMs: number;
 }
 
-/** Expected values of a logout token. */
+/** Values that a logout token must have. */
 type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
-/** Maximum age and lifetime: an old logout token has lost its meaning. */
+/** Maximum age and lifetime in seconds: an older logout token has lost its meaning. */
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
-/** Verifies a logout token, and returns its claims. @throws ProviderFailure `provider_error`, or a failure of fetching keys */
+/**
+ * Verifies a logout token, and returns its claims.
+ * @throws ProviderFailure `provider_error`, or a failure of fetching keys
+ */
 export async function verifyLogoutToken(
   token: string,
   rules: LogoutRules,

@@ -1,14 +1,17 @@
 /**
- * Options of a provider, as the application gives them and with defaults, and constants of the protocol with a provider.
+ * Types of a provider's options, as given and with defaults, and constants of the protocol with a provider.
  */
 import type { ClientAssertions, ClientKey } from './client-assertion.ts';
 import type { MappedUser } from './user-info.ts';
 
-/** Signature algorithms accepted for id_tokens; never `none` (RFC 8725 §3.1). `HS256` uses the client secret, and must be the only one. */
+/**
+ * Signature algorithms accepted for id_tokens; never `none` (RFC 8725 §3.1). `HS256` uses the client secret,
+ * and must be the only one.
+ */
 export type IdTokenAlgorithm =
   'HS256' | 'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
 
-/** Makes a client secret. The argument is the time in seconds since the epoch. */
+/** Creates a client secret. The argument is the time in seconds since the epoch. */
 export type ClientSecretMaker = (nowSeconds: number) => string;
 
 /** Options of {@link OAuthProvider}. `undefined` means not given. */
@@ -16,20 +19,30 @@ export interface OAuthProviderOptions {
   /** Short name for routes, logs and metrics: `[a-z][a-z0-9-]*`, at most 32 characters. */
   readonly name: string;
   readonly clientId: string;
-  /** The client secret, from the environment. Required unless `clientAuth` is `none`. A function makes one for each call, as Sign in with Apple needs. */
+  /**
+   * The client secret, from the environment. Required unless `clientAuth` is `none`. A function makes one for
+   * each call, as Sign in with Apple needs.
+   */
   readonly clientSecret?: string | ClientSecretMaker | undefined;
   /**
-   * Client authentication at the token endpoint: in the form, by HTTP Basic, by a signed assertion (RFC 7523), or `none` (a public
-   * client, PKCE only). Default: the method of the provider's metadata, `post` before `basic`; without metadata `post`.
+   * Client authentication at the token endpoint: in the form, by HTTP Basic, by a signed assertion (RFC
+   * 7523), or `none` (a public client, PKCE only). Default: the method of the provider's metadata, `post`
+   * before `basic`; without metadata `post`.
    */
   readonly clientAuth?: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
   /** The key for `clientAuth: 'private_key_jwt'`, instead of a clientSecret. */
   readonly clientKey?: ClientKey | undefined;
   /** The provider's issuer, compared byte for byte. `{tenantid}` in it matches any GUID (see `tenants`). */
   readonly issuer?: string | undefined;
-  /** Discovery document. Default: `issuer` + `/.well-known/openid-configuration`. Read if an endpoint below is missing. */
+  /**
+   * Discovery document. Default: `issuer` + `/.well-known/openid-configuration`. Read if an endpoint below is
+   * missing.
+   */
   readonly discoveryUrl?: string | undefined;
-  /** The content of the discovery document (OpenID Connect Discovery §3, RFC 8414 §2): nothing is fetched at start-up. */
+  /**
+   * The content of the discovery document (OpenID Connect Discovery §3, RFC 8414 §2): nothing is fetched at
+   * start-up.
+   */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /** Endpoints. Each overrides the discovery document. */
   readonly authorizeUrl?: string | undefined;
@@ -42,7 +55,10 @@ export interface OAuthProviderOptions {
   readonly emailsUrl?: string | undefined;
   /** The provider's keys, `{ keys: [ ... ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
   readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
-  /** Requested scopes. Default `['openid', 'email', 'profile']` with an issuer or discovery, else none. `openid` adds nonce and id_token. */
+  /**
+   * Requested scopes. Default `['openid', 'email', 'profile']` with an issuer or discovery, else none.
+   * `openid` adds nonce and id_token.
+   */
   readonly scopes?: readonly string[] | undefined;
   /** Accepted signature algorithms of id_tokens. Default `['RS256']`. */
   readonly idTokenAlgorithms?: readonly IdTokenAlgorithm[] | undefined;
@@ -55,30 +71,45 @@ export interface OAuthProviderOptions {
   /** Accepts the text "true" for `email_verified`. Default false. */
   readonly acceptsTextVerified?: boolean | undefined;
   /**
-   * Accepts a name from the form field `user`, which Sign in with Apple posts only with a user's first login, if no other source
-   * has a name. The browser sends it, so users can choose any name. Default false.
+   * Accepts a name from the form field `user`, which Sign in with Apple posts only with a user's first login,
+   * if no other source has a name. The browser sends it, so users can choose any name. Default false.
    */
   readonly acceptsPostedName?: boolean | undefined;
   /** Maps the provider's data to a user. Default: the standard claims. */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
-  /** Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds, is enforced: the id_token needs an `auth_time` that is not older. */
+  /**
+   * Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds,
+   * is enforced: the id_token needs an `auth_time` that is not older.
+   */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
-  /** Whether the id_token has the login's nonce. `false` for providers that omit it: then only the code distinguishes a stolen id_token from a new one. Default true. */
+  /**
+   * Whether the id_token has the login's nonce. `false` for providers that omit it: then only the code
+   * distinguishes a stolen id_token from a new one. Default true.
+   */
   readonly usesNonce?: boolean | undefined;
-  /** Whether PKCE binds the login to its code (RFC 7636). `false` for providers that refuse it. Default true. */
+  /**
+   * Whether PKCE binds the login to its code (RFC 7636). `false` for providers that refuse it. Default true.
+   */
   readonly usesPkce?: boolean | undefined;
   /** Name of the parameter `client_id` at this provider. Default `client_id`. */
   readonly clientIdName?: string | undefined;
   /** Requires discovered endpoints to be at the issuer's host or below it. Default false. */
   readonly requireSameSite?: boolean | undefined;
-  /** PEM file of the authorities for the provider's certificate. It replaces the default authorities of Node.js. */
+  /**
+   * PEM file of the authorities for the provider's certificate. It replaces the default authorities of
+   * Node.js.
+   */
   readonly caFile?: string | undefined;
   /**
-   * `true` allows `http://` to the loopback interface. A list of hosts allows these as well, for example `['keycloak']` in a network
-   * of containers. In production only the loopback interface is allowed. Default false.
+   * `true` allows `http://` to the loopback interface. A list of hosts allows these as well, for example
+   * `['keycloak']` in a network of containers. In production only the loopback interface is allowed.
+   * Default false.
    */
   readonly allowInsecure?: boolean | readonly string[] | undefined;
-  /** Time limit in milliseconds for each of connect, TLS, first byte and whole body, 100 ... 60_000. Default 10_000. */
+  /**
+   * Time limit in milliseconds for each of connect, TLS, first byte and whole body, 100 ... 60_000.
+   * Default 10_000.
+   */
   readonly timeoutMs?: number | undefined;
   /** Tolerated clock difference for id_tokens, 0 ... 300. Default 60. */
   readonly leewaySeconds?: number | undefined;

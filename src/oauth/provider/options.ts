@@ -1,5 +1,5 @@
 /**
- * An identity provider: options are read and checked once, and the client secret is hidden.
+ * An identity provider: reads and checks its options once, and hides the client secret.
  */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
@@ -42,12 +42,15 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'ES512',
   'EdDSA',
 ] satisfies readonly IdTokenAlgorithm[];
-/** A host without port, as in `URL.hostname`. */
+/** Pattern of a host without port, as in `URL.hostname`. */
 const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
 let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
 
-/** An identity provider: its name, its addresses, its deviations from the standard. Printing it does not show the secret. */
+/**
+ * An identity provider: its name, addresses, and deviations from the standard. Printing it does not show the
+ * secret.
+ */
 export class OAuthProvider {
   readonly name: string;
   readonly clientId: string;
@@ -74,19 +77,21 @@ export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
 
-/** Answers calls to a provider in this process, without a connection. */
+/** Transport that answers calls to a provider within this process. */
 export type InProcess = Pick<Outbound, 'call' | 'close'>;
 
 /** Development providers, with the in-process transport of those that the application serves itself. */
 const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
-/** Marks a provider as unfit for production: only for oauth/dev-provider/dev-provider.ts. */
+/** Marks a provider as unfit for production. Only oauth/dev-provider/dev-provider.ts calls this. */
 export function markForDevelopment(provider: OAuthProvider, inProcess?: InProcess): OAuthProvider {
   forDevelopment.set(provider, inProcess);
   return provider;
 }
 
-/** The in-process transport of a provider that the application serves itself; undefined for others. */
+/**
+ * Returns the in-process transport of a provider that the application serves itself; undefined for others.
+ */
 export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
   return forDevelopment.get(provider);
 }
@@ -110,7 +115,7 @@ const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
     typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
 };
 
-/** Deviations of a provider from the standard that weaken logins, for `svc check`. */
+/** Returns the deviations of a provider from the standard that weaken logins, for `svc check`. */
 export function weaknessesOf(provider: OAuthProvider): string[] {
   const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
   return [
@@ -220,7 +225,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   return result;
 }
 
-/** The issuer of a discovery URL (OpenID Connect Discovery §4). */
+/** Returns the issuer of a discovery URL (OpenID Connect Discovery §4). */
 function issuerOf(discoveryUrl: string | undefined): string | undefined {
   return discoveryUrl?.endsWith(WELL_KNOWN) === true ? discoveryUrl.slice(0, -WELL_KNOWN.length) : undefined;
 }
@@ -228,7 +233,8 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    new X509Certificate(pem); // TLS would ignore a file without a certificate, and every call would fail
+    // throws if the file has no certificate, which TLS would ignore until every call fails
+    new X509Certificate(pem);
     return pem;
   } catch (error) {
     throw new SvcError(

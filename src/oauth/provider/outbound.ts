@@ -3,10 +3,12 @@
  *
  *   queue -> connect (and DNS) -> TLS -> first byte -> whole body      10 s for each; then the socket is destroyed
  *
- * Redirects are not followed, proxies not used, encodings not decoded: a compressed response is refused. TLS is always verified,
- * whatever the environment says. Nothing blocks the event loop, and only a running call keeps the process alive.
+ * Redirects are not followed, proxies not used, encodings not decoded: a compressed response is refused. TLS
+ * is always verified, whatever the environment says. Nothing blocks the event loop, and only a running call
+ * keeps the process alive.
  *
- * Calls are measured by one histogram, and JSON responses are read strictly: status 200, a JSON media type, valid UTF-8, the expected form.
+ * Calls are measured by one histogram, and JSON responses are read strictly: status 200, a JSON media type,
+ * valid UTF-8, the expected form.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
@@ -33,7 +35,7 @@ export interface OutboundCall {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
-  /** Refuse to connect to private addresses. */
+  /** Whether connections to private addresses are refused. */
   readonly isGuarded?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -44,7 +46,7 @@ export interface OutboundAnswer {
   /** Lower-case media type without parameters; empty if absent. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /** Whether it came from a private address. */
+  /** Whether the response came from a private address. */
   readonly isPrivate: boolean;
 }
 
@@ -54,7 +56,7 @@ export type Resolve = (
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-/** Settings for calls. */
+/** Settings of the client that sends requests to identity providers. */
 export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
@@ -79,7 +81,8 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // Each call has its own connection: the peer may close a kept one while a code is being sent, and a code cannot be sent twice.
+    // Each call has its own connection: the peer may close a kept one while a code is being sent, and a code
+    // cannot be sent twice.
     // TLS sessions are resumed. The agent's settings override NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
@@ -92,7 +95,7 @@ export class Outbound {
     };
   }
 
-  /** Number of running and of waiting calls. */
+  /** Number of running calls, and of waiting calls. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
@@ -100,7 +103,8 @@ export class Outbound {
   /**
    * Sends a request and reads the response. Rejects with the signal's reason when it aborts.
    *
-   * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or closed)
+   * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or
+   * closed)
    */
   async call(call: OutboundCall): Promise<OutboundAnswer> {
     await this.#turn(call.signal);
@@ -122,7 +126,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Resolves when the call may run, and counts it as running. */
+  /** Waits until the call may run, and counts it as running. Undefined if it may run at once. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -167,7 +171,8 @@ export class Outbound {
       isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
       isPrivateAddress(url.hostname)
     ) {
-      return Promise.reject(new ProviderFault('provider_error', 'private_address')); // an address is connected to without a look-up
+      // check here: lookupOf() is not called for an IP address
+      return Promise.reject(new ProviderFault('provider_error', 'private_address'));
     }
     return new Promise((resolve, reject) => {
       const isTls = url.protocol === 'https:';
@@ -188,7 +193,7 @@ export class Outbound {
   }
 }
 
-/** One request on its way through the stages. */
+/** One request and its progress through the stages. */
 class Exchange {
   readonly #request: ClientRequest;
   readonly #isTls: boolean;
@@ -270,7 +275,10 @@ class Exchange {
     });
   }
 
-  /** A refused look-up keeps its own failure; every other error becomes a system failure. */
+  /**
+   * Handles an error of the request. A ProviderFault of the look-up is kept; any other error becomes a
+   * ProviderFault.
+   */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
       error instanceof ProviderFault
@@ -281,7 +289,7 @@ class Exchange {
     );
   }
 
-  /** Fails with the first reason, and destroys the socket. */
+  /** Fails with a reason, and destroys the socket. Only the first call has an effect. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -299,7 +307,10 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
   systemLookup(hostname, { all: true, order: 'verbatim' }, callback);
 }
 
-/** DNS look-up of a connection. It checks the very addresses that are connected to, so a later change of the DNS has no effect. */
+/**
+ * Returns the DNS look-up of a connection. It checks the same addresses to which the socket connects, so that
+ * a later change of the DNS has no effect.
+ */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {
@@ -314,7 +325,7 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   };
 }
 
-/** One histogram for all providers of an application, because a name can be declared only once. */
+/** The histogram of each application, because a metric can be declared only once. */
 const histograms = new WeakMap<Metrics, Histogram>();
 
 /** Returns the histogram of an application. */
@@ -335,7 +346,10 @@ const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Parses the JSON value of a response. `what` starts the reason of a failure. @throws ProviderFailure `provider_error` */
+/**
+ * Parses the JSON value of a response. `what` starts the reason of a failure.
+ * @throws ProviderFailure `provider_error`
+ */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
   if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
@@ -344,10 +358,12 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    throw new ProviderFault('provider_error', `${what}_not_json`); // without the cause, which quotes the text
+    // without the cause, whose message contains the text
+    throw new ProviderFault('provider_error', `${what}_not_json`);
   }
   const value = parseValue(text);
-  if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`); // a member twice: readers differ in which one counts
+  // a member appears twice, and readers differ in which one they use
+  if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`);
   return value;
 }
 
@@ -358,7 +374,7 @@ export function jsonObject(what: string, answer: OutboundAnswer): Record<string,
   return value;
 }
 
-/** `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
+/** Whether a media type is `application/json`, or has the suffix `+json` (RFC 6839 §3.1). */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
 }

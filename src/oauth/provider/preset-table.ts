@@ -1,5 +1,6 @@
 /**
- * Identity providers by name: addresses and quirks, as data. Tested against recorded response shapes, not against the services.
+ * Addresses and peculiarities of known identity providers, as data. Tested against recorded responses, not
+ * against the services.
  */
 import { textOr } from './user-info.ts';
 import type { OAuthProviderOptions } from './options.ts';
@@ -10,12 +11,15 @@ export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSec
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Returns a member that is an object, else undefined. */
+/** Returns a member of an object, else undefined. */
 function inside(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
 }
 
-/** Returns an id as text, from a number or a string. Ids are stable; login names can be renamed and taken by others. */
+/**
+ * Returns an id as text, from a number or a string. Ids never change, whereas another user may take over a
+ * login name.
+ */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
 }
@@ -38,7 +42,7 @@ export type PresetName =
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   /** E-mail addresses have their own endpoint; errors have status 200; no id_token. */
   github: {
-    issuer: 'https://github.com/login/oauth', // GitHub's `iss`, where it sends one (RFC 9207)
+    issuer: 'https://github.com/login/oauth', // GitHub's `iss` in authorization responses (RFC 9207)
     authorizeUrl: 'https://github.com/login/oauth/authorize',
     tokenUrl: 'https://github.com/login/oauth/access_token',
     userinfoUrl: 'https://api.github.com/user',
@@ -47,7 +51,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
     mapUser: (raw): MappedUser => ({
       subject: Number.isSafeInteger(raw['id']) ? idOf(raw['id']) : undefined,
-      email: textOr(raw['email'], null), // the public one, if any: not vouched for, and replaced by the e-mail endpoint's
+      // the public address, not verified by GitHub; the e-mail endpoint replaces it
+      email: textOr(raw['email'], null),
       name: textOr(raw['name'], textOr(raw['login'], null)),
       picture: textOr(raw['avatar_url'], null),
     }),
@@ -63,7 +68,10 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
     authorizeParams: { access_type: 'online' },
   },
-  /** Responds with a form; `email_verified` is text; the browser sends the name with a user's first login only. */
+  /**
+   * Responds with a form; `email_verified` is text; the browser sends the name with a user's first login
+   * only.
+   */
   apple: {
     issuer: 'https://appleid.apple.com',
     authorizeUrl: 'https://appleid.apple.com/auth/authorize',

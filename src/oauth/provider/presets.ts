@@ -1,6 +1,6 @@
 /**
- * Functions that make providers: one for each entry of preset-table.ts, and one for each product that runs at its own
- * address.
+ * Functions that create providers: one for each entry of preset-table.ts, and one for each product with
+ * installations at own addresses.
  */
 import { createPrivateKey, sign } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -25,7 +25,10 @@ export { type MappedUser, type UserInfo } from './user-info.ts';
 /** Options that override a preset's own. */
 export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'clientSecret'>;
 
-/** Makes a provider from client id, client secret and options that override the preset's own. @throws SvcError `E_OAUTH_PROVIDER` */
+/**
+ * Creates a provider from client id, client secret and options that override the preset's own.
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
 export type ProviderPreset = (
   clientId: string,
   clientSecret: string,
@@ -39,7 +42,8 @@ function made(
   clientSecret: string | ClientSecretMaker,
   options: PresetOptions = {},
 ): OAuthProvider {
-  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)); // undefined means not given
+  // an option that is undefined counts as not given
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   return new OAuthProvider({ name, ...preset, ...given, clientId, clientSecret });
 }
 
@@ -48,8 +52,9 @@ function presetOf(name: PresetName): ProviderPreset {
 }
 
 /**
- * GitHub, as `github`. Subject: the numeric id as text, because login names can change owners. E-mail: the primary address if
- * GitHub has verified it. Server installations: give `issuer`, `authorizeUrl`, `tokenUrl`, `userinfoUrl`, `emailsUrl`.
+ * GitHub, as `github`. Subject: the numeric id as text, because login names can change owners. E-mail: the
+ * primary address if GitHub has verified it. Server installations: give `issuer`, `authorizeUrl`, `tokenUrl`,
+ * `userinfoUrl`, `emailsUrl`.
  */
 export const githubProvider: ProviderPreset = presetOf('github');
 /** Google, as `google`. Subject: `sub`. Only the keys are fetched besides the login itself. */
@@ -71,7 +76,11 @@ export const twitchProvider: ProviderPreset = presetOf('twitch');
 /** Spotify, as `spotify`. E-mails are never verified. */
 export const spotifyProvider: ProviderPreset = presetOf('spotify');
 
-/** Any OpenID Connect provider, by its issuer; the endpoints are discovered. `options.name` is its name, by default `oidc`. @throws SvcError `E_OAUTH_PROVIDER` */
+/**
+ * Any OpenID Connect provider, by its issuer; the endpoints are discovered. `options.name` is its name, by
+ * default `oidc`.
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
 export function oidcProvider(
   issuer: string,
   clientId: string,
@@ -81,7 +90,10 @@ export function oidcProvider(
   return made('oidc', { issuer }, clientId, clientSecret, options);
 }
 
-/** Auth0, as `auth0`. `domain`: `tenant.eu.auth0.com`, or your own domain. The issuer ends in a slash. @throws SvcError `E_OAUTH_PROVIDER` */
+/**
+ * Auth0, as `auth0`. `domain`: `tenant.eu.auth0.com`, or your own domain. The issuer ends in a slash.
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
 export function auth0Provider(
   domain: string,
   clientId: string,
@@ -91,7 +103,10 @@ export function auth0Provider(
   return made('auth0', { issuer: `https://${hostOf('auth0', domain)}/` }, clientId, clientSecret, options);
 }
 
-/** Keycloak, as `keycloak`. `baseUrl`: `https://id.example`; for old versions with `/auth`. @throws SvcError `E_OAUTH_PROVIDER` */
+/**
+ * Keycloak, as `keycloak`. `baseUrl`: `https://id.example`; for old versions with `/auth`.
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
 export function keycloakProvider(
   baseUrl: string,
   realm: string,
@@ -103,7 +118,11 @@ export function keycloakProvider(
   return made('keycloak', { issuer }, clientId, clientSecret, options);
 }
 
-/** Okta, as `okta`. `server`: id of the authorization server, by default `default`; empty for the organization's own. @throws SvcError `E_OAUTH_PROVIDER` */
+/**
+ * Okta, as `okta`. `server`: id of the authorization server, by default `default`; empty for the
+ * organization's own.
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
 export function oktaProvider(
   domain: string,
   clientId: string,
@@ -120,7 +139,11 @@ export function oktaProvider(
   );
 }
 
-/** Amazon Cognito, as `cognito`. `poolId`: `eu-central-1_AbCdEfGhI`, which starts with the region. `email_verified` is text. @throws SvcError `E_OAUTH_PROVIDER` */
+/**
+ * Amazon Cognito, as `cognito`. `poolId`: `eu-central-1_AbCdEfGhI`, which starts with the region.
+ * `email_verified` is text.
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
 export function cognitoProvider(
   poolId: string,
   clientId: string,
@@ -143,9 +166,10 @@ const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'cons
 const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 /**
- * Microsoft Entra, as `microsoft`. `tenant`: the GUID of one tenant; or `organizations`, `consumers` or `common` for many, which
- * `tenants` may restrict. Subject: `sub`, which is specific to this client; `raw.tid` and `raw.oid` identify the user elsewhere.
- * An e-mail is verified only if the claim `xms_edov` says so: an administrator of any tenant can write any address.
+ * Microsoft Entra, as `microsoft`. `tenant`: the GUID of one tenant; or `organizations`, `consumers` or
+ * `common` for many, which `tenants` may restrict. Subject: `sub`, which is specific to this client;
+ * `raw.tid` and `raw.oid` identify the user elsewhere. An e-mail is verified only if the claim `xms_edov`
+ * says so: an administrator of any tenant can write any address.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -198,8 +222,9 @@ export interface AppleKey {
 const APPLE_SECRET_SECONDS = 300;
 
 /**
- * Sign in with Apple, as `apple`. Each call makes its client secret from the key, so no secret has to be renewed. `clientId`: the
- * Services ID. The name comes only with a user's first login: store it in `onUser`, and do not match users by it.
+ * Sign in with Apple, as `apple`. Each call makes its client secret from the key, so no secret has to be
+ * renewed. `clientId`: the Services ID. The name comes only with a user's first login: store it in `onUser`,
+ * and do not match users by it.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -227,7 +252,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   try {
     key = createPrivateKey(privateKey);
   } catch {
-    /* no cause: it may show the key */
+    /* without the cause, whose message may contain the key */
   }
   if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw new SvcError('E_OAUTH_PROVIDER', [

@@ -16,7 +16,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given);
 }
 
-/** Requirements of each authentication method. */
+/** Returns the problem of the client's authentication: each method requires other options. */
 function issueOfClient({
   clientAuth,
   clientSecret,
@@ -30,7 +30,7 @@ function issueOfClient({
   return undefined;
 }
 
-/** The secret of a function is checked when it is made. */
+/** Whether there is a secret. A secret that a function creates is checked later. */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
 }
@@ -55,7 +55,7 @@ function issueOfIssuer(given: ResolvedProviderOptions): string | undefined {
   }
   const problem = issueOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
   if (problem !== undefined) return `its issuer ${problem}`;
-  if (issuer.includes('?')) return 'its issuer has a query'; // RFC 8414 §2
+  if (issuer.includes('?')) return 'its issuer has a query'; // an issuer must not have a query (RFC 8414 §2)
   const metadata =
     given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
   if (typeof metadata === 'string') return `its metadata cannot be used: ${metadata}`;
@@ -85,9 +85,11 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
     (given.clientIdName !== 'client_id' && PROTOCOL_PARAMETERS.has(given.clientIdName))
   )
     return 'its clientIdName is not a name of its own';
-  const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
+  // characters of a scope (RFC 6749 §3.3)
+  const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
   if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
-  if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery may find the rest
+  // discovery may find the missing endpoints
+  if (given.issuer !== undefined && given.metadata === undefined) return undefined;
   const {
     authorization_endpoint: authorize,
     token_endpoint: token,
@@ -96,7 +98,8 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
   } = given.metadata ?? {};
   if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
     return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
-  if (given.usesOpenId && algorithms.includes('HS256')) return undefined; // the client secret is the key
+  // with HS256, the client secret is the key
+  if (given.usesOpenId && algorithms.includes('HS256')) return undefined;
   if (given.usesOpenId)
     return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
       ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'

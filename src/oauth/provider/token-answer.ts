@@ -1,5 +1,5 @@
 /**
- * Response of the token endpoint (RFC 6749 §5.1), checked member by member.
+ * Parses the response of the token endpoint (RFC 6749 §5.1), and checks each member.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault, word } from './failure.ts';
@@ -19,7 +19,10 @@ export interface TokenAnswer {
 
 const MAX_TOKEN_CHARACTERS = 16_384;
 
-/** Parses the response. An error is recognized with any status: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
+/**
+ * Parses the response. An error is recognized with any status: GitHub sends it with 200.
+ * @throws ProviderFailure `provider_error`
+ */
 export function readTokenAnswer(
   answer: OutboundAnswer,
   { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,
@@ -56,7 +59,8 @@ export function readTokenAnswer(
   if (idToken !== undefined && typeof idToken !== 'string')
     throw new ProviderFault('provider_error', 'token_id_token');
   const expiresInSeconds =
-    typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
+    // should be a number (§5.1), but some providers send text
+    typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires;
   return {
     accessToken,
     ...(textOr(refreshToken, '') === '' ? {} : { refreshToken: refreshToken as string }),
@@ -68,14 +72,17 @@ export function readTokenAnswer(
   };
 }
 
-/** Scopes as text (§3.3); Twitch sends a list. */
+/** Returns scopes as text (§3.3). Twitch sends a list. */
 function scopeOf(scope: unknown): string {
   return Array.isArray(scope) && scope.every((each) => typeof each === 'string')
     ? scope.join(' ')
     : textOr(scope, '');
 }
 
-/** A refusal (§5.2) is JSON with another status. Its code goes to the log. */
+/**
+ * Returns the JSON object of a successful response. An error response (§5.2) throws, with its code for the
+ * log.
+ */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
   let error: unknown;
@@ -83,7 +90,7 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isRecord(value) ? value['error'] : undefined;
   } catch {
-    /* the status alone is logged */
+    /* without JSON, only the status is logged */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
   throw new ProviderFault(
@@ -103,7 +110,7 @@ function formOf(answer: OutboundAnswer): Record<string, unknown> {
   return members;
 }
 
-/** Encodes as `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 requires inside Basic. */
+/** Encodes text as `application/x-www-form-urlencoded`, which RFC 6749 §2.3.1 requires within HTTP Basic. */
 export function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1);
 }

@@ -1,5 +1,5 @@
 /**
- * The user of a provider, in one form for all providers.
+ * The user of a provider, in the same form for all providers.
  */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
@@ -7,7 +7,9 @@ import { ProviderFault } from './failure.ts';
 
 /** Identity that `onUser(provider, info)` gets. */
 export interface UserInfo {
-  /** User id at this provider, 1 ... 255 characters. It never changes, and means nothing at another provider. */
+  /**
+   * User id at this provider, 1 ... 255 characters. It never changes, and means nothing at another provider.
+   */
   readonly subject: string;
   readonly email: string | null;
   /** Whether the provider verified `email`. Never match accounts by an e-mail for which this is false. */
@@ -28,11 +30,14 @@ export interface MappedUser {
   readonly picture?: string | null | undefined;
 }
 
-const MAX_SUBJECT_CHARACTERS = 255; // OpenID Connect Core §2
+const MAX_SUBJECT_CHARACTERS = 255; // limit of OpenID Connect Core §2
 const MAX_POSTED_CHARACTERS = 4_096;
 const MAX_POSTED_NAME_CHARACTERS = 255;
 
-/** Maps the standard claims (OpenID Connect Core §5.1). `email_verified` must be `true`; `acceptsText` allows the text "true". */
+/**
+ * Maps the standard claims (OpenID Connect Core §5.1). `email_verified` must be `true`; `acceptsText` allows
+ * the text "true".
+ */
 export function standardUser(
   raw: Readonly<Record<string, unknown>>,
   acceptsText: boolean = false,
@@ -47,8 +52,8 @@ export function standardUser(
 }
 
 /**
- * Merges claims and user info. `email` and `email_verified` come from the same source, so that one source cannot verify the
- * other's address.
+ * Merges claims and user info. `email` and `email_verified` are taken from the same source, so that one
+ * source cannot verify the other's address.
  */
 export function joinClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -62,7 +67,10 @@ export function joinClaims(
   return { ...below, ...userinfo };
 }
 
-/** Checks a mapped user member by member. @throws ProviderFailure `provider_error` without a usable subject */
+/**
+ * Checks a mapped user member by member.
+ * @throws ProviderFailure `provider_error` without a usable subject
+ */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
   if (
@@ -85,9 +93,9 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 }
 
 /**
- * The name in the form field `user`, which Sign in with Apple makes browsers post with a first login, as
- * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`; null for anything else. The name is unverified. The e-mail
- * in it is ignored, because the id_token has one.
+ * Returns the name in the form field `user`; null for anything else. Sign in with Apple makes browsers post
+ * it with a first login, as `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`. The name is
+ * unverified. The e-mail is ignored, because the id_token has one.
  */
 export function postedName(text: string | undefined): string | null {
   const name =
@@ -102,7 +110,7 @@ export function postedName(text: string | undefined): string | null {
     : textOr(whole, null);
 }
 
-/** A non-empty string, else null. */
+/** Returns a non-empty string unchanged, and `none` for anything else. */
 export function textOr<T>(value: unknown, none: T): string | T {
   return typeof value === 'string' && value !== '' ? value : none;
 }

@@ -1,9 +1,9 @@
 /**
- * Access tokens, and the results of the application's hooks. The results are checked before anything is stored or rotated, so
- * a mistake in a hook ends no login.
+ * Creates access tokens, and checks the results of the application's hooks. The checks happen before anything
+ * is stored or rotated, so that a mistake in a hook ends no login.
  *
- * The gate refuses access tokens from before a `revokeAll()` (ASVS 7.4.1), with the option `enforceValidAfter`. The time of each subject is
- * cached for a few seconds.
+ * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens issued before a `revokeAll()`
+ * (ASVS 7.4.1). The time of each subject is cached for a few seconds.
  */
 import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
@@ -46,9 +46,9 @@ interface AccessPolicy {
   readonly audience: string | undefined;
   /** Default scopes. */
   readonly scopes: readonly string[];
-  /** Whether tokens must fit into a cookie. */
+  /** Whether tokens are stored in a cookie, which limits their length. */
   readonly isForCookies: boolean;
-  /** Whether tokens have their issue time in microseconds. */
+  /** Whether tokens contain their issue time in microseconds. */
   readonly isExact: boolean;
   readonly clock: Clock;
   readonly log: Logger;
@@ -57,11 +57,11 @@ interface AccessPolicy {
 const MAX_SUB = 255;
 /** Browsers keep at most 4,096 bytes of a cookie, without its name and attributes. */
 const MAX_COOKIE_TOKEN = 4_000;
-/** Default `maxLength` of BearerAuth(). */
+/** Default `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
-/** Scopes as RFC 6749 §3.3 writes them. */
+/** Pattern of a scope (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
-/** Length of the id of a login. */
+/** A text as long as the id of a login, to compute the length of a token. */
 const ANY_ID = 'x'.repeat(22);
 
 /** Returns whether a value is a list of scopes. */
@@ -83,8 +83,9 @@ export class AccessTokens {
   }
 
   /**
-   * Returns the token of a login, with its id as claim `sid`. If the login has a key, the token is bound to it (RFC 9449 §6.1).
-   * `issuedAt`, in microseconds, lies before the time at which the login was last seen alive.
+   * Returns an access token of a login, whose id is the claim `sid`. If the login has a key, the token is
+   * bound to it (RFC 9449 §6.1). `issuedAt`, in microseconds, must be earlier than the time at which the
+   * login was last read as valid.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -158,12 +159,15 @@ export class AccessTokens {
     log.warn('access_token_long', {
       hook,
       characters: length,
-      remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: answer fewer claims, or give it a maxLength`,
+      remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: return fewer claims, or raise its option maxLength`,
     });
   }
 }
 
-/** Calls a hook. A 4xx exception refuses this refresh and ends nothing; its message is not sent to the client. */
+/**
+ * Calls a hook. A 4xx exception refuses this refresh, but does not end the login; its message is not sent to
+ * the client.
+ */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
   login: T,
@@ -179,27 +183,35 @@ async function answerOf<T>(
 
 const TTL_MS = 5_000;
 const MAX_SUBJECTS = 10_000;
-/** Maximum difference in microseconds between the clocks of two processes on one machine, 5 ms each. */
+/** Largest difference between the clocks of two processes on one machine, in microseconds: 5 ms each. */
 const DRIFT = 10_000;
 
 /** Claim with the issue time in microseconds; `iat` has whole seconds. */
 const EXACT_TIME = 'iat_us';
 
-/** Time in microseconds by which a token must be later than a revocation, including `clockSkew`. */
+/**
+ * Returns by how many microseconds a token must be later than a revocation to be valid. Contains `clockSkew`.
+ */
 export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
-/** Reads the store for each subject at most every five seconds. */
+/**
+ * Checks whether access tokens are newer than the last revocation of their subject. Reads the store at most
+ * every five seconds for each subject.
+ */
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
   readonly #index = new LruIndex(MAX_SUBJECTS);
-  /** By slot: the time in microseconds, and the expiry of the cache entry in milliseconds. */
+  /**
+   * Cached by slot of the index: the time of the revocation in microseconds, and the expiry of the cache
+   * entry in milliseconds.
+   */
   readonly #moments: number[] = [0];
   readonly #deadlines: number[] = [0];
 
-  /** In microseconds. */
+  /** Result of {@link marginOf}, in microseconds. */
   readonly #margin: number;
 
   /** `clockSkew`: maximum difference between the clocks of several hosts, in microseconds. */
@@ -210,8 +222,8 @@ export class ValidAfterGate {
   }
 
   /**
-   * Whether a token is still valid. Tokens of this plugin are compared to the microsecond. Tokens with `iat` only, such as the
-   * application's own, are refused for the whole second of a revocation.
+   * Whether a token is still valid. Tokens of this plugin are compared to the microsecond. Tokens with `iat`
+   * only, such as the application's own, are refused for the whole second of a revocation.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
@@ -227,16 +239,17 @@ export class ValidAfterGate {
     });
   }
 
-  /** Records a revocation by this process. */
+  /** Records the time of a revocation in the cache. */
   remember(sub: string, moment: number): void {
     const known = this.#index.find(sub);
     const slot =
       known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
-    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!); // an older look-up must not undo a revocation
+    // keep the later time: an older look-up may finish last
+    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!);
     this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
   }
 
-  /** Earliest possible issue time of a token, in microseconds. */
+  /** Returns the earliest possible issue time of a token, in microseconds. */
   #madeAt(claims: Claims): number {
     const exact = (claims as Readonly<Record<string, unknown>>)[EXACT_TIME];
     const { iat } = claims;

@@ -1,6 +1,7 @@
 /**
- * Cookie mode: tokens that scripts cannot read. Browsers send the access token with navigation from other sites (Lax), the
- * refresh token only with requests of our own pages (Strict).
+ * Cookie mode: tokens in cookies that scripts cannot read. Browsers send the access token also when a link of
+ * another site is followed (SameSite=Lax), and the refresh token only with requests of our own pages
+ * (SameSite=Strict).
  */
 import { hostCookie } from '../../http/cookies.ts';
 import type { Env } from '../../base/config.ts';
@@ -45,7 +46,7 @@ export class TokenCookies {
     );
   }
 
-  /** Removes them; the attributes must match. */
+  /** Deletes both cookies. Their attributes must equal those of the original cookies. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

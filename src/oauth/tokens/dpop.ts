@@ -1,14 +1,17 @@
 /**
- * DPoP (RFC 9449): proof that the sender of a token holds the key that the token is bound to. Option `dpop` of the plugin.
+ * DPoP (RFC 9449): proof that the sender of a token holds the key that the token is bound to. Option `dpop`
+ * of the plugin.
  *
  *   DPoP: { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
  *
- * A login is bound from its start if it names the key (`dpop_jkt`, §10), since the callback, a redirect, cannot have a proof. Other
- * logins are bound by the first refresh with a proof, in the statement that rotates the token. From then on only that key
- * refreshes the login. Its access tokens have `cnf: { jkt }` (§6.1), and need the scheme `DPoP` with a proof of that key.
- * A proof may name its key only by `jwk`, with ES256, EdDSA or RS256 (§11.6).
+ * A login is bound from its start if it names the key (`dpop_jkt`, §10), since the callback, a redirect,
+ * cannot have a proof. Other logins are bound by the first refresh with a proof, in the statement that
+ * rotates the token. From then on only that key refreshes the login. Its access tokens have `cnf: { jkt }`
+ * (§6.1), and need the scheme `DPoP` with a proof of that key. A proof may name its key only by `jwk`, with
+ * ES256, EdDSA or RS256 (§11.6).
  *
- * Server nonces for DPoP proofs (RFC 9449 §8). They show that a proof is new, whatever the client's clock says.
+ * Server nonces for DPoP proofs (RFC 9449 §8). They show that a proof is new, whatever the client's clock
+ * says.
  *
  *   nonce = window of five minutes "." HMAC(key, window)        nothing is stored; a nonce is valid in its window and the next
  */
@@ -47,9 +50,9 @@ type ProofIssue =
   | 'other_key'
   | 'replayed';
 
-/** Expected values of a proof, beside its request. */
+/** Values that a proof must have, besides those of its request. */
 interface Expected {
-  /** Access token whose hash is `ath`; only at resources. */
+  /** Access token whose hash must be the claim `ath`. Only given where an access token is used. */
   readonly accessToken?: string | undefined;
   /** Thumbprint of the expected key. */
   readonly thumbprint?: string | undefined;
@@ -66,15 +69,18 @@ const ALGS = `algs="${ALGORITHMS.join(' ')}"`;
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
-/** Lifetime of a used proof: it may be from 60 seconds ahead, and is valid for another 60. */
+/**
+ * Milliseconds for which a used proof is remembered: it may be dated 60 seconds ahead, and is valid for
+ * another 60.
+ */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
-/** Separator of repeated fields; a proof does not contain it. */
+/** Pattern of a compact JWS. It refuses the commas of repeated headers. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
-/** Verifies proofs. Each counts once for all processes. */
+/** Verifies DPoP proofs (RFC 9449). All processes together accept each proof only once. */
 export class DPoP {
   readonly #isRequired: boolean;
   readonly #clock: Clock;
@@ -82,7 +88,9 @@ export class DPoP {
   readonly #used: SingleUse;
   readonly #nonces: DpopNonces;
   readonly #requiresNonce: boolean;
-  /** Results by request: several dependencies may ask about one request, whose proof counts once. */
+  /**
+   * Results by request: several dependencies may check the same request, whose proof can be used only once.
+   */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
   /** Requests with a refused proof, with the error for the challenge. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
@@ -104,12 +112,15 @@ export class DPoP {
     this.#requiresNonce = deps.requiresNonce;
   }
 
-  /** Nonce for the client's next proof (§8.2). */
+  /** Returns the nonce for the client's next proof (§8.2). */
   get nonce(): string {
     return this.#nonces.current();
   }
 
-  /** Thumbprint of the key that a refresh proves; null without a proof. @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce` */
+  /**
+   * Returns the thumbprint of the key that a refresh request proves; null without a proof.
+   * @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce`
+   */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
     if (req.headers['dpop'] === undefined && !this.#isRequired) return null;
     const proven = await this.#prove(req, {});
@@ -121,18 +132,23 @@ export class DPoP {
     });
   }
 
-  /** Access token of `Authorization: DPoP ...` (§7.1). */
+  /** Returns the access token of `Authorization: DPoP ...` (§7.1). */
   tokenOf(req: HttpRequest): string | undefined {
     return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
   }
 
-  /** Challenge of a resource (§7.1). Its error belongs to the scheme that was used; an invalid proof has its own error. */
+  /**
+   * Returns the challenge of a protected route (§7.1). Its error belongs to the scheme that was used; an
+   * invalid proof has an error of its own.
+   */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
     return `DPoP error="${this.#unproven.get(carrierOf(req)) ?? error}", ${ALGS}`;
   }
 
-  /** Whether an access token is accepted: a bound one with a proof of its key, an unbound one as `Bearer`. */
+  /**
+   * Whether an access token is accepted: a bound token with a proof of its key, an unbound token as `Bearer`.
+   */
   accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
     let judged = this.#judged.get(req);
@@ -156,7 +172,7 @@ export class DPoP {
     return false;
   }
 
-  /** Performs the checks of §4.3. The proof is marked as used last. */
+  /** Checks the proof of a request (§4.3). All other checks come before the proof is marked as used. */
   async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofIssue> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
@@ -174,16 +190,20 @@ export class DPoP {
   }
 }
 
-/** The original request. A tool call derives its request from it in process, with the same credentials and no proof of its own. */
+/**
+ * Returns the request with the proof. A tool call creates its own request from it within the process, with
+ * the same credentials but no proof.
+ */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
 }
 
-/** Thumbprint of a public key (RFC 7638): SHA-256 over the required members, in order. */
+/** Returns the thumbprint of a public key (RFC 7638): SHA-256 over the required members, in order. */
 export function thumbprintOf(key: KeyObject): string {
   const jwk: JsonWebKey = key.export({ format: 'jwk' });
   const { crv, e, kty, n, x, y } = jwk;
-  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url'); // absent members are omitted
+  // JSON.stringify() omits members that are undefined
+  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url');
 }
 
 /** Parses a proof without verifying it. */
@@ -220,7 +240,10 @@ function issueOf(
   return accessToken !== undefined && ath !== hash('sha256', accessToken, 'base64url') ? 'ath' : undefined;
 }
 
-/** Scheme, host and path, compared as URLs; query and fragment are ignored (§4.3). */
+/**
+ * Whether the claim `htu` has scheme, host and path of the request, compared as URLs. Query and fragment are
+ * ignored (§4.3).
+ */
 function isTarget(htu: string, req: HttpRequest): boolean {
   const given = URL.parse(htu);
   const own = URL.parse(`${req.scheme}://${req.host}${req.path}`);
@@ -242,13 +265,16 @@ export class DpopNonces {
     this.#clock = clock;
   }
 
-  /** The current nonce, for `DPoP-Nonce`. */
+  /** Returns the current nonce, for the header `DPoP-Nonce`. */
   current(): string {
     const window = this.#window().toString(36);
     return `${window}.${macOf(window, this.#keys.current.key)}`;
   }
 
-  /** Returns whether a nonce is of this window, the previous one, or the next one, which another host may have reached. */
+  /**
+   * Returns whether a nonce is of this window, the previous one, or the next one, which another host may have
+   * reached.
+   */
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;
     if (parts === null) return false;

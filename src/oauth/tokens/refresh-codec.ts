@@ -17,7 +17,7 @@ import type { Keyring } from '../../crypto/keys.ts';
 
 /** A parsed refresh token. */
 export interface RefreshToken {
-  /** The id of the login. */
+  /** Id of the login. */
   readonly id: string;
   readonly generation: number;
   readonly secret: Buffer;
@@ -39,24 +39,26 @@ export class RefreshTokenCodec {
     this.#chain = ring.derive('svc-oauth-refresh-chain');
   }
 
-  /** The first token of a new login. */
+  /** Creates the first token of a new login. */
   first(): RefreshToken {
     return { id: randomBytes(16).toString('base64url'), generation: 0, secret: randomBytes(SECRET_BYTES) };
   }
 
-  /** The next token, made with the current key. */
+  /** Creates the next token of a login, with the current key. */
   next(token: RefreshToken): RefreshToken {
     return this.#successor(token, this.#chain.current.key);
   }
 
-  /** The next token with the given hash, made with any key of the ring; undefined if none made it. */
+  /**
+   * Returns the next token if it has the given hash, whichever key of the ring created it; else undefined.
+   */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys
       .map(({ key }) => this.#successor(token, key))
       .find((next) => hashOf(next) === storedHash);
   }
 
-  /** The token as text, for the client. */
+  /** Returns a token as text, for the client. */
   format(token: RefreshToken): string {
     const { id, key } = this.#tags.current;
     return `${PREFIX}${id}.${token.id}.${token.generation}.${token.secret.toString('base64url')}.${tagOf(token, key).toString('base64url')}`;
@@ -87,7 +89,7 @@ export class RefreshTokenCodec {
     )
       return undefined;
     const token = { id, generation, secret };
-    // canonical text only, so that a token has one spelling
+    // accept only the canonical text, so that each token has one spelling
     return timingSafeEqual(tagOf(token, key), tag) &&
       secret.toString('base64url') === secretText &&
       tag.toString('base64url') === tagText
@@ -101,7 +103,9 @@ export class RefreshTokenCodec {
   }
 }
 
-/** Stored form of a token: SHA-256 of its secret in hex. 256 random bits need no salt. */
+/**
+ * Returns the stored form of a token: SHA-256 of its secret in hex. A salt is not needed for 256 random bits.
+ */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
 }

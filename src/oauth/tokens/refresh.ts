@@ -1,12 +1,16 @@
 /**
- * The life of a refresh token: issued, rotated on every use, replayed for requests that overlap, revoked on theft.
+ * The life of a refresh token: issued, rotated on every use, replayed for requests that overlap, revoked on
+ * theft.
+ *
+ * An UPDATE in the database decides which of several requests with one token is the winner:
  *
  *   winner: one UPDATE decides -> waits 25 ms for overlapping requests -> response to the socket -> delivery mark
- *   loser:  waits for the mark -> before it: the same successor, derived again; after it: theft, the login ends
+ *   loser:  waits for the mark -> request before the mark: the same successor, derived again
+ *                                 request after the mark: a stolen token, the login ends
  *
- * A rotation is complete when its response was handed to the socket. Until then the presented token leads to its successor
- * (`deliveredAt` is null), so a crash before that moment loses nothing. A login is one row, so no rotation escapes a
- * revocation. The successor is derived, so there is never a second one.
+ * A rotation is complete when its response was passed to the socket. Until then the old token still leads to
+ * its successor (`deliveredAt` is null), so a crash before that moment loses nothing. A login is one row, so
+ * a revocation ends every rotation. The successor is derived from the token, so there is never a second one.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -26,11 +30,16 @@ export interface RefreshPolicy {
   readonly grace: number;
   /** Maximum difference between the clocks of several hosts. */
   readonly clockSkew: number;
-  /** `coalesce`: requests that overlap get the same successor. `strict`: one gets it, the others are refused. */
+  /**
+   * `coalesce`: requests that overlap get the same successor. `strict`: one gets it, the others are refused.
+   */
   readonly concurrency: 'coalesce' | 'strict';
   /** Time for which a response waits for overlapping requests, in milliseconds. */
   readonly holdMs: number;
-  /** Time by which access tokens must be later than a `revokeAll()` to be distinguishable; 0 if that is not checked. */
+  /**
+   * Microseconds by which access tokens must be later than a `revokeAll()` to be valid; 0 if they are not
+   * compared.
+   */
   readonly apart: number;
 }
 
@@ -79,31 +88,43 @@ interface Issued {
   readonly issuedAt: number;
 }
 
-/** Result of a refresh. When its response was sent, {@link RefreshTokens.markDelivered} completes the rotation. */
+/**
+ * Result of a refresh. When its response was sent, {@link RefreshTokens.markDelivered} completes the
+ * rotation.
+ */
 export interface Refreshed {
   readonly refreshToken: string;
   /** Generation of this refresh token. */
   readonly generation: number;
-  /** Time at which the response was ready, in microseconds: a later request does not overlap. */
+  /** Time at which the response was ready, in microseconds. A request that arrives later does not overlap. */
   readonly readyAt: number;
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
-  /** Issue time in microseconds, from before the login was seen alive: every later revocation is later than it. */
+  /**
+   * Issue time in microseconds. It is earlier than the time at which the login was read as valid, so every
+   * later revocation is later than it.
+   */
   readonly issuedAt: number;
 }
 
 interface RefreshContext {
   readonly request: RefreshRequest;
-  /** {@link Refreshed.issuedAt} */
+  /** Same time as {@link Refreshed.issuedAt}. */
   readonly issuedAt: number;
-  /** Monotonic time at which the winner was known. */
+  /** Monotonic time at which the UPDATE had decided which request wins. */
   readonly knownAtMs: number;
 }
 
-/** In strict mode: after this time an undelivered successor belongs to a request that has died. */
+/**
+ * Microseconds after which, in strict mode, an undelivered successor may be issued again: the process of its
+ * request has probably ended.
+ */
 const ABANDONED_AFTER = 5_000_000;
-/** How long a request waits for the delivery mark of its token's rotation, in milliseconds. Without a mark that process has died. */
+/**
+ * Milliseconds for which a request waits until the rotation of its token is marked as delivered. Without a
+ * mark, the process that rotated it has probably ended.
+ */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
 
@@ -117,7 +138,7 @@ export class RefreshTokens {
   readonly #pause: (ms: number) => Promise<void>;
   readonly #onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 
-  /** `pause` waits; tests replace it. */
+  /** `pause` waits for some milliseconds. Tests replace it. */
   constructor(deps: {
     readonly store: TokenStore;
     readonly codec: RefreshTokenCodec;
@@ -136,7 +157,10 @@ export class RefreshTokens {
     this.#onRefresh = deps.onRefresh;
   }
 
-  /** Stores a login, and returns its first token. @throws OAuthError `access_denied` when the subject was revoked in the meantime */
+  /**
+   * Stores a login, and returns its first token.
+   * @throws OAuthError `access_denied` when the subject was revoked in the meantime
+   */
   async issue(login: NewLogin): Promise<Issued> {
     const token = this.#codec.first();
     const now = this.#clock.nowMicros();
@@ -160,7 +184,8 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#store.addLogin(row);
-    const revokedAt = await this.#revokedBefore(row, startedAt); // both this and revokeAll() write, then read: one of them sees the other
+    // this method and revokeAll() both write before they read, so at least one of them sees the other
+    const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#codec.format(token),
       login: row,
@@ -168,7 +193,10 @@ export class RefreshTokens {
     };
   }
 
-  /** Time of the subject's last `revokeAll()`. @throws OAuthError `access_denied` if that was after the start of the login */
+  /**
+   * Returns the time of the subject's last `revokeAll()`.
+   * @throws OAuthError `access_denied` if that was after the start of the login
+   */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
     const revokedAt = await this.#store.validAfter(row.sub);
     if (revokedAt + this.#policy.clockSkew < startedAt) return revokedAt;
@@ -176,11 +204,15 @@ export class RefreshTokens {
     throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
   }
 
-  /** Waits until the login's access token is distinguishable from tokens before a revocation. */
+  /**
+   * Waits until an access token issued now is certainly later than a revocation. Returns its issue time in
+   * microseconds.
+   */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#policy;
     const short = revokedAt + apart - row.createdAt;
-    if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt; // a larger gap means that a clock was set back: do not wait for hours
+    // a larger gap means that a clock was set back: do not wait for it
+    if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
@@ -203,7 +235,8 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#policy.idleTtl,
     });
-    const knownAtMs = this.#clock.monotonicMs(); // not `now`, which is from before the commit: a slow disk would use up the wait
+    // read again: `now` is from before the commit, and a slow disk would use up the wait
+    const knownAtMs = this.#clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
     return isWinner ? this.#answer(next, row, 'rotated', context) : this.#replay(token, row, context);
@@ -216,7 +249,7 @@ export class RefreshTokens {
     return isEnded;
   }
 
-  /** Checks before the rotation everything that would have to be undone after it. */
+  /** Checks the login and the token before the rotation, so that no rotation has to be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
@@ -225,7 +258,8 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#clock.nowMicros())
     )
-      this.#assertGranted(row, request); // last: a stolen token learns nothing of the scopes
+      // check scopes last, so that an attacker with a stolen token learns nothing about them
+      this.#assertGranted(row, request);
   }
 
   #assertGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
@@ -234,7 +268,9 @@ export class RefreshTokens {
     throw new OAuthError('invalid_scope');
   }
 
-  /** Completes a rotation whose response was sent. From now on presenting the previous token ends the login. */
+  /**
+   * Completes a rotation whose response was sent. From now on presenting the previous token ends the login.
+   */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
     await this.#store.markDelivered(login.id, generation, readyAt);
   }
@@ -249,9 +285,10 @@ export class RefreshTokens {
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
-    if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id); // a restored backup, or a lost commit
+    // the store is older than the token: a restored backup, or a lost commit
+    if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
-      // another key, or a valid tag on another secret: keys of the ring have leaked
+      // a valid tag with another secret means that keys of the ring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -266,13 +303,17 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // after the reuse check: a thief who bound a stolen token must not be safe from its owner, who has another key
+    // check the key after the reuse: otherwise an attacker who has bound a stolen token would be safe from
+    // detection by its owner, who has another key
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
   }
 
-  /** The row of a login when the response to its last rotation was sent. After a second without a mark that process has died. */
+  /**
+   * Returns the login after waiting until its last rotation is marked as delivered, but at most a second:
+   * without a mark, the process that rotated it has probably ended.
+   */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
     let row = found;
@@ -280,7 +321,8 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // rotated again, so there is no mark; a request within the wait has overlapped for certain
+      // the token was rotated again, so no mark follows; a request that arrived during the wait has certainly
+      // overlapped
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#policy.holdMs * 1_000
@@ -290,7 +332,7 @@ export class RefreshTokens {
     return row;
   }
 
-  /** The row of a live login. @throws OAuthError `invalid_grant` */
+  /** Returns the row of a login that is neither revoked nor expired. @throws OAuthError `invalid_grant` */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
     const row = await this.#store.findLogin(id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
@@ -311,7 +353,7 @@ export class RefreshTokens {
     return this.#store.revoke(row.id, reason, this.#clock.nowMicros());
   }
 
-  /** Waits for overlapping requests, then returns the result. */
+  /** Calls `onRefresh`, waits for overlapping requests, and returns the result of the refresh. */
   async #answer(
     next: RefreshToken,
     row: LoginRow,
@@ -333,7 +375,7 @@ export class RefreshTokens {
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
-    await this.#living(row.id, request); // it may have been revoked during the wait
+    await this.#living(row.id, request); // the login may have been revoked during the wait
     this.#audit.tokenRefreshed(request.req, row, how);
     return {
       issuedAt,
@@ -347,7 +389,10 @@ export class RefreshTokens {
     };
   }
 
-  /** Waits in two steps: after a stalled event loop timers run before sockets are read; sockets are read before the second step. */
+  /**
+   * Waits until `holdMs` after `sinceMs`, in two steps. After a stalled event loop, timers run before sockets
+   * are read; during the second step, sockets are read.
+   */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#policy;
     if (holdMs === 0) return;

@@ -1,9 +1,9 @@
 /**
- * {@link TokenStore} in a database: single statements in autocommit, whose affected rows decide who wins. Equal on SQLite,
- * PostgreSQL, MySQL and MariaDB, except for the limit of a deletion.
+ * {@link TokenStore} in a database: single statements in autocommit, whose affected rows decide who wins.
+ * Equal on SQLite, PostgreSQL, MySQL and MariaDB, except for the limit of a deletion.
  *
- * Retryable errors are retried four times, after random pauses. A database that does not respond is `temporarily_unavailable`,
- * never `invalid_grant`: clients would log their users out.
+ * Retryable errors are retried four times, after random pauses. A database that does not respond is
+ * `temporarily_unavailable`, never `invalid_grant`: clients would log their users out.
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
@@ -18,19 +18,19 @@ import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } f
 
 const ATTEMPTS = 4;
 const RETRY_AFTER_SECONDS = 1;
-/** Maximum of the first pause; it doubles with each attempt. */
+/** Longest first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
 const LOGIN_COLUMNS = `id, sub, provider, subject, gen, cur_hash, prev_hash, scopes, claims, auth_time, created_at, last_used_at, rotated_at, delivered_at,
        idle_expires_at, abs_expires_at, revoked_at, revoke_reason, user_agent, ip, cnf_jkt, provider_sid`;
 
-// prev_hash before cur_hash: MySQL and MariaDB evaluate assignments from left to right
+// assign prev_hash before cur_hash: MySQL and MariaDB evaluate assignments from left to right
 const ROTATE = `UPDATE svc_oauth_login
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? AND cnf_jkt IS NULL`;
 
-/** Variant for a client that proved a key: the winner binds the login to it. */
+/** Variant for a client that has proved a key: the request that wins binds the login to it. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND cnf_jkt IS NULL',
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
@@ -67,7 +67,7 @@ export class SqlTokenStore implements TokenStore {
   readonly #database: () => Database;
   readonly #clock: Clock;
 
-  /** `database` is called each time, because the database opens when the application starts. */
+  /** `database` is a function, because the database opens only when the application starts. */
   constructor(database: () => Database, clock: Clock) {
     this.#database = database;
     this.#clock = clock;
@@ -152,7 +152,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** One statement for each login: the affected rows show which call ended it. */
+  /** Ends each login with its own statement, whose affected rows show whether this call ended it. */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
@@ -174,7 +174,10 @@ export class SqlTokenStore implements TokenStore {
     return ended;
   }
 
-  /** Writes the moment first, in its own transaction: a login under way writes its row, then reads the moment. */
+  /**
+   * Writes the time first, in its own transaction. A login that is starting writes its row and then reads the
+   * time, so at least one of both notices the other.
+   */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
       await this.#execute('UPDATE svc_oauth_subject SET valid_after = ? WHERE sub = ? AND valid_after < ?', [
@@ -208,7 +211,7 @@ export class SqlTokenStore implements TokenStore {
 
   cleanUp(now: number, batch: number): Promise<number> {
     const { dialect } = this.#database();
-    // MySQL and MariaDB have no LIMIT inside IN; the others have none after DELETE
+    // MySQL and MariaDB have no LIMIT inside IN; other engines have none after DELETE
     return this.#execute(
       dialect === 'sqlite' || dialect === 'postgres'
         ? 'DELETE FROM svc_oauth_login WHERE id IN (SELECT id FROM svc_oauth_login WHERE abs_expires_at <= ? LIMIT ?)'
@@ -217,7 +220,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Returns whether it was added. */
+  /** Adds a subject. Returns false if it exists already. */
   async #addSubject(sub: string, now: number): Promise<boolean> {
     const { dialect } = this.#database();
     return (
@@ -239,7 +242,8 @@ export class SqlTokenStore implements TokenStore {
       try {
         return await ask(this.#database());
       } catch (error) {
-        if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error; // a mistake of the application, which no client can wait out
+        // a mistake in the application, for which a retry by the client does not help
+        if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
         const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
         if (!isWorthwhile)
           throw new OAuthError('temporarily_unavailable', {
@@ -254,17 +258,17 @@ export class SqlTokenStore implements TokenStore {
 }
 
 function loginOf(found: Row): LoginRow {
-  const row = found as unknown as LoginRecord; // the columns of LOGIN_COLUMNS, in a table of ours
+  const row = found as unknown as LoginRecord; // the row has the columns of LOGIN_COLUMNS
   return {
     id: row.id,
     sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(),
-    provider: row.provider, // MySQL and MariaDB return bytes
+    provider: row.provider, // MySQL and MariaDB return these columns as bytes
     subject: row.subject,
     generation: row.gen,
     currentHash: row.cur_hash,
     previousHash: row.prev_hash,
     scopes: row.scopes === '' ? [] : row.scopes.split(' '),
-    claims: JSON.parse(row.claims) as Record<string, unknown>, // addLogin() wrote it
+    claims: JSON.parse(row.claims) as Record<string, unknown>, // addLogin() has written this JSON
     authenticatedAt: row.auth_time,
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at,
@@ -282,12 +286,13 @@ function loginOf(found: Row): LoginRow {
 }
 
 /*
- * Tables of the plugin for each engine. `svc_oauth_state` held logins under way, which browsers keep now. It stays, since an applied
- * migration does not change, and processes of the previous version may still run. Times are microseconds since the epoch, as
- * integers: no time zones, no rounding. Subjects compare byte for byte: otherwise "Alice" would end the logins of "alice".
+ * Tables of the plugin for each engine. `svc_oauth_state` held logins under way, which browsers keep now. It
+ * stays, since an applied migration does not change, and processes of the previous version may still run.
+ * Times are microseconds since the epoch, as integers: no time zones, no rounding. Subjects compare byte for
+ * byte: otherwise "Alice" would end the logins of "alice".
  */
 
-/** Statements by engine, as `host.migration()` takes them. */
+/** Statements by engine, for `host.migration()`. */
 export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>> =
   {
     sqlite: [
@@ -344,7 +349,7 @@ export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   mariadb: sessionsOfMySql(),
 };
 
-/** Indexes only a prefix: MySQL 5.6 limits keys to 767 bytes. */
+/** The indexes contain only a prefix, because MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {
   return [
     `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -355,7 +360,8 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  const subject = 'VARBINARY(767)'; // collations of text do not see spaces at the end; and longer keys MySQL 5.6 does not have
+  // bytes, because text collations ignore trailing spaces; MySQL 5.6 limits keys to 767 bytes
+  const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (
   id VARCHAR(32) ${ascii} NOT NULL PRIMARY KEY, sub ${subject} NOT NULL, provider VARCHAR(64) ${exact} NOT NULL, subject VARCHAR(255) ${exact} NOT NULL,

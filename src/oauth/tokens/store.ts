@@ -1,8 +1,8 @@
 /**
- * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. A contract, with its implementation in memory
- * for development; sql-store.ts implements it in a database.
+ * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. A contract, with its
+ * implementation in memory for development; sql-store.ts implements it in a database.
  *
- * Each method is atomic; none needs a transaction. Times are microseconds since the epoch.
+ * Each method is atomic, so none needs a transaction. Times are microseconds since the epoch.
  */
 
 /** Why a login ended early. */
@@ -15,7 +15,7 @@ export interface LoginRow {
   /** The application's subject. */
   readonly sub: string;
   readonly provider: string;
-  /** The provider's subject. */
+  /** Subject of the user at the provider. */
   readonly subject: string;
   /** Session id at the provider (claim `sid` of the id_token), for back-channel logout. */
   readonly providerSid: string | null;
@@ -31,7 +31,7 @@ export interface LoginRow {
   readonly createdAt: number;
   readonly lastUsedAt: number;
   readonly rotatedAt: number | null;
-  /** When the response with the current refresh token was handed to the socket; null until then. */
+  /** Time at which the response with the current refresh token was passed to the socket; null until then. */
   readonly deliveredAt: number | null;
   readonly idleExpiresAt: number;
   readonly absoluteExpiresAt: number;
@@ -43,16 +43,19 @@ export interface LoginRow {
   readonly keyThumbprint: string | null;
 }
 
-/** One rotation: the expected state, and the new state. */
+/** One rotation: the expected state of the login, and its new state. */
 export interface Rotation {
   readonly id: string;
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
-  /** Proved key: the login is bound to it, unless it was bound to another key. Null: the login must be unbound. */
+  /**
+   * Thumbprint of the proved key. The login is bound to it, unless it was bound to another key. Null: the
+   * login must be unbound.
+   */
   readonly keyThumbprint: string | null;
   readonly now: number;
-  /** Idle end, unless the absolute end comes first. */
+  /** Time at which the login expires if it is not used, unless its absolute end is earlier. */
   readonly idleExpiresAt: number;
 }
 
@@ -67,23 +70,35 @@ export interface ProviderIdentity {
 export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
-  /** Rotates a live login in the expected state, and binds it to the proved key. Of several calls, one returns true. */
+  /**
+   * Rotates a live login in the expected state, and binds it to the proved key. Of several calls, one returns
+   * true.
+   */
   rotate(rotation: Rotation): Promise<boolean>;
-  /** Marks the response with the token of this generation as handed to the socket at `now`. The earliest mark stays. */
+  /**
+   * Records that the response with the token of this generation was passed to the socket at `now`. The
+   * earliest time is kept.
+   */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
   /** Like `revoke`, for a login of that subject. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
-  /** Ends the logins of an identity at a provider, or of one session there. Returns the ended ones; none without user and session. */
+  /**
+   * Ends the logins of an identity at a provider, or of one session there. Returns the ended ones; none
+   * without user and session.
+   */
   revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
-  /** Ends every login of a subject, including logins under way. Returns their number. */
+  /** Ends every login of a subject, including those that are starting. Returns their number. */
   revokeAll(sub: string, now: number): Promise<number>;
-  /** Time before which logins and tokens of this subject are invalid; 0 if never revoked. */
+  /** Returns the time before which logins and tokens of a subject are invalid; 0 if never revoked. */
   validAfter(sub: string): Promise<number>;
-  /** Live logins of a subject, most recently used first. */
+  /** Returns the valid logins of a subject, most recently used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
-  /** Deletes up to so many logins that have ended. Returns their number. Revoked logins stay until their absolute end. */
+  /**
+   * Deletes at most `batch` logins that have ended. Returns their number. Revoked logins are kept until their
+   * absolute end.
+   */
   cleanUp(now: number, batch: number): Promise<number>;
 }
 

@@ -2,6 +2,7 @@
  * Generates a TypeScript client from an OpenAPI document. The client is one file without imports: types, a
  * function for each operation, and runtime.ts.
  *
+ * Use of a generated client:
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
  *   const result = await api.readItem({ params: { id: 5 } });
  *   if (result.ok) show(result.data); else if (result.status === 410) ...
@@ -25,7 +26,7 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that no schema may get: TypeScript's own, and those of the text around the schemas. The names in
+ * Names that schemas cannot have: TypeScript's own, and those of the surrounding text. The names in
  * runtime.ts are read from its source.
  */
 const RESERVED = [
@@ -35,8 +36,8 @@ const RESERVED = [
   'throw true try type typeof var while with yield async await',
   'AbortSignal Array AsyncGenerator AsyncIterable Awaited Blob Error Exclude Extract FormData Headers JSON Math NonNullable',
   'Object Parameters Promise ReadableStream Readonly Record RequestInit Response ReturnType String TextDecoder TextEncoder',
-  'TypeError Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
-  'ServerErrorStatus createClient',
+  'TypeError Callbacks Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
+  'ServerErrorStatus Webhooks createClient',
 ].flatMap((names) => names.split(' '));
 /** Exports of runtime.ts that only this generator uses. */
 const PRIVATE =
@@ -69,19 +70,23 @@ class ClientWriter {
   readonly #operations: readonly Read[];
   readonly #runtime: string;
   readonly #types: TypeWriter;
+  readonly #webhooks: readonly Sent[];
+  /** Callbacks by the id of the operation that declares them. */
+  readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
 
   constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
     this.#root = root;
     this.#operations = operations;
     this.#runtime = runtime;
+    this.#webhooks = readSent(root, root['webhooks']);
+    this.#callbacks = operations.map(({ id, operation }) => [id, callbacksOf(root, operation)]);
     const own = [
       ...runtime.matchAll(/^(?:export )?(?:async )?(?:type|interface|class|function\*?|const) (\w+)/gm),
     ];
-    this.#types = new TypeWriter(
-      root,
-      new Set([...RESERVED, ...own.map(([, name]) => name!)]),
-      operations.map(({ responses }) => responses),
-    );
+    this.#types = new TypeWriter(root, new Set([...RESERVED, ...own.map(([, name]) => name!)]), [
+      ...operations.map(({ responses }) => responses),
+      ...[...this.#webhooks, ...this.#callbacks.flatMap(([, sent]) => sent)].map(({ parts }) => parts.body),
+    ]);
   }
 
   text(): string {
@@ -96,6 +101,7 @@ class ClientWriter {
       STATUSES,
       this.#client(),
       HELPERS,
+      this.#receiving(),
       this.#options(),
       this.#table(),
       this.#runtime
@@ -130,6 +136,46 @@ class ClientWriter {
     return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
   }
 
+  /** Types for receivers of the requests that the application sends. */
+  #receiving(): string {
+    const members = (requests: readonly Sent[], indent: string): string =>
+      requests.map((request) => this.#received(request, indent)).join('');
+    const byOperation = this.#callbacks
+      .filter(([, requests]) => requests.length > 0)
+      .map(([id, requests]) => `  ${key(id)}: {\n${members(requests, '    ')}  };\n`);
+    const interfaces = [
+      [
+        'Webhooks',
+        'Requests that the application sends, by name, for the code that receives them.',
+        members(this.#webhooks, '  '),
+      ],
+      [
+        'Callbacks',
+        'Requests that the application sends because of an operation, by its name.',
+        byOperation.join(''),
+      ],
+    ] as const;
+    return interfaces
+      .filter(([, , text]) => text !== '')
+      .map(([name, about, text]) => `/** ${about} */\nexport interface ${name} {\n${text}}\n`)
+      .join('\n');
+  }
+
+  #received({ name, operation, parts }: Sent, indent: string): string {
+    const inner = `${indent}  `;
+    const groups = PLACES.map(([place, group]) => {
+      const lines = parts.parameters
+        .filter((parameter) => parameter['in'] === place)
+        .map((parameter) => this.#parameter(parameter, inner, 'response'));
+      return lines.length === 0 ? '' : `${inner}${group}: {\n${lines.join('')}${inner}};\n`;
+    });
+    const body =
+      parts.body === undefined
+        ? ''
+        : `${inner}body: ${this.#types.type(parts.body[1]['schema'], 'response', inner)};\n`;
+    return `${comment(text(operation['description']), indent)}${indent}${key(name)}: {\n${groups.join('')}${body}${indent}};\n`;
+  }
+
   /** Type of the first parameter of an operation's function. */
   #input({ parameters, body, isBodyRequired }: Read): string {
     const indent = '    ';
@@ -161,7 +207,7 @@ class ClientWriter {
     return `input${needs ? '' : '?'}: {\n${groups.join('')}  }`;
   }
 
-  #parameter(parameter: JsonObject, indent: string): string {
+  #parameter(parameter: JsonObject, indent: string, place: 'request' | 'response' = 'request'): string {
     const [content] = Object.values(record(parameter['content']));
     const schema = record(parameter['schema'] ?? record(content)['schema']);
     const about = {
@@ -173,7 +219,7 @@ class ClientWriter {
       { ...schema, ...about },
       {
         isRequired: parameter['required'] === true,
-        place: 'request',
+        place,
         indent,
       },
     );
@@ -327,6 +373,38 @@ function readOperations(root: JsonObject): Read[] {
   return found;
 }
 
+/** A request that the application sends. */
+interface Sent {
+  readonly name: string;
+  readonly operation: JsonObject;
+  readonly parts: ReturnType<typeof readParts>;
+}
+
+/** Returns the requests of path items by name. Those with several methods are named by the method, too. */
+function readSent(root: JsonObject, items: unknown): Sent[] {
+  return Object.entries(record(items)).flatMap(([name, given]) => {
+    const item = resolve(root, given);
+    const methods = METHODS.filter((method) => typeof item[method] === 'object');
+    return methods.map((method) => ({
+      name: methods.length === 1 ? name : `${name} ${method}`,
+      operation: record(item[method]),
+      parts: readParts(root, item, record(item[method])),
+    }));
+  });
+}
+
+/**
+ * Returns the callbacks of an operation. If a name has several addresses, each address is added to the name.
+ */
+function callbacksOf(root: JsonObject, operation: JsonObject): Sent[] {
+  return Object.entries(record(operation['callbacks'])).flatMap(([name, given]) => {
+    const byUrl = Object.entries(resolve(root, given));
+    return byUrl.flatMap(([url, item]) =>
+      readSent(root, { [byUrl.length === 1 ? name : `${name} ${url}`]: item }),
+    );
+  });
+}
+
 function readParts(
   root: JsonObject,
   item: JsonObject,
@@ -337,7 +415,7 @@ function readParts(
   );
   const body = resolve(root, operation['requestBody']);
   const contents = Object.entries(record(body['content']));
-  // Files need multipart, which can also send text fields
+  // a form with files needs multipart, which can also send text fields
   const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
   return {
     parameters: [...new Map(all.map((one) => [`${String(one['in'])} ${String(one['name'])}`, one])).values()],
@@ -374,7 +452,7 @@ function schemeText(scheme: JsonObject): string {
   return `{ in: "${isBasic ? 'basic' : 'bearer'}" }`;
 }
 
-/** Returns a computed key for the table: as a plain literal, `__proto__` would set the prototype. */
+/** Returns a key of the table as a computed one: as a plain literal, `__proto__` would set the prototype. */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
 }

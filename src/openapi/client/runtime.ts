@@ -1,5 +1,6 @@
 /**
- * Runtime of a generated client: builds requests, sends them with `fetch`, and reads responses by status and media type.
+ * Runtime of a generated client: builds requests, sends them with `fetch`, and reads responses by status and
+ * media type.
  *
  * `svc openapi --client` copies this file into the client, so it imports nothing and runs in browsers, Node,
  * Deno and Bun. Values from a caller never change the path or origin of a request. Redirects are returned,
@@ -16,7 +17,7 @@ export type Credential = string | (() => string | undefined | Promise<string | u
 export interface BaseOptions {
   /** Address of the application, such as `https://api.example.com/v1`. In browsers, `''` is the page's own site. */
   readonly baseUrl: string;
-  /** Default: the global `fetch`. */
+  /** Function that sends requests. Default: the global `fetch`. */
   readonly fetch?: typeof fetch | undefined;
   /** Header fields of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -97,7 +98,7 @@ export async function unwrap<R extends Success<number, unknown> | Failure<number
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
   const settled: Success<number, unknown> | Failure<number, unknown> = await result;
   if (!settled.ok) throw new HttpError(settled);
-  // `ok` says which of the two types the result has
+  // the cast is safe: `ok` shows which of the two types the result has
   return settled.data as Extract<R, { readonly ok: true }>['data'];
 }
 
@@ -131,13 +132,13 @@ const MOST_CHARACTERS = 16 * 1024 * 1024;
 async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
   if (response.body === null) return;
   const reader = response.body.getReader();
-  const decoder = new TextDecoder(); // TextDecoderStream removes a byte order mark
+  const decoder = new TextDecoder(); // not TextDecoderStream: it removes a byte order mark
   let rest = '';
   try {
     for (;;) {
       const { done, value } = await reader.read();
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
-      const isOpen = !done && rest.endsWith('\r'); // The line feed of a CRLF may be in the next chunk
+      const isOpen = !done && rest.endsWith('\r'); // the line feed of a CRLF may be in the next chunk
       const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
       rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns at least one element
       yield* lines;
@@ -145,7 +146,7 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line without end');
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // The stream may have failed already
+    await reader.cancel().catch(() => undefined); // cancel() rejects if the stream has failed already
   }
 }
 
@@ -212,7 +213,7 @@ async function send(
     else if (place === 'header') headers.set(name, text);
     else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
   }
-  // Browsers ignore this field and send their own cookies
+  // browsers ignore this field, and send their own cookies
   if (cookies.length > 0) headers.set('Cookie', cookies.join('; '));
   for (const [name, text] of Object.entries(own ?? {})) headers.set(name, text);
   const init: RequestInit & { duplex?: 'half' } = { method: operation.method, headers, redirect: 'manual' };
@@ -299,7 +300,7 @@ function addBody(
   headers.set('Content-Type', type);
   if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
   else if (isJson(type)) init.body = JSON.stringify(body);
-  else init.body = body as RawBody; // The generated types guarantee this
+  else init.body = body as RawBody; // the generated types guarantee the type
   if (body instanceof ReadableStream) init.duplex = 'half';
 }
 
@@ -318,7 +319,7 @@ async function resultOf({ responses }: Operation, response: Response): Promise<u
   const ok = status < 400;
   const types = responses[status] ?? responses[`${Math.floor(status / 100)}XX`] ?? responses['default'];
   if (types === undefined) {
-    // Browsers hide the target of a redirect
+    // browsers hide the target of a redirect
     const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`;
     throw new UnexpectedResponse(response, `${what}, which is not documented`);
   }

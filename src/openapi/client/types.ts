@@ -37,7 +37,7 @@ export class TypeWriter {
       .join('\n');
   }
 
-  /** Returns a type as text. `indent` is the indentation of the line it stands in. */
+  /** Returns a type as text. `indent`: indentation of the line in which it stands. */
   type(schema: unknown, place: Place, indent = ''): string {
     if (schema === undefined || schema === true) return 'unknown';
     if (schema === false) return 'never';
@@ -118,7 +118,7 @@ export class TypeWriter {
       this.member(name, member, { isRequired: required.has(name), place, indent }),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
-    // The type of an index signature must be compatible with every member
+    // an index signature must be compatible with every member, so it cannot be used here
     return others.length === 0 ? object : `${object} & Record<string, unknown>`;
   }
 

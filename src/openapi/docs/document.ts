@@ -44,7 +44,7 @@ export interface RequestBody {
 
 /** A response of an operation. */
 export interface DocumentedResponse {
-  /** `200`, `4XX` or `default`. */
+  /** Status code, range or key: `200`, `4XX` or `default`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];
@@ -64,7 +64,7 @@ export interface Callback {
 export interface Operation {
   /** Id that links use; unique in the page. */
   readonly id: string;
-  /** In lower case. */
+  /** HTTP method in lower case. */
   readonly method: string;
   readonly path: string;
   readonly summary: string | undefined;
@@ -103,7 +103,7 @@ export interface ReadDocument {
   readonly version: string;
   readonly summary: string | undefined;
   readonly description: string | undefined;
-  readonly servers: readonly string[];
+  readonly servers: readonly { readonly url: string; readonly description: string | undefined }[];
   /** Links from the document: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
   readonly sections: readonly Section[];
@@ -140,7 +140,9 @@ export function readDocument(document: object): ReadDocument {
     version: text(info['version']) ?? '',
     summary: text(info['summary']),
     description: text(info['description']),
-    servers: list(root['servers']).flatMap((server) => text(record(server)['url']) ?? []),
+    servers: list(root['servers'])
+      .map(record)
+      .map(({ url, description }) => ({ url: text(url) ?? '/', description: text(description) })),
     links: linksOf(root, info),
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
     operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),
@@ -196,10 +198,11 @@ export function unescaped(part: string): string {
 }
 
 /**
- * Returns unique ids without spaces, which HTML forbids. None starts with a colon: the script uses such ids.
+ * Makes unique ids without spaces, which HTML forbids. None starts with a colon, because the script of the
+ * page uses such ids.
  */
 class Ids {
-  /** Ids of the page itself. */
+  /** Ids that the page itself uses. */
   readonly #taken = new Set([
     '',
     'authorize',
@@ -306,7 +309,7 @@ function operationOf(
     id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
     method,
     path,
-    // Such a summary repeats the method and path
+    // omits the summary if it only repeats the method and path
     summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary,
     description: text(declared['description']) ?? text(item['description']),
     isDeprecated: declared['deprecated'] === true,
@@ -325,7 +328,10 @@ function operationOf(
   };
 }
 
-/** Merges parameters. The last one of a name and place wins, so the operation's replace those of its path. */
+/**
+ * Merges parameters. Of several with one name and place, the last is used, so the operation's replace those
+ * of its path.
+ */
 function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter[] {
   const byName = new Map<string, Parameter>();
   for (const entry of declared) {
@@ -393,7 +399,8 @@ function examplesOf(owner: JsonObject): readonly Example[] {
 }
 
 /**
- * Returns a URL that leads to a page. Others, such as `javascript:` URLs in a foreign document, stay text.
+ * Returns links of the document. Only URLs that lead to a page become links; others, such as `javascript:`
+ * URLs in a foreign document, stay text.
  */
 function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
   const [contact, license, external] = [

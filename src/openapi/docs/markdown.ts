@@ -2,6 +2,7 @@
  * Converts descriptions from Markdown to HTML: paragraphs, headings, lists, tables, quotes, code, emphasis
  * and links. The dialect is CommonMark with GitHub's tables, without HTML. All other text stays text.
  *
+ * Steps:
  *   lines -> blocks, nested to a depth of 6 -> inline text, where each search ends after 2,000 characters
  *
  * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links. Images become links to
@@ -59,7 +60,7 @@ function blockAt(lines: readonly string[], at: number, depth: number): readonly 
   const fence = FENCE.exec(line)?.[1];
   if (fence !== undefined) return fenced(lines, at, fence);
   const heading = HEADING.exec(line)?.[1];
-  // Headings become smaller ones: the page has an outline of its own
+  // headings become bold paragraphs, because the page has an outline of its own
   if (heading !== undefined) return [html`<p><b>${inline(heading)}</b></p>`, at + 1];
   if (RULE.test(line)) return [html`<hr>`, at + 1];
   if (isTable(lines, at)) return table(lines, at);
@@ -142,7 +143,7 @@ function isWithin(lines: readonly string[], at: number, line: string, indent: nu
   return indentOf(line) >= Math.min(indent, 2) || !startsBlock(lines, at, line);
 }
 
-/** A single paragraph needs no element of its own. */
+/** Returns the content of a list item. A single paragraph needs no element of its own. */
 function itemOf(lines: readonly string[], depth: number): Markup {
   const end = endOf(lines, 0, (line, index) => index === 0 || !startsBlock(lines, index, line));
   return html`${inline(
@@ -191,7 +192,7 @@ function classOf(rule: string): Markup | undefined {
   return rule.startsWith(':') ? html` class="ac"` : html` class="ar"`;
 }
 
-/** Returns the cells of a row. A bar after a backslash is text. */
+/** Returns the cells of a row. A bar after a backslash is part of the text. */
 function cellsOf(line: string): string[] {
   const inner = line.trim().replace(/^\|/, '').replace(/\|$/, '');
   return inner.split(/(?<!\\)\|/, 50).map((cell) => cell.trim().replaceAll('\\|', '|'));

@@ -1,16 +1,17 @@
 /**
  * HTML templates: every value in a template is escaped, unless it is the result of a template.
  *
+ * Example:
  *   html`<p title="${title}">${text}</p>`      accepts text, numbers, lists and markup; undefined and false give nothing
  *
- * Attribute values must stand in double quotes: then escaping five characters is sufficient for texts and
+ * Attribute values must be in double quotes: then escaping five characters is sufficient for texts and
  * attributes.
  */
 
 /** Values that a template accepts. */
 export type Content = string | number | Markup | false | undefined | readonly Content[];
 
-/** HTML that is already safe. */
+/** HTML in which all values are escaped already. */
 export class Markup {
   readonly text: string;
 

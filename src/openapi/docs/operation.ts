@@ -28,7 +28,7 @@ const PLACES: readonly (readonly [place: string, title: string])[] = [
 ];
 /** Maximum number of characters of a shown example. */
 const MOST_CHARACTERS = 20_000;
-/** Examples of one content. */
+/** Maximum number of examples of one content. */
 const MOST_EXAMPLES = 10;
 
 /**
@@ -99,7 +99,7 @@ function bodyMarkup({ isRequired, description, contents }: RequestBody, schemas:
   return html`<h4>Request body${isRequired && html` <em>required</em>`}</h4>${prose(description)}${contentsMarkup(contents, schemas, true)}`;
 }
 
-/** Writes each success on its own, and groups errors with equal content. */
+/** Writes each success response separately, and groups errors with equal content. */
 function responsesMarkup(responses: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
   const groups = new Map<string, DocumentedResponse[]>();
   for (const response of responses) {
@@ -138,7 +138,7 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
   return html`<p class="k">Headers</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
 }
 
-/** Successes are open; other responses only link to their type. */
+/** Writes a response. Successes are shown open; other responses only link to their type. */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;
   const isGood = /^2/.test(status);
@@ -150,7 +150,7 @@ function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Ma
     : html`<details class="r"><summary>${head}</summary>${inner}</details>`;
 }
 
-/** Media types with the same schema share one description of it. */
+/** Writes the contents of a body. Media types with one schema share its description. */
 function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
   const groups = new Map<string, MediaContent[]>();
   for (const content of contents) {

@@ -824,7 +824,7 @@ return \`API key in the \${scheme.in} \${scheme.name}\`;
 case 'oauth2':
 return 'OAuth 2.0: paste an access token';
 case 'openIdConnect':
-return 'OpenID Connect: paste an access token';
+return \`OpenID Connect: paste an access token. Described at \${scheme.openIdConnectUrl}\`;
 default:
 return String(scheme.type);
 }
@@ -879,11 +879,26 @@ return make(
 make('legend', {}, name),
 make('p', {}, schemeText(scheme)),
 scheme.description && make('p', {}, scheme.description),
+...Object.entries(scheme.flows ?? {}).flatMap(flowFields),
 user && make('label', { for: user.id }, 'Name'),
 user,
 make('label', { for: input.id }, labelOf(scheme)),
 input,
 );
+}
+function flowFields([name, { authorizationUrl, tokenUrl, scopes }]) {
+const words = name.replace(/[A-Z]/g, (letter) => \` \${letter.toLowerCase()}\`);
+const addresses = [
+authorizationUrl && \`log in at \${authorizationUrl}\`,
+tokenUrl && \`tokens at \${tokenUrl}\`,
+];
+const items = Object.entries(scopes ?? {}).map(([scope, about]) =>
+make('li', {}, make('code', {}, scope), about && \` \${about}\`),
+);
+return [
+make('p', {}, \`Flow \${words}: \${addresses.filter(Boolean).join(', ')}\`),
+items.length > 0 && make('ul', { 'aria-label': \`Scopes of the flow \${words}\` }, ...items),
+];
 }
 function givenProofs() {
 const given = Object.entries(schemes()).map(([name, scheme]) => {

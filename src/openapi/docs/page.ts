@@ -2,11 +2,12 @@
  * `/docs`: an OpenAPI document as one HTML page that contains its style and script. It loads nothing from
  * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
+ * Steps:
  *   document -> readDocument() -> Markup -> text with two places for the nonce -> content codings, made once
  *
- * No text of the document is trusted: it is escaped, and the policy only runs elements that carry the
- * response's nonce. The script builds elements, never HTML (`trusted-types 'none'`), and only connects to its
- * own origin.
+ * No text of the document is trusted: it is escaped, and the policy allows only elements with the response's
+ * nonce. The script builds elements, never HTML (`trusted-types 'none'`), and connects only to its own
+ * origin.
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
@@ -23,7 +24,7 @@ import type { Content, Markup } from './markup.ts';
 import type { HttpRequest, Middleware, Next } from '../../http/contracts.ts';
 import type { ContentCoding } from '../../http/content-codings.ts';
 
-/** `blob:` is for images in responses, `data:` for the page's icon. */
+/** Security policy of the page. `blob:` is for images in responses, `data:` for the page's icon. */
 const POLICY = new ContentSecurityPolicy({
   defaultSrc: "'none'",
   scriptSrc: "'none'",
@@ -61,9 +62,9 @@ export class DocsPage {
   #page: CodedPage | undefined;
 
   /**
-   * Calls `document` at the first visit. `documentUrl` is the document's URL relative to the page; default
-   * `openapi.json`. `protection` returns the layers that give a CSRF token when no application-wide layer
-   * does.
+   * Calls `document` when the page is first requested. `documentUrl` is the document's URL relative to the
+   * page; default `openapi.json`. `protection` returns the middleware that issues a CSRF token if no
+   * middleware of the application does.
    */
   constructor(
     document: () => object,
@@ -76,8 +77,8 @@ export class DocsPage {
   }
 
   /**
-   * Answers GET with the page. Answers HEAD with the header fields, and a CSRF token if the application has
-   * one.
+   * Responds to GET with the page. Responds to HEAD with the header fields, and a CSRF token if the
+   * application has one.
    */
   async respond(req: HttpRequest): Promise<HttpResponse> {
     const nonce = cspNonce(req);
@@ -98,7 +99,7 @@ export class DocsPage {
 function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  response.body = []; // A stream of unknown length: the page is not rendered for HEAD
+  response.body = []; // an empty stream of unknown length, so that the page is not rendered for HEAD
   response.headers.vary('Accept-Encoding');
   const coding = negotiateEncoding(req.headers['accept-encoding'], CODINGS);
   if (coding !== undefined) response.headers.set('Content-Encoding', coding);
@@ -106,11 +107,11 @@ function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
 }
 
 /**
- * From this number of rows on, browsers lay out only the visible rows. Below it, screenshots show all rows.
+ * Number of rows from which on browsers lay out only the visible rows. With fewer, screenshots show all rows.
  */
 const MANY_ROWS = 100;
 
-/** Renders the page as three parts. The nonce stands between them. @internal */
+/** Renders the page as three parts. The nonce is inserted between them. @internal */
 export function pageParts(document: ReadDocument, documentUrl: string): readonly string[] {
   const slots = slotsOf(document, documentUrl);
   return PAGE.split('{{nonce}}').map((part) =>
@@ -148,8 +149,11 @@ function introMarkup(
     html`<span>${operationCount} ${operationCount === 1 ? 'operation' : 'operations'}</span>`,
     html`<a href="${documentUrl}">OpenAPI document</a>`,
     ...servers
-      .filter((server) => server !== '/')
-      .map((server) => html`<span>at <code>${server}</code></span>`),
+      .filter(({ url }) => url !== '/')
+      .map(
+        ({ url, description }) =>
+          html`<span>at <code>${url}</code>${description !== undefined && html` ${description}`}</span>`,
+      ),
     ...links.map(([text, url]) => html`<a href="${url}" rel="noopener noreferrer">${text}</a>`),
   ];
   return html`<h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div>`;
@@ -181,7 +185,9 @@ function schemasMarkup(schemas: readonly NamedSchema[], writer: SchemaWriter): M
  */
 
 const CODERS = codersOf({ zstd: 3, br: 5, gzip: 9 });
-/** Best coding first: for this page zstd gives more bytes and takes longer than br. */
+/**
+ * The codings that are used, the best first. For this page, zstd gives more bytes and takes longer than br.
+ */
 const CODINGS = ['br', 'gzip'] as const;
 /** Maximum number of concurrent compressions; further responses are sent uncompressed. */
 const MOST_AT_A_TIME = 32;
@@ -191,7 +197,7 @@ export class CodedPage {
   readonly #parts: readonly Buffer[];
   #underWay = 0;
 
-  /** Returns the page with the nonce between its parts. */
+  /** `parts`: texts of the page, between which the nonce is inserted. */
   constructor(parts: readonly string[]) {
     this.#parts = parts.map((part) => Buffer.from(part));
   }

@@ -2,9 +2,10 @@
  * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML: the type in words, constraints in a line,
  * members in a list.
  *
+ * An example of the result:
  *   Note | null      1-500 characters · pattern \S · example "Buy milk"
  *
- * A named schema is written once, in a section of its own; other places link to it. No reference is followed
+ * A named schema is written once, in its own section; other places link to it. No reference is followed
  * twice, so schemas may be recursive.
  */
 import { prose } from './markdown.ts';
@@ -19,7 +20,7 @@ const MOST_DEPTH = 6;
 const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
-/** Keywords that contain schemas. */
+/** Keywords whose values contain schemas. */
 const HOLDERS = [
   'properties',
   'items',
@@ -106,7 +107,7 @@ export class SchemaWriter {
     return this.#single(text(type) ?? impliedType(given), given, depth);
   }
 
-  /** `null` comes last; duplicates are removed. */
+  /** Returns the types of a union. Duplicates are removed, and `null` comes last. */
   #alternatives(variants: readonly unknown[], depth: number): Markup {
     const types = new Map(
       variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]),
@@ -206,7 +207,7 @@ export class SchemaWriter {
     return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
   }
 
-  /** Inline alternatives; references already stand in the type. */
+  /** Writes inline alternatives. References are not repeated, because they appear in the type. */
   #variants(given: JsonObject, depth: number): Markup {
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
       this.#members(variant, depth + 1),
@@ -228,7 +229,7 @@ export class SchemaWriter {
     return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
   }
 
-  /** The members of the items of a list or map, when they are defined inline. */
+  /** Writes the members of the items of a list or map, if they are defined inline. */
   #inner(given: JsonObject, depth: number): Markup {
     const items = this.#members(given['items'], depth + 1);
     if (items !== NOTHING) return items;
@@ -268,7 +269,7 @@ function impliedType(given: JsonObject): string {
   return isFile(given) ? 'string' : 'any';
 }
 
-/** Formats whose name says more than the pattern and length beside it. */
+/** Formats that are shown instead of a pattern and length that only repeat them. */
 const NAMED_FORMATS: ReadonlySet<unknown> = new Set([
   'date',
   'date-time',
@@ -314,7 +315,7 @@ function factList(schema: unknown, examples: readonly unknown[], mediaType?: str
   return facts.filter((fact) => fact !== false);
 }
 
-/** Names of limits, and the words for their units. */
+/** Keywords of limits, with the words for their units. */
 const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
   ['minLength', 'maxLength', 'character', 'characters'],
   ['minItems', 'maxItems', 'item', 'items'],
@@ -339,7 +340,7 @@ function rangesOf(given: JsonObject): Content[] {
   });
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
-  ); // Every safe integer satisfies these bounds
+  ); // bounds that every safe integer satisfies are not shown
   const bounds =
     typeof least === 'number' && typeof most === 'number'
       ? [`${grouped(least)} … ${grouped(most)}`]
@@ -376,7 +377,7 @@ function sizeOf(bytes: unknown): string {
   return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
 }
 
-// Created at the first page: an Intl formatter takes longer to create than this module takes to load
+// created on first use, because creating an Intl formatter takes longer than loading this module
 let groups: Intl.NumberFormat | undefined;
 
 /** Groups digits: 1,000,000. */

@@ -1,4 +1,7 @@
-/** The realistic request (../realistic.ts) on Hono with its own middleware, and packages of its organisation where it has none. */
+/**
+ * The realistic request (../realistic.ts) on Hono with its own middleware, and packages of its organisation
+ * where it has none.
+ */
 import { serve } from '@hono/node-server';
 import { useSession, useSessionStorage } from '@hono/session';
 import { zValidator } from '@hono/zod-validator';

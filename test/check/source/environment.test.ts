@@ -16,18 +16,18 @@ function found(t: TestContext, files: Readonly<Record<string, string>>): string[
     .map(({ severity, place, message }) => `${severity} ${place!.line}: ${message}`);
 }
 
-test('SVC401 warns of a variable that differs by one letter, or by two that changed places, from one of a file .env', (t) => {
+test('SVC401 warns of a misspelt variable: one letter wrong, or two letters swapped, compared with the names in .env files', (t) => {
   const files = {
     'app.ts':
       "const a = process.env['TEST_SMPT_PORT'] ?? '';\nconst b = process.env.TEST_SMTP_HOST;\nconst c = process.env.TEST_SMTP_USERS ?? '';\n",
     '.env.example': 'TEST_SMTP_HOST=localhost\n# TEST_SMTP_PORT=25\nexport TEST_SMTP_USER=a\n',
   };
   assert.deepEqual(found(t, files), [
-    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is?',
+    'warning 1: process.env.TEST_SMPT_PORT is not set: did you mean TEST_SMTP_PORT, which is set?',
   ]);
 });
 
-test('SVC401 warns of a variable that no file names and the code takes for granted, and not of one that it tests', (t) => {
+test('SVC401 warns of a variable that is in no .env file and that the code uses without a test or default', (t) => {
   const files = {
     'app.ts': [
       "export const a = process.env['TEST_BASE']!;",
@@ -49,7 +49,7 @@ test('SVC401 warns of a variable that no file names and the code takes for grant
   assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
 });
 
-test('SVC401 leaves variables to the schema that judges them', (t) => {
+test('SVC401 does not warn of variables that are passed to the parse() or safeParse() of a schema', (t) => {
   const files = {
     'app.ts': [
       'const read = { host: process.env.TEST_SCHEMA_HOST as string };',

@@ -39,7 +39,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
 }
 
 for (const [name, text] of Object.entries(CASES)) {
-  test(`the sources of an application: ${name}`, (t) => {
+  test(`examineSources() reports exactly the marked lines of the case "${name}"`, (t) => {
     const files = filesOf(text, 'app.ts', 'app.js');
     const entries = Object.keys(files).filter((file) => /^app\./.test(file));
     for (const entry of entries) {
@@ -62,7 +62,7 @@ function wordsOf(entries: readonly string[]): string[] {
   );
 }
 
-test('the clean applications, and those that come close to a mistake of a route, have no finding in their sources', () => {
+test('the clean and near applications have no finding in their sources', () => {
   const files = ['clean', 'near'].flatMap((kind) => {
     const path = join(ROOT, 'test/check', kind);
     return readdirSync(path)
@@ -73,7 +73,7 @@ test('the clean applications, and those that come close to a mistake of a route,
   assert.deepEqual(wordsOf(files), []);
 });
 
-test('the starter, and the examples of the manuals, have no finding of level error in their sources', (t) => {
+test('the starter and the examples of the manuals have no source finding of severity error', (t) => {
   const starter = folder(t);
   cpSync(join(ROOT, 'src/cli/starter/template'), starter, { recursive: true });
   assert.deepEqual(wordsOf([join(starter, 'src/app.ts')]), []);
@@ -90,7 +90,7 @@ test('the starter, and the examples of the manuals, have no finding of level err
   );
 });
 
-test('a place is a line and a column of the file, behind types that were stripped and enums that were compiled', (t) => {
+test('findings name line and column of the original file, also after type stripping and enum compilation', (t) => {
   for (const head of ['interface A { a: string }\n', 'enum A { a = 1 }\n']) {
     const cwd = folder(t, {
       'app.ts': `${head}const x: number = 1;\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,

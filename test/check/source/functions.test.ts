@@ -18,11 +18,11 @@ for (const [source, expected] of [
   ['/* unclosed', ''],
   ['a\\b', 'a\\b'],
 ] as const) {
-  test(`withoutText() makes ${JSON.stringify(expected)} of ${JSON.stringify(source)}`, () =>
+  test(`withoutText() returns ${JSON.stringify(expected)} for ${JSON.stringify(source)}`, () =>
     assert.equal(withoutText(source), expected));
 }
 
-test('withoutText() ends on any text, and never makes code of what is a literal', () => {
+test('withoutText() terminates for any text, and never turns the content of a literal into code', () => {
   const pieces = [
     '"',
     "'",
@@ -51,7 +51,7 @@ test('withoutText() ends on any text, and never makes code of what is a literal'
   }
 });
 
-test('codeOf() is of any function, and nothing of a native one', () => {
+test('codeOf() returns the source text of a function, and an empty text for native functions', () => {
   assert.match(
     codeOf(() => 'text' + 1),
     /^\(\) => '' \+ 1$/,

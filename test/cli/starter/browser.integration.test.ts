@@ -47,7 +47,7 @@ for (const [host, who, name] of [
   ['127.0.0.1', 'ada', 'Ada Lovelace'],
   ['localhost', 'alan', 'Alan Turing'],
 ] as const) {
-  test(`A person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere, by clicking`, async (t) => {
+  test(`a person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere, with the mouse`, async (t) => {
     if (!needsChromium(t)) return;
     const home = url.replace('127.0.0.1', host);
     const page = await visitor(home);
@@ -85,7 +85,7 @@ for (const [host, who, name] of [
   });
 }
 
-test('A person links a second account, logs in by either, unlinks it and logs out at the provider, by clicking', async (t) => {
+test('a person links a second account, logs in with either, unlinks it and logs out at the provider, with the mouse', async (t) => {
   if (!needsChromium(t)) return;
   const ada = await visitor(url);
   await ada.click('a[href="/oauth/login"]', `${url}/_dev/dev/authorize?`);
@@ -122,7 +122,7 @@ test('A person links a second account, logs in by either, unlinks it and logs ou
   assert.deepEqual([...ada.complaints, ...other.complaints], [], 'no policy was in the way');
 });
 
-test('A programmer reads the interface of a new project at /docs, and writes a note there with a token of the page', async (t) => {
+test('a programmer reads the API of a new project at /docs, and writes a note there with an access token', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);
@@ -158,7 +158,7 @@ test('A programmer reads the interface of a new project at /docs, and writes a n
   assert.deepEqual(page.complaints, [], 'no policy was in the way');
 });
 
-test('An open page of a new project shows notes that are written elsewhere, keeps its draft, and ends with a logout elsewhere', async (t) => {
+test('an open page of a new project shows notes from other browsers, keeps its draft, and ends when the person logs out elsewhere', async (t) => {
   if (!needsChromium(t)) return;
   const here = await visitor(url);
   await here.click('a.button', `${url}/_dev/dev`);
@@ -188,7 +188,7 @@ test('An open page of a new project shows notes that are written elsewhere, keep
   await until('document.querySelector("a.button")?.textContent === "Log in with dev"');
 });
 
-test('Logging out in one browser logs out the others of that person, and no other person', async (t) => {
+test('logging out in one browser logs out the other browsers of that person, but no other person', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
   for (const [page, who] of [
@@ -208,7 +208,7 @@ test('Logging out in one browser logs out the others of that person, and no othe
   assert.match(await there.text(), /Logged in as Alan Turing/);
 });
 
-test('A person who cancels at the provider sees a message, and logs in with the next attempt', async (t) => {
+test('a person who cancels at the provider sees a message, and can log in at the next attempt', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);
@@ -220,7 +220,7 @@ test('A person who cancels at the provider sees a message, and logs in with the 
   assert.match(await page.text(), /Logged in as Ada Lovelace/);
 });
 
-test('The pages of a new project give axe-core nothing to find, light and dark, wide and narrow', async (t) => {
+test('axe-core finds no problem on the pages of a new project, light and dark, wide and narrow', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;

@@ -28,7 +28,7 @@ function textOf(path: string, deps: Partial<StarterDeps> = {}): string {
 }
 
 for (const source of SOURCES) {
-  test(`the texts of a project with source ${source} are whole`, () => {
+  test(`text files of the starter with source ${source} end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
     for (const { path, text } of starterFiles({ ...DEPS, source })) {
       assert.match(text, /\S\n$/, `${path} ends with one line break`);
       assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);
@@ -37,7 +37,7 @@ for (const source of SOURCES) {
   });
 }
 
-test('secrets are in .env alone, which only its owner may read', () => {
+test('the starter writes secrets to .env only, and makes it readable by its owner only', () => {
   const files = starterFiles(DEPS);
   for (const secret of [SECRET, PASSWORD])
     assert.deepEqual(
@@ -51,11 +51,11 @@ test('secrets are in .env alone, which only its owner may read', () => {
   for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^\.env$/m);
 });
 
-test('package.json comes last: where it is, the rest is too', () => {
+test('the starter writes package.json last, so its presence means that the project is complete', () => {
   assert.equal(starterFiles(DEPS).at(-1)?.path, 'package.json');
 });
 
-test('README.md names the packages for the types by the versions of this repository, and a new project installs none', () => {
+test('README.md of the starter names the type packages in the versions of this repository, and the project installs none', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>;
   };
@@ -69,7 +69,7 @@ test('README.md names the packages for the types by the versions of this reposit
   }
 });
 
-test('the settings that README.md names are those that the program reads', () => {
+test('README.md of the starter lists exactly the settings that the program reads', () => {
   const read = ['SVC_DATABASE_URL', 'SVC_BASE_URL', 'SVC_GITHUB_CLIENT_ID', 'SVC_GITHUB_CLIENT_SECRET'];
   for (const variable of read) {
     const key = variable
@@ -96,7 +96,7 @@ test('the settings that README.md names are those that the program reads', () =>
     assert.match(textOf('README.md'), new RegExp(`^\\| (?:[^|]*, )?\`${variable}\`[ ,]`, 'm'));
 });
 
-test('compose.yaml gives the application what it needs, and has no value of a secret', () => {
+test('compose.yaml of the starter sets all variables of the application, and contains no secret', () => {
   const text = textOf('compose.yaml');
   for (const [, variable, value] of text.matchAll(/- (\w*(?:SECRET|PASSWORD)\w*)(?:=(.*))?$/gm))
     assert.match(value ?? '', /^(?:|\$\{[A-Z_]+:\?\})$/, variable);
@@ -111,7 +111,7 @@ test('compose.yaml gives the application what it needs, and has no value of a se
     assert.ok(text.includes(line), line);
 });
 
-test('the workflow runs each script with what npm ci has brought, and hands the findings over', () => {
+test('the CI workflow of the starter runs each script after npm ci, and uploads the findings', () => {
   for (const source of SOURCES) {
     const text = textOf('.github/workflows/ci.yml', { source });
     assert.match(
@@ -129,7 +129,7 @@ test('the workflow runs each script with what npm ci has brought, and hands the 
   assert.match(textOf('.gitignore'), /^svc\.sarif$/m);
 });
 
-test('the files that README.md names are there, and every script', () => {
+test('every file and script that README.md of the starter names exists', () => {
   const readme = textOf('README.md');
   const paths: ReadonlySet<string> = new Set(starterFiles(DEPS).map(({ path }) => path));
   for (const [, path] of readme.matchAll(/`((?:src|public|test|migrations|\.github)\/[\w./-]+\.\w+)`/g))
@@ -138,7 +138,7 @@ test('the files that README.md names are there, and every script', () => {
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('a newcomer reads at most 10 source files, and 600 lines besides the tests', () => {
+test('the starter has at most 10 source files for a newcomer to read, with at most 600 lines besides the tests', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files
     .filter(({ path }) => !path.startsWith('test/'))
@@ -147,7 +147,7 @@ test('a newcomer reads at most 10 source files, and 600 lines besides the tests'
   assert.ok(lines.length <= 600, `${lines.length} lines`);
 });
 
-test('names that npm leaves out of a package or reads itself stand in the template without their dot', () => {
+test('template files whose names npm would omit or read are stored without their leading dot', () => {
   const paths = starterFiles(DEPS).map(({ path }) => path);
   for (const path of ['.env', '.gitignore', '.dockerignore', '.github/workflows/ci.yml'])
     assert.ok(paths.includes(path), path);
@@ -158,7 +158,7 @@ test('names that npm leaves out of a package or reads itself stand in the templa
   );
 });
 
-test('the image runs as another user than root, is probed, migrates, and gets SIGTERM itself', () => {
+test('the container image of the starter runs as a user other than root, has a health check, migrates, and receives SIGTERM', () => {
   const lines = textOf('Dockerfile').split('\n');
   assert.ok(lines.lastIndexOf('USER node') > lines.findLastIndex((line) => line.startsWith('RUN ')));
   assert.equal(
@@ -179,7 +179,7 @@ test('the image runs as another user than root, is probed, migrates, and gets SI
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
-test('the image keeps its data in a volume of the user that writes it, and data gets neither into it nor into git', () => {
+test('the container image of the starter keeps its data in a volume of its user; image and git exclude the data', () => {
   const lines = textOf('Dockerfile').split('\n');
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),
@@ -194,7 +194,7 @@ test('the image keeps its data in a volume of the user that writes it, and data 
 });
 
 for (const name of ['shop', 'my-app', '@acme/shop', 'a.b_c', '3d', 'x'.repeat(214)]) {
-  test(`isPackageName() takes "${name.slice(0, 20)}"`, () => assert.equal(isPackageName(name), true));
+  test(`isPackageName() accepts "${name.slice(0, 20)}"`, () => assert.equal(isPackageName(name), true));
 }
 for (const name of [
   '',
@@ -214,6 +214,6 @@ for (const name of [
   'ü',
   'x'.repeat(215),
 ]) {
-  test(`isPackageName() refuses ${JSON.stringify(name.slice(0, 20))}`, () =>
+  test(`isPackageName() refuses the name ${JSON.stringify(name.slice(0, 20))}`, () =>
     assert.equal(isPackageName(name), false));
 }

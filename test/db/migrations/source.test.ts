@@ -213,7 +213,7 @@ for (const [what, files, message] of [
     /"-- svc: no-transactions" is not a directive: use no-transaction and no-foreign-keys/,
   ],
 ] as const) {
-  test(`readMigrations() refuses ${what}`, (t) => {
+  test(`readMigrations() refuses a folder with ${what}`, (t) => {
     assert.throws(() => readMigrations({ directory: folder(t, files) }, 'sqlite'), {
       code: 'E_MIGRATION_FILES',
       message,

@@ -225,7 +225,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: every kind of account logs in, or fails with a reason that does not show its password`, async (t) => {
+  test(`${name}: each kind of account logs in, or is refused with a reason that does not show its password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -71,7 +71,7 @@ for (const [what, first, said, pattern] of [
         packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`),
       ),
     ),
-    /broke the protocol/,
+    /violated the protocol/,
   ],
   ['sends a wrong sequence number', greeting(), packet(3, OK), /packet number 3, but 2/],
   [
@@ -87,14 +87,14 @@ for (const [what, first, said, pattern] of [
     /more than 65536 bytes/,
   ],
 ] as const) {
-  test(`a server that ${what} is refused, and does not get the password`, async (t) => {
+  test(`MySQL client: a server that ${what} is refused, and does not get the password`, async (t) => {
     const { url, received } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));
     await assert.rejects(opens(url), tells(pattern));
     assert.ok(!Buffer.concat(received).includes('hunter2'));
   });
 }
 
-test('a server that requests too many rounds for parsec is refused', async (t) => {
+test('MySQL client: a server that requests too many rounds for parsec is refused', async (t) => {
   const { url } = await fake(t, greeting(), (_, count) =>
     count === 0
       ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32))
@@ -103,7 +103,7 @@ test('a server that requests too many rounds for parsec is refused', async (t) =
   await assert.rejects(opens(url), tells(/factor of 30/));
 });
 
-test('a server without TLS receives no data, not even the user name, when the address requires TLS', async (t) => {
+test('MySQL client: a server without TLS receives no data, not even the user name, when the address requires TLS', async (t) => {
   const { url, received } = await fake(t, greeting(), () => undefined);
   await assert.rejects(
     opens(`${url}?sslmode=require`),
@@ -113,17 +113,17 @@ test('a server without TLS receives no data, not even the user name, when the ad
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('bytes between the greeting and TLS end the connection', async (t) => {
+test('MySQL client: bytes between the greeting and TLS end the connection', async (t) => {
   const { url, received } = await fake(
     t,
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
     () => undefined,
   );
-  await assert.rejects(opens(`${url}?sslmode=require`), tells(/data beyond the greeting/));
+  await assert.rejects(opens(`${url}?sslmode=require`), tells(/data after the greeting/));
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('an RSA key from the server is accepted only on this machine, or when it is configured', async (t) => {
+test('MySQL client: an RSA key from the server is accepted only on this machine, or when it is configured', async (t) => {
   const { url, received } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
     count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'),
   );
@@ -138,7 +138,7 @@ for (const [what, said, pattern] of [
   ['an empty packet', packet(1), /empty packet/],
   ['a truncated reply', packet(1, Buffer.from([0, 0xfc, 1])), /a truncated message/],
 ] as const) {
-  test(`a connection ends when it receives ${what}`, async (t) => {
+  test(`MySQL client: a connection to MySQL or MariaDB ends when it receives ${what}`, async (t) => {
     const { url } = await fake(t, greeting(), (_, count) => (count === 0 ? packet(2, OK) : said));
     await assert.rejects(
       opens(url),
@@ -148,7 +148,7 @@ for (const [what, said, pattern] of [
 }
 
 test(
-  'a server that closes together with a reply leaves no pending request waiting',
+  'MySQL client: a server that closes together with a reply leaves no pending request waiting',
   { timeout: 30_000 },
   async (t) => {
     const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
@@ -169,7 +169,7 @@ test(
 );
 
 test(
-  'the result of a canceled select that ended without an error is discarded',
+  'MySQL client: the result of a select that was canceled but ended without an error is discarded',
   { timeout: 30_000 },
   async (t) => {
     const rows = Buffer.concat([
@@ -199,7 +199,7 @@ for (const [what, isInterrupted] of [
   ['reports the interruption', true],
 ] as const) {
   test(
-    `a canceled statement that ${what} releases its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
+    `MySQL client: a canceled statement that ${what} returns its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
     { timeout: 30_000 },
     async (t) => {
       const clock = new ManualClock();
@@ -241,7 +241,7 @@ for (const [what, isInterrupted] of [
 }
 
 test(
-  'a statement is refused when the server counts other placeholders, and no part of it runs',
+  'MySQL client: a statement is refused when the server counts other placeholders than the client, and no part of it runs',
   { timeout: 30_000 },
   async (t) => {
     let executions = 0;
@@ -262,7 +262,7 @@ test(
 );
 
 test(
-  'a COMMIT without an answer is canceled at the limit, and its outcome is unknown',
+  'MySQL client: a COMMIT without a response is canceled at its time limit, and its outcome is unknown',
   { timeout: 30_000 },
   async (t) => {
     const clock = new ManualClock();
@@ -292,7 +292,7 @@ test(
   },
 );
 
-test('a reply is parsed wherever it is split', async (t) => {
+test('MySQL client: a reply is parsed correctly wherever its bytes are split', async (t) => {
   for (let cut = 1; cut < MOST.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;

@@ -183,7 +183,7 @@ for (const [plugin, hash, logIn] of [
     ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
-    test(`a self-signed certificate with its proof is accepted by ${plugin}, ${how}`, async (t) => {
+    test(`MariaDB client: a self-signed certificate with its proof is accepted by ${plugin}, ${how}`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
@@ -207,7 +207,7 @@ for (const [plugin, hash, logIn] of [
     ['with a proof that is too long', info(`${proofOf(hash)}0`)],
     ['with an empty proof', info('')],
   ] as const) {
-    test(`a self-signed certificate ${what} is refused by ${plugin}, and no statement is sent`, async (t) => {
+    test(`MariaDB client: a self-signed certificate ${what} is refused by ${plugin}, and no statement is sent`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       await assert.rejects(opens(url()), isRefused(NOT_PROVED));
       assert.ok(
@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('a self-signed certificate is refused when the last plugin of the login has no proof', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when the last plugin of the login has no proof', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();
@@ -246,7 +246,7 @@ for (const [plugin, query, asks] of [
     },
   ],
 ] as const) {
-  test(`a server with a self-signed certificate does not get the clear-text password by ${plugin}`, async (t) => {
+  test(`MariaDB client: a server with a self-signed certificate does not get the clear-text password by ${plugin}`, async (t) => {
     const { url, received } = await serving(t, asks);
     await assert.rejects(
       opens(url(`sslmode=verify-full${query}`)),
@@ -256,13 +256,13 @@ for (const [plugin, query, asks] of [
   });
 }
 
-test('a certificate of an unknown authority is refused, although the server proves it', async (t) => {
+test('MariaDB client: a certificate of an unknown authority is refused, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash(), FIRST))), { pair: FIRST });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('a self-signed certificate of a MySQL server is refused, although the server proves it', async (t) => {
+test('MariaDB client: a self-signed certificate of a MySQL server is refused, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))), {
     version: '8.4.0',
     capabilities: CAPABILITIES | TLS_CAPABILITY,
@@ -271,13 +271,13 @@ test('a self-signed certificate of a MySQL server is refused, although the serve
   assert.deepEqual(received, []);
 });
 
-test('a self-signed certificate is refused for an account without a password, although the server proves it', async (t) => {
+test('MariaDB client: a self-signed certificate is refused for an account without a password, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash('')))));
   await assert.rejects(opens(url('sslmode=verify-full', '')), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('a self-signed certificate is refused when another authority is configured, although the server proves it', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when another authority is configured, although the server proves it', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))));
   const named = join(folder(t, { 'ca.pem': FIRST.cert }), 'ca.pem');
   await assert.rejects(
@@ -287,7 +287,7 @@ test('a self-signed certificate is refused when another authority is configured,
   assert.deepEqual(received, []);
 });
 
-test('a self-signed certificate needs no proof when it is the configured authority, or when verification is off', async (t) => {
+test('MariaDB client: a self-signed certificate needs no proof when it is the configured authority, or when verification is off', async (t) => {
   const { url } = await serving(t, native(Buffer.alloc(0)));
   const named = join(folder(t, { 'ca.pem': SECOND.cert }), 'ca.pem');
   for (const query of [

@@ -155,7 +155,7 @@ for (const [what, body, reader, expected] of MESSAGES) {
   });
 }
 
-test('PacketReader gives every packet, wherever the bytes are split', () => {
+test('PacketReader returns every packet, wherever the bytes are split', () => {
   const bodies = MESSAGES.map(([, body]) => body);
   const bytes = Buffer.concat(bodies.map((body, index) => packet(index, body)));
   const expected = bodies.map((body, index) => [index, hex(body)]);

@@ -46,56 +46,62 @@ const idOf = (connection: PostgresConnection): Promise<unknown> =>
 
 // ── statements ──
 
-withPostgres('a statement gives equal results on its first, second and later uses', async (t) => {
-  const connection = await connected(t);
-  await withTable(connection);
-  for (let use = 1; use <= 4; use++) {
-    assert.deepEqual(
-      await connection.execute(
-        'insert into item values (?, ?), (?, ?)',
-        [2 * use, 'a', 2 * use + 1, null],
-        undefined,
-      ),
-      { affectedRows: 2, lastInsertId: undefined },
-    );
-    assert.deepEqual(
-      await connection.fetchAll('select * from item where id >= ? order by id', [2 * use], undefined),
-      [
-        { id: 2 * use, label: 'a' },
-        { id: 2 * use + 1, label: null },
-      ],
-    );
-    assert.deepEqual(await connection.fetchOne('select * from item where id = ?', [2 * use], undefined), {
-      id: 2 * use,
-      label: 'a',
-    });
-    assert.equal(await connection.fetchOne('select * from item where id = ?', [-use], undefined), undefined);
-    assert.equal(await connection.scalar('select count(*) from item', [], undefined), 2 * use);
-    assert.deepEqual(
-      await connection.fetchArrays('select label, id, label from item where id = ?', [2], undefined),
-      {
-        columns: [
-          { name: 'label', table: 'item', type: 'text' },
-          { name: 'id', table: 'item', type: 'integer' },
-          { name: 'label', table: 'item', type: 'text' },
+withPostgres(
+  'PostgreSQL connection: a statement gives equal results on its first, second and later uses',
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection);
+    for (let use = 1; use <= 4; use++) {
+      assert.deepEqual(
+        await connection.execute(
+          'insert into item values (?, ?), (?, ?)',
+          [2 * use, 'a', 2 * use + 1, null],
+          undefined,
+        ),
+        { affectedRows: 2, lastInsertId: undefined },
+      );
+      assert.deepEqual(
+        await connection.fetchAll('select * from item where id >= ? order by id', [2 * use], undefined),
+        [
+          { id: 2 * use, label: 'a' },
+          { id: 2 * use + 1, label: null },
         ],
-        rows: [['a', 2, 'a']],
-      },
-    );
-    assert.deepEqual(
-      await connection.execute('update item set label = ? where id = ? returning *', ['a', 2], undefined),
-      { affectedRows: 1, lastInsertId: undefined },
-    );
-  }
-  assert.deepEqual(await connection.fetchArrays("set local work_mem = '4MB'", [], undefined), {
-    columns: [],
-    rows: [],
-  });
-  assert.equal((await connection.execute('select 1', [], undefined)).affectedRows, 0);
-});
+      );
+      assert.deepEqual(await connection.fetchOne('select * from item where id = ?', [2 * use], undefined), {
+        id: 2 * use,
+        label: 'a',
+      });
+      assert.equal(
+        await connection.fetchOne('select * from item where id = ?', [-use], undefined),
+        undefined,
+      );
+      assert.equal(await connection.scalar('select count(*) from item', [], undefined), 2 * use);
+      assert.deepEqual(
+        await connection.fetchArrays('select label, id, label from item where id = ?', [2], undefined),
+        {
+          columns: [
+            { name: 'label', table: 'item', type: 'text' },
+            { name: 'id', table: 'item', type: 'integer' },
+            { name: 'label', table: 'item', type: 'text' },
+          ],
+          rows: [['a', 2, 'a']],
+        },
+      );
+      assert.deepEqual(
+        await connection.execute('update item set label = ? where id = ? returning *', ['a', 2], undefined),
+        { affectedRows: 1, lastInsertId: undefined },
+      );
+    }
+    assert.deepEqual(await connection.fetchArrays("set local work_mem = '4MB'", [], undefined), {
+      columns: [],
+      rows: [],
+    });
+    assert.equal((await connection.execute('select 1', [], undefined)).affectedRows, 0);
+  },
+);
 
 withPostgres(
-  'rows with a column named __proto__ are plain objects, and the last of two columns with one name wins',
+  'PostgreSQL connection: rows with a column named __proto__ are plain objects, and the last of two columns with one name wins',
   async (t) => {
     const connection = await connected(t);
     const row = (await connection.fetchOne(
@@ -117,7 +123,7 @@ withPostgres(
   },
 );
 
-withPostgres('pipelined statements are answered in their order', async (t) => {
+withPostgres('PostgreSQL connection: pipelined statements are answered in their order', async (t) => {
   const connection = await connected(t);
   const answers = await Promise.all(
     Array.from({ length: 200 }, (_, index) =>
@@ -142,7 +148,7 @@ withPostgres('pipelined statements are answered in their order', async (t) => {
 });
 
 withPostgres(
-  'the cache keeps as many statements as the option allows, and closes the others on the server',
+  'PostgreSQL connection: the statement cache holds as many statements as the option allows, and closes the others on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {
@@ -155,7 +161,7 @@ withPostgres(
   },
 );
 
-withPostgres('without a cache statements are unnamed', async (t) => {
+withPostgres('PostgreSQL connection: without a statement cache statements are unnamed', async (t) => {
   const connection = await connected(t, { statementCache: 0 });
   for (let use = 0; use < 3; use++)
     assert.equal(await connection.scalar('select ?::int', [use], undefined), use);
@@ -182,48 +188,54 @@ withPostgres('without a cache statements are unnamed', async (t) => {
   );
 });
 
-withPostgres("an error has the server's detail in a property that logs do not show", async (t) => {
-  const connection = await connected(t);
-  await withTable(connection, 'id int primary key, label text');
-  await connection.execute('insert into item values (1, ?)', ['secret'], undefined);
-  const failure = async (sql: string): Promise<DatabaseError> => {
-    try {
-      await connection.execute(sql, [], undefined);
-    } catch (error) {
-      if (error instanceof DatabaseError) return error;
-    }
-    throw assert.fail('not a DatabaseError');
-  };
-  const unique = await failure("insert into item values (1, 'x')");
-  assert.equal(unique.detail, 'Key (id)=(1) already exists.');
-  const missing = await failure('select labels from item');
-  assert.match(missing.hint!, /label/);
-  const inFunction = await failure(
-    "do $$ begin raise unique_violation using detail = 'secret-' || 7; end $$",
-  );
-  assert.equal(inFunction.detail, 'secret-7');
-  assert.match(inFunction.where!, /PL\/pgSQL/);
-  for (const shown of [inspect(inFunction), JSON.stringify(inFunction)])
-    assert.ok(!shown.includes('secret-7'), shown);
-});
-
-withPostgres("the server's statement_timeout is a QueryTimeout, and a cancellation is not", async (t) => {
-  const connection = await connected(t);
-  await connection.execute("set statement_timeout = '50ms'", [], undefined);
-  await assert.rejects(connection.execute('select pg_sleep(30)', [], undefined), QueryTimeout);
-  await connection.execute('set statement_timeout = 0', [], undefined);
-  await assert.rejects(
-    connection.execute('select pg_sleep(30)', [], {
-      signal: AbortSignal.timeout(50),
-      deadlineMs: Infinity,
-      timeoutMs: 0,
-    }),
-    QueryCanceled,
-  );
-});
+withPostgres(
+  "PostgreSQL connection: an error has the server's detail in a property that logs do not show",
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection, 'id int primary key, label text');
+    await connection.execute('insert into item values (1, ?)', ['secret'], undefined);
+    const failure = async (sql: string): Promise<DatabaseError> => {
+      try {
+        await connection.execute(sql, [], undefined);
+      } catch (error) {
+        if (error instanceof DatabaseError) return error;
+      }
+      throw assert.fail('not a DatabaseError');
+    };
+    const unique = await failure("insert into item values (1, 'x')");
+    assert.equal(unique.detail, 'Key (id)=(1) already exists.');
+    const missing = await failure('select labels from item');
+    assert.match(missing.hint!, /label/);
+    const inFunction = await failure(
+      "do $$ begin raise unique_violation using detail = 'secret-' || 7; end $$",
+    );
+    assert.equal(inFunction.detail, 'secret-7');
+    assert.match(inFunction.where!, /PL\/pgSQL/);
+    for (const shown of [inspect(inFunction), JSON.stringify(inFunction)])
+      assert.ok(!shown.includes('secret-7'), shown);
+  },
+);
 
 withPostgres(
-  'a numeric accepts a bigint of any length, from the first use, in lists and in COPY',
+  "PostgreSQL connection: the server's statement_timeout is a QueryTimeout, and a cancellation is not",
+  async (t) => {
+    const connection = await connected(t);
+    await connection.execute("set statement_timeout = '50ms'", [], undefined);
+    await assert.rejects(connection.execute('select pg_sleep(30)', [], undefined), QueryTimeout);
+    await connection.execute('set statement_timeout = 0', [], undefined);
+    await assert.rejects(
+      connection.execute('select pg_sleep(30)', [], {
+        signal: AbortSignal.timeout(50),
+        deadlineMs: Infinity,
+        timeoutMs: 0,
+      }),
+      QueryCanceled,
+    );
+  },
+);
+
+withPostgres(
+  'PostgreSQL connection: a numeric accepts a bigint of any length, from the first use, in lists and in COPY',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, amount numeric');
@@ -251,38 +263,44 @@ withPostgres(
   },
 );
 
-withPostgres('operators that contain ? work beside $1', async (t) => {
-  const connection = await connected(t);
-  for (let use = 0; use < 3; use++) {
-    assert.equal(await connection.scalar(`select '{"tag":1}'::jsonb ? $1`, ['tag'], undefined), true);
-    assert.equal(
-      await connection.scalar(`select '{"tag":1}'::jsonb ?| $1 and $2`, [['x', 'tag'], true], undefined),
-      true,
-    );
-  }
-});
-
-withPostgres('a stale plan is prepared again', async (t) => {
-  const connection = await connected(t);
-  await withTable(connection);
-  await connection.execute('insert into item values (1, ?)', ['a'], undefined);
-  const read = (): Promise<unknown> => connection.fetchOne('select * from item', [], undefined);
-  for (let use = 0; use < 3; use++) await read();
-  await connection.execute('alter table item add column extra int', [], undefined);
-  assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
-  for (let use = 0; use < 3; use++) await read();
-  await connection.execute('deallocate all', [], undefined);
-  assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
-  for (let use = 0; use < 3; use++) await read();
-  await connection.begin(WRITING, undefined);
-  await connection.execute('alter table item rename column extra to other', [], undefined);
-  await assert.rejects(read(), StatementError); // the stale plan has failed the transaction
-  await connection.rollback();
-  assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
-});
+withPostgres(
+  'PostgreSQL connection: operators that contain ? work together with placeholders $1',
+  async (t) => {
+    const connection = await connected(t);
+    for (let use = 0; use < 3; use++) {
+      assert.equal(await connection.scalar(`select '{"tag":1}'::jsonb ? $1`, ['tag'], undefined), true);
+      assert.equal(
+        await connection.scalar(`select '{"tag":1}'::jsonb ?| $1 and $2`, [['x', 'tag'], true], undefined),
+        true,
+      );
+    }
+  },
+);
 
 withPostgres(
-  'a function that reports "not supported" runs once, and the statement cache stays',
+  'PostgreSQL connection: a prepared statement whose plan is stale is prepared again',
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection);
+    await connection.execute('insert into item values (1, ?)', ['a'], undefined);
+    const read = (): Promise<unknown> => connection.fetchOne('select * from item', [], undefined);
+    for (let use = 0; use < 3; use++) await read();
+    await connection.execute('alter table item add column extra int', [], undefined);
+    assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
+    for (let use = 0; use < 3; use++) await read();
+    await connection.execute('deallocate all', [], undefined);
+    assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
+    for (let use = 0; use < 3; use++) await read();
+    await connection.begin(WRITING, undefined);
+    await connection.execute('alter table item rename column extra to other', [], undefined);
+    await assert.rejects(read(), StatementError); // the stale plan has failed the transaction
+    await connection.rollback();
+    assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
+  },
+);
+
+withPostgres(
+  'PostgreSQL connection: a function that reports "not supported" runs once, and the statement cache stays',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -304,63 +322,67 @@ withPostgres(
   },
 );
 
-withPostgres('a statement with replaced types is prepared again once', async (t) => {
-  const connection = await connected(t);
-  const run = (text: string): Promise<void> => connection.script(text, undefined);
-  await run("create type pg_temp.mood as enum ('low'); create domain pg_temp.size as integer");
-  await run(
-    "create temp table item (id int primary key, mood pg_temp.mood); insert into item values (1, 'low')",
-  );
-  const path = await connection.scalar(
-    'select nspname from pg_namespace where oid = pg_my_temp_schema()',
-    [],
-    undefined,
-  );
-  const insert = 'insert into item values (?, ?) on conflict (id) do update set mood = excluded.mood';
-  const uses: Record<string, () => Promise<unknown>> = {
-    insert: () => connection.execute(insert, [1, 'low'], undefined).then(({ affectedRows }) => affectedRows),
-    many: () => connection.executeMany(insert, [[1, 'low']], undefined),
-    read: () => connection.scalar('select id from item where mood = ?', ['low'], undefined),
-    limited: () =>
-      connection.scalar('select count(*) from item where mood = ?', ['low'], {
-        signal: new AbortController().signal,
-        deadlineMs: Infinity,
-        timeoutMs: 0,
-      }),
-    domain: () => connection.scalar('select count(?::pg_temp.size)', [1], undefined),
-  };
-  const replaced = async (): Promise<void> => {
-    for (let use = 0; use < 3; use++) for (const each of Object.values(uses)) await each();
-    for (const text of [
-      `alter type ${String(path)}.mood rename to old_mood`,
-      `create type ${String(path)}.mood as enum ('low', 'high')`,
-      `alter table ${String(path)}.item alter mood type ${String(path)}.mood using mood::text::${String(path)}.mood`,
-      `drop type ${String(path)}.old_mood`,
-      `drop domain ${String(path)}.size`,
-      `create domain ${String(path)}.size as text`,
-    ])
-      await connection.execute(text, [], undefined);
-  };
-  for (const [name, use] of Object.entries(uses)) {
-    await replaced();
-    if (name === 'many')
-      await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable);
-    assert.equal(Number(await use()), 1, name);
-    assert.equal(Number(await use()), 1, name);
-    await replaced();
-    await connection.begin(WRITING, undefined);
-    if (name !== 'many') assert.equal(Number(await use()), 1, `${name}, first in a transaction`);
-    await connection.rollback();
-    await replaced();
-    await connection.begin(WRITING, undefined);
-    await connection.scalar('select 1', [], undefined);
-    await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable, name);
-    await connection.rollback();
-    assert.equal(Number(await use()), 1, `${name}, in the transaction that is run again`);
-  }
-});
+withPostgres(
+  'PostgreSQL connection: a statement whose types were replaced is prepared again once',
+  async (t) => {
+    const connection = await connected(t);
+    const run = (text: string): Promise<void> => connection.script(text, undefined);
+    await run("create type pg_temp.mood as enum ('low'); create domain pg_temp.size as integer");
+    await run(
+      "create temp table item (id int primary key, mood pg_temp.mood); insert into item values (1, 'low')",
+    );
+    const path = await connection.scalar(
+      'select nspname from pg_namespace where oid = pg_my_temp_schema()',
+      [],
+      undefined,
+    );
+    const insert = 'insert into item values (?, ?) on conflict (id) do update set mood = excluded.mood';
+    const uses: Record<string, () => Promise<unknown>> = {
+      insert: () =>
+        connection.execute(insert, [1, 'low'], undefined).then(({ affectedRows }) => affectedRows),
+      many: () => connection.executeMany(insert, [[1, 'low']], undefined),
+      read: () => connection.scalar('select id from item where mood = ?', ['low'], undefined),
+      limited: () =>
+        connection.scalar('select count(*) from item where mood = ?', ['low'], {
+          signal: new AbortController().signal,
+          deadlineMs: Infinity,
+          timeoutMs: 0,
+        }),
+      domain: () => connection.scalar('select count(?::pg_temp.size)', [1], undefined),
+    };
+    const replaced = async (): Promise<void> => {
+      for (let use = 0; use < 3; use++) for (const each of Object.values(uses)) await each();
+      for (const text of [
+        `alter type ${String(path)}.mood rename to old_mood`,
+        `create type ${String(path)}.mood as enum ('low', 'high')`,
+        `alter table ${String(path)}.item alter mood type ${String(path)}.mood using mood::text::${String(path)}.mood`,
+        `drop type ${String(path)}.old_mood`,
+        `drop domain ${String(path)}.size`,
+        `create domain ${String(path)}.size as text`,
+      ])
+        await connection.execute(text, [], undefined);
+    };
+    for (const [name, use] of Object.entries(uses)) {
+      await replaced();
+      if (name === 'many')
+        await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable);
+      assert.equal(Number(await use()), 1, name);
+      assert.equal(Number(await use()), 1, name);
+      await replaced();
+      await connection.begin(WRITING, undefined);
+      if (name !== 'many') assert.equal(Number(await use()), 1, `${name}, first in a transaction`);
+      await connection.rollback();
+      await replaced();
+      await connection.begin(WRITING, undefined);
+      await connection.scalar('select 1', [], undefined);
+      await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable, name);
+      await connection.rollback();
+      assert.equal(Number(await use()), 1, `${name}, in the transaction that is run again`);
+    }
+  },
+);
 
-withPostgres('a statement accepts the new type of an altered column', async (t) => {
+withPostgres('PostgreSQL connection: a statement accepts the new type of an altered column', async (t) => {
   const connection = await connected(t);
   await withTable(connection);
   const [insert, read, WIDE] = [
@@ -391,38 +413,44 @@ withPostgres('a statement accepts the new type of an altered column', async (t) 
   await connection.execute(insert, [-1, 'no JSON'], undefined);
 });
 
-withPostgres('values of types that are not built in are decoded from the first use', async (t) => {
-  const connection = await connected(t);
-  await connection.script("create type pg_temp.svc_color as enum ('red', 'green')", undefined);
-  for (let use = 0; use < 3; use++) {
-    assert.deepEqual(
-      await connection.fetchOne(
-        "select array['red', null]::pg_temp.svc_color[] as list, 'green'::pg_temp.svc_color as one",
-        [],
-        undefined,
-      ),
-      { list: ['red', null], one: 'green' },
-    );
-    assert.deepEqual(
-      (
-        await connection.fetchArrays(
-          "select array['red']::pg_temp.svc_color[] as a, array['green']::pg_temp.svc_color[] as a",
+withPostgres(
+  'PostgreSQL connection: values of types that are not built in are decoded from the first use',
+  async (t) => {
+    const connection = await connected(t);
+    await connection.script("create type pg_temp.svc_color as enum ('red', 'green')", undefined);
+    for (let use = 0; use < 3; use++) {
+      assert.deepEqual(
+        await connection.fetchOne(
+          "select array['red', null]::pg_temp.svc_color[] as list, 'green'::pg_temp.svc_color as one",
           [],
           undefined,
-        )
-      ).rows,
-      [[['red'], ['green']]],
-    );
-  }
-});
+        ),
+        { list: ['red', null], one: 'green' },
+      );
+      assert.deepEqual(
+        (
+          await connection.fetchArrays(
+            "select array['red']::pg_temp.svc_color[] as a, array['green']::pg_temp.svc_color[] as a",
+            [],
+            undefined,
+          )
+        ).rows,
+        [[['red'], ['green']]],
+      );
+    }
+  },
+);
 
 for (const text of ['', ' -- nothing', 'select 1; select 2', 'begin', 'commit']) {
-  withPostgres(`an invalid statement is refused before it is sent: ${JSON.stringify(text)}`, async (t) => {
-    await assert.rejects((await connected(t)).execute(text, [], undefined), fault('E_DB_STATEMENT'));
-  });
+  withPostgres(
+    `PostgreSQL connection: an invalid statement is refused before it is sent: ${JSON.stringify(text)}`,
+    async (t) => {
+      await assert.rejects((await connected(t)).execute(text, [], undefined), fault('E_DB_STATEMENT'));
+    },
+  );
 }
 
-withPostgres('a wrong number of values is refused before it is sent', async (t) => {
+withPostgres('PostgreSQL connection: a wrong number of values is refused before it is sent', async (t) => {
   const connection = await connected(t);
   for (const params of [[], [1, 2]])
     await assert.rejects(connection.execute('select ?', params, undefined), fault('E_DB_PARAMETER_COUNT'));
@@ -433,32 +461,35 @@ withPostgres('a wrong number of values is refused before it is sent', async (t) 
   assert.equal(connection.isIdle, true);
 });
 
-withPostgres('COPY run as a statement is refused or drained', async (t) => {
-  const connection = await connected(t);
-  await withTable(connection);
-  await assert.rejects(connection.execute('copy item from stdin', [], undefined), StatementError);
-  await assert.rejects(connection.script('copy item from stdin', undefined), StatementError);
-  await connection.execute('insert into item values (1, ?)', ['a'], undefined);
-  assert.equal((await connection.execute('copy item to stdout', [], undefined)).affectedRows, 1);
-  await connection.script('copy item to stdout', undefined);
-  for (let use = 0; use < 3; use++)
-    for (const refused of [
-      connection.fetchAll('copy item to stdout', [], undefined),
-      connection.fetchOne('copy item to stdout', [], undefined),
-      connection.scalar('copy item to stdout', [], undefined),
-    ])
-      await assert.rejects(
-        refused,
-        (error) => error instanceof StatementError && /use stream\(\)/.test(error.message),
-      );
-  assert.equal(await connection.scalar('select count(*) from item', [], undefined), 1);
-  assert.equal(connection.isIdle, true);
-});
+withPostgres(
+  'PostgreSQL connection: COPY that is run as a statement is refused, or its rows are discarded',
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection);
+    await assert.rejects(connection.execute('copy item from stdin', [], undefined), StatementError);
+    await assert.rejects(connection.script('copy item from stdin', undefined), StatementError);
+    await connection.execute('insert into item values (1, ?)', ['a'], undefined);
+    assert.equal((await connection.execute('copy item to stdout', [], undefined)).affectedRows, 1);
+    await connection.script('copy item to stdout', undefined);
+    for (let use = 0; use < 3; use++)
+      for (const refused of [
+        connection.fetchAll('copy item to stdout', [], undefined),
+        connection.fetchOne('copy item to stdout', [], undefined),
+        connection.scalar('copy item to stdout', [], undefined),
+      ])
+        await assert.rejects(
+          refused,
+          (error) => error instanceof StatementError && /use stream\(\)/.test(error.message),
+        );
+    assert.equal(await connection.scalar('select count(*) from item', [], undefined), 1);
+    assert.equal(connection.isIdle, true);
+  },
+);
 
 // ── errors ──
 
 withPostgres(
-  'an error names constraint, table and position in the statement, and shows no value',
+  'PostgreSQL connection: an error names constraint, table and position in the statement, and shows no value',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -519,7 +550,7 @@ withPostgres(
   },
 );
 
-withPostgres('a warning of the server is logged', async (t) => {
+withPostgres('PostgreSQL connection: a warning of the server is logged', async (t) => {
   const { logger, events } = collectedLog();
   const connection = await connected(t, { log: logger });
   await connection.script("do $$ begin raise warning 'look'; raise notice 'not this'; end $$", undefined);
@@ -534,95 +565,98 @@ withPostgres('a warning of the server is logged', async (t) => {
 
 // ── many rows ──
 
-withPostgres('executeMany() runs all rows or none, in a transaction and outside one', async (t) => {
-  const connection = await connected(t);
-  await withTable(connection);
-  const insert = 'insert into item values (?, ?)';
-  const count = (): Promise<unknown> => connection.scalar('select count(*) from item', [], undefined);
-  assert.equal(await connection.executeMany(insert, [], undefined), 0);
-  assert.equal(
-    await connection.executeMany(
-      insert,
-      Array.from({ length: 20_000 }, (_, id) => [id, `label ${id}`]),
-      undefined,
-    ),
-    20_000,
-  );
-  assert.equal(
-    await connection.executeMany(
-      'update item set label = ? where id = ?',
-      [
-        ['x', 0],
-        ['y', -1],
-        ['z', 1],
-      ],
-      undefined,
-    ),
-    2,
-  );
-  assert.equal(await connection.executeMany('delete from item returning id', [[]], undefined), 20_000);
-  await assert.rejects(
-    connection.executeMany(
-      insert,
-      Array.from({ length: 5_000 }, (_, id) => [id % 4_999, null]),
-      undefined,
-    ),
-    UniqueViolation,
-  );
-  await assert.rejects(
-    connection.executeMany(
-      insert,
-      [
-        [1, 'a'],
-        [2, 'b'],
-        [3, NaN],
-      ],
-      undefined,
-    ),
-    (error) => fault('E_DB_PARAMETER')(error) && /parameter 2 of row 3/.test((error as Error).message),
-  );
-  await assert.rejects(
-    connection.executeMany(insert, [[1, 'a'], [2]], undefined),
-    (error) => fault('E_DB_PARAMETER_COUNT')(error) && /row 2/.test((error as Error).message),
-  );
-  const broken = function* (): Generator<Params> {
-    yield [1, 'a'];
-    throw new RangeError('mine');
-  };
-  await assert.rejects(connection.executeMany(insert, broken(), undefined), RangeError);
-  assert.equal(await count(), 0);
-  await connection.begin(WRITING, undefined);
-  await connection.execute(insert, [1, 'kept'], undefined);
-  await connection.savepoint('svc_1');
-  await assert.rejects(
-    connection.executeMany(
-      insert,
-      [
-        [2, 'a'],
-        [2, 'b'],
-      ],
-      undefined,
-    ),
-    UniqueViolation,
-  );
-  await connection.rollbackTo('svc_1');
-  await assert.rejects(
-    connection.executeMany(
-      insert,
-      [
-        [3, 'a'],
-        [4, Symbol('x')],
-      ] as never,
-      undefined,
-    ),
-    fault('E_DB_PARAMETER'),
-  );
-  await connection.rollback();
-  assert.deepEqual([await count(), connection.isIdle], [0, true]);
-});
+withPostgres(
+  'PostgreSQL connection: executeMany() runs all rows or none, in a transaction and outside one',
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection);
+    const insert = 'insert into item values (?, ?)';
+    const count = (): Promise<unknown> => connection.scalar('select count(*) from item', [], undefined);
+    assert.equal(await connection.executeMany(insert, [], undefined), 0);
+    assert.equal(
+      await connection.executeMany(
+        insert,
+        Array.from({ length: 20_000 }, (_, id) => [id, `label ${id}`]),
+        undefined,
+      ),
+      20_000,
+    );
+    assert.equal(
+      await connection.executeMany(
+        'update item set label = ? where id = ?',
+        [
+          ['x', 0],
+          ['y', -1],
+          ['z', 1],
+        ],
+        undefined,
+      ),
+      2,
+    );
+    assert.equal(await connection.executeMany('delete from item returning id', [[]], undefined), 20_000);
+    await assert.rejects(
+      connection.executeMany(
+        insert,
+        Array.from({ length: 5_000 }, (_, id) => [id % 4_999, null]),
+        undefined,
+      ),
+      UniqueViolation,
+    );
+    await assert.rejects(
+      connection.executeMany(
+        insert,
+        [
+          [1, 'a'],
+          [2, 'b'],
+          [3, NaN],
+        ],
+        undefined,
+      ),
+      (error) => fault('E_DB_PARAMETER')(error) && /parameter 2 of row 3/.test((error as Error).message),
+    );
+    await assert.rejects(
+      connection.executeMany(insert, [[1, 'a'], [2]], undefined),
+      (error) => fault('E_DB_PARAMETER_COUNT')(error) && /row 2/.test((error as Error).message),
+    );
+    const broken = function* (): Generator<Params> {
+      yield [1, 'a'];
+      throw new RangeError('mine');
+    };
+    await assert.rejects(connection.executeMany(insert, broken(), undefined), RangeError);
+    assert.equal(await count(), 0);
+    await connection.begin(WRITING, undefined);
+    await connection.execute(insert, [1, 'kept'], undefined);
+    await connection.savepoint('svc_1');
+    await assert.rejects(
+      connection.executeMany(
+        insert,
+        [
+          [2, 'a'],
+          [2, 'b'],
+        ],
+        undefined,
+      ),
+      UniqueViolation,
+    );
+    await connection.rollbackTo('svc_1');
+    await assert.rejects(
+      connection.executeMany(
+        insert,
+        [
+          [3, 'a'],
+          [4, Symbol('x')],
+        ] as never,
+        undefined,
+      ),
+      fault('E_DB_PARAMETER'),
+    );
+    await connection.rollback();
+    assert.deepEqual([await count(), connection.isIdle], [0, true]);
+  },
+);
 
 withPostgres(
-  'executeMany() uses bounded memory while the server is slow, and other requests wait for it',
+  'PostgreSQL connection: executeMany() uses bounded memory while the server is slow, and other requests wait for it',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -640,34 +674,40 @@ withPostgres(
   },
 );
 
-withPostgres('executeMany() of statements with large results does not hang', async (t) => {
-  const connection = await connected(t);
-  assert.equal(
-    await connection.executeMany(
-      "select repeat('x', ?)",
-      Array.from({ length: 3_000 }, () => [20_000]),
-      undefined,
-    ),
-    0,
-  );
-});
+withPostgres(
+  'PostgreSQL connection: executeMany() of statements with large results does not hang',
+  async (t) => {
+    const connection = await connected(t);
+    assert.equal(
+      await connection.executeMany(
+        "select repeat('x', ?)",
+        Array.from({ length: 3_000 }, () => [20_000]),
+        undefined,
+      ),
+      0,
+    );
+  },
+);
 
 for (const count of [63, 64]) {
-  withPostgres(`insertMany() of ${count} rows keeps the sign of a negative zero`, async (t) => {
-    const connection = await connected(t);
-    await connection.script('create temporary table zero (v double precision)', undefined);
-    await connection.insertMany(
-      'zero',
-      ['v'],
-      Array.from({ length: count }, () => [-0]),
-      undefined,
-    );
-    assert.equal(Object.is(await connection.scalar('select v from zero limit 1', [], undefined), -0), true);
-  });
+  withPostgres(
+    `PostgreSQL connection: insertMany() of ${count} rows keeps the sign of a negative zero`,
+    async (t) => {
+      const connection = await connected(t);
+      await connection.script('create temporary table zero (v double precision)', undefined);
+      await connection.insertMany(
+        'zero',
+        ['v'],
+        Array.from({ length: count }, () => [-0]),
+        undefined,
+      );
+      assert.equal(Object.is(await connection.scalar('select v from zero limit 1', [], undefined), -0), true);
+    },
+  );
 }
 
 withPostgres(
-  'insertMany() inserts all rows or none, and refuses what INSERT refuses, for any number of rows',
+  'PostgreSQL connection: insertMany() inserts all rows or none, and refuses what INSERT refuses, for any number of rows',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -772,7 +812,7 @@ withPostgres(
 // ── streams ──
 
 withPostgres(
-  'a stream reads rows in batches, and ends its transaction when the loop ends, breaks or throws',
+  'PostgreSQL connection: a stream reads rows in batches, and ends its transaction when the loop ends, breaks or throws',
   async (t) => {
     const connection = await connected(t);
     const numbers = 'select n from generate_series(1, ?::int) n';
@@ -807,7 +847,7 @@ withPostgres(
 );
 
 withPostgres(
-  'a stream inside a transaction allows other statements, and ends with the transaction',
+  'PostgreSQL connection: a stream inside a transaction allows other statements, and ends with the transaction',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -826,34 +866,37 @@ withPostgres(
 
 // ── transactions ──
 
-withPostgres('a transaction commits, rolls back, and rolls back to a savepoint', async (t) => {
-  const connection = await connected(t);
-  await withTable(connection);
-  await connection.begin({ isolation: 'serializable', isReadOnly: false }, undefined);
-  assert.equal(connection.isInTransaction, true);
-  assert.equal(await connection.scalar('show transaction_isolation', [], undefined), 'serializable');
-  await connection.execute('insert into item values (1)', [], undefined);
-  await connection.savepoint('svc_1');
-  await assert.rejects(connection.execute('insert into item values (1)', [], undefined), UniqueViolation);
-  await assert.rejects(connection.execute('select 1', [], undefined), TransactionAborted);
-  await connection.rollbackTo('svc_1');
-  await connection.savepoint('svc_1');
-  await connection.execute('insert into item values (2)', [], undefined);
-  await connection.releaseSavepoint('svc_1');
-  await connection.commit();
-  assert.deepEqual(
-    [await connection.scalar('select count(*) from item', [], undefined), connection.isInTransaction],
-    [2, false],
-  );
-  await connection.begin({ isolation: undefined, isReadOnly: true }, undefined);
-  await assert.rejects(connection.execute('create table svc_never (id int)', [], undefined), ReadOnly);
-  await connection.rollback();
-  await connection.rollback();
-  assert.deepEqual([connection.isIdle, connection.isStale], [true, false]);
-});
+withPostgres(
+  'PostgreSQL connection: a transaction commits, rolls back, and rolls back to a savepoint',
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection);
+    await connection.begin({ isolation: 'serializable', isReadOnly: false }, undefined);
+    assert.equal(connection.isInTransaction, true);
+    assert.equal(await connection.scalar('show transaction_isolation', [], undefined), 'serializable');
+    await connection.execute('insert into item values (1)', [], undefined);
+    await connection.savepoint('svc_1');
+    await assert.rejects(connection.execute('insert into item values (1)', [], undefined), UniqueViolation);
+    await assert.rejects(connection.execute('select 1', [], undefined), TransactionAborted);
+    await connection.rollbackTo('svc_1');
+    await connection.savepoint('svc_1');
+    await connection.execute('insert into item values (2)', [], undefined);
+    await connection.releaseSavepoint('svc_1');
+    await connection.commit();
+    assert.deepEqual(
+      [await connection.scalar('select count(*) from item', [], undefined), connection.isInTransaction],
+      [2, false],
+    );
+    await connection.begin({ isolation: undefined, isReadOnly: true }, undefined);
+    await assert.rejects(connection.execute('create table svc_never (id int)', [], undefined), ReadOnly);
+    await connection.rollback();
+    await connection.rollback();
+    assert.deepEqual([connection.isIdle, connection.isStale], [true, false]);
+  },
+);
 
 withPostgres(
-  'a COMMIT answered by ROLLBACK is an error, and so is one without its transaction',
+  'PostgreSQL connection: a COMMIT that the server answers with ROLLBACK, or without a transaction, is an error',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -872,7 +915,7 @@ withPostgres(
 );
 
 withPostgres(
-  'a script runs statement by statement up to the first failure, and never ends a transaction',
+  'PostgreSQL connection: a script runs statement by statement up to the first failure, and never ends a transaction',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -898,7 +941,7 @@ withPostgres(
 // ── limits ──
 
 withPostgres(
-  'a statement that exceeds its limit is ended on the server, and the connection stays usable',
+  'PostgreSQL connection: a statement that exceeds its limit is ended on the server, and the connection stays usable',
   async (t) => {
     const connection = await connected(t);
     const reason = new Error('the client disconnected');
@@ -931,20 +974,23 @@ withPostgres(
   },
 );
 
-withPostgres('a cancellation ends only the intended one of several pipelined statements', async (t) => {
-  const connection = await connected(t);
-  const answers = await Promise.allSettled([
-    connection.scalar('select 1 from pg_sleep(0.2)', [], undefined),
-    connection.scalar('select 2 from pg_sleep(60)', [], soon(50)),
-    connection.scalar('select 1', [], undefined),
-  ]);
-  assert.deepEqual([answers[0]!.status, answers[1]!.status], ['fulfilled', 'rejected']);
-  assert.ok((answers[1] as PromiseRejectedResult).reason instanceof QueryTimeout);
-  assert.equal(connection.isBroken, false);
-});
+withPostgres(
+  'PostgreSQL connection: a cancellation ends only the intended one of several pipelined statements',
+  async (t) => {
+    const connection = await connected(t);
+    const answers = await Promise.allSettled([
+      connection.scalar('select 1 from pg_sleep(0.2)', [], undefined),
+      connection.scalar('select 2 from pg_sleep(60)', [], soon(50)),
+      connection.scalar('select 1', [], undefined),
+    ]);
+    assert.deepEqual([answers[0]!.status, answers[1]!.status], ['fulfilled', 'rejected']);
+    assert.ok((answers[1] as PromiseRejectedResult).reason instanceof QueryTimeout);
+    assert.equal(connection.isBroken, false);
+  },
+);
 
 withPostgres(
-  'the connection stays usable after 200 statements that are canceled at random times',
+  'PostgreSQL connection: the connection stays usable after 200 statements that are canceled at random times',
   async (t) => {
     const connection = await connected(t);
     for (let round = 0; round < 200; round++) {
@@ -962,7 +1008,7 @@ withPostgres(
   },
 );
 
-withPostgres("the server's own lock_timeout is a LockTimeout", async (t) => {
+withPostgres("PostgreSQL connection: the server's own lock_timeout is a LockTimeout", async (t) => {
   const [one, two] = [await connected(t), await connected(t, { parameters: { lock_timeout: '20' } })];
   await one.begin(WRITING, undefined);
   await one.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined);
@@ -974,7 +1020,7 @@ withPostgres("the server's own lock_timeout is a LockTimeout", async (t) => {
 // ── the end ──
 
 withPostgres(
-  'a connection that the server ends is broken, reports it once, and rejects pending requests',
+  'PostgreSQL connection: a connection that the server ends is broken, reports it once, and rejects pending requests',
   async (t) => {
     const [victim, other] = [await connected(t), await connected(t)];
     const lost: Error[] = [];
@@ -1001,7 +1047,7 @@ withPostgres(
   },
 );
 
-withPostgres('an idle connection reports that the server ended it', async (t) => {
+withPostgres('PostgreSQL connection: an idle connection reports that the server ended it', async (t) => {
   const [victim, other] = [await connected(t), await connected(t)];
   const lost = Promise.withResolvers<Error>();
   victim.onLost = lost.resolve;
@@ -1010,7 +1056,7 @@ withPostgres('an idle connection reports that the server ended it', async (t) =>
   assert.equal(victim.isBroken, true);
 });
 
-withPostgres('a COMMIT whose connection breaks has an unknown outcome', async (t) => {
+withPostgres('PostgreSQL connection: a COMMIT whose connection breaks has an unknown outcome', async (t) => {
   const connection = await connected(t);
   await connection.begin(WRITING, undefined);
   const committing = connection.commit();
@@ -1020,7 +1066,7 @@ withPostgres('a COMMIT whose connection breaks has an unknown outcome', async (t
 });
 
 withPostgres(
-  'destroy() rejects pending requests, close() sends Terminate, and both may be called again',
+  'PostgreSQL connection: destroy() rejects pending requests, close() sends Terminate, and both may be called again',
   async (t) => {
     const connection = await connected(t);
     let lost = 0;
@@ -1037,72 +1083,84 @@ withPostgres(
   },
 );
 
-withPostgres('ping() queries the server, and reset() undoes all session changes of an owner', async (t) => {
-  const connection = await connected(t);
-  await connection.ping(soon());
-  for (let use = 0; use < 3; use++) await connection.scalar('select 1', [], undefined);
-  await connection.script("set work_mem = '5MB'; listen svc_reset", undefined);
-  await connection.begin(WRITING, undefined);
-  await connection.reset();
-  assert.deepEqual(
-    [
-      connection.isIdle,
-      await connection.scalar('show timezone', [], undefined),
-      await connection.scalar('select 1', [], undefined),
-    ],
-    [true, 'UTC', 1],
-  );
-  assert.equal(await connection.scalar('select count(*) from pg_listening_channels()', [], undefined), 0);
-});
+withPostgres(
+  'PostgreSQL connection: ping() queries the server, and reset() undoes all session changes of an owner',
+  async (t) => {
+    const connection = await connected(t);
+    await connection.ping(soon());
+    for (let use = 0; use < 3; use++) await connection.scalar('select 1', [], undefined);
+    await connection.script("set work_mem = '5MB'; listen svc_reset", undefined);
+    await connection.begin(WRITING, undefined);
+    await connection.reset();
+    assert.deepEqual(
+      [
+        connection.isIdle,
+        await connection.scalar('show timezone', [], undefined),
+        await connection.scalar('select 1', [], undefined),
+      ],
+      [true, 'UTC', 1],
+    );
+    assert.equal(await connection.scalar('select count(*) from pg_listening_channels()', [], undefined), 0);
+  },
+);
 
-withPostgres('notifications of this and other connections arrive at any time', async (t) => {
-  const [listener, other] = [await connected(t), await connected(t)];
-  const reported = Promise.withResolvers<unknown[]>();
-  await listener.script('listen svc_news', undefined);
-  listener.onNotification = (...all) => reported.resolve(all);
-  await other.execute('select pg_notify(?, ?)', ['svc_news', 'grüße'], undefined);
-  assert.deepEqual(await reported.promise, ['svc_news', 'grüße', await idOf(other)]);
-});
+withPostgres(
+  'PostgreSQL connection: notifications of this and other connections arrive at any time',
+  async (t) => {
+    const [listener, other] = [await connected(t), await connected(t)];
+    const reported = Promise.withResolvers<unknown[]>();
+    await listener.script('listen svc_news', undefined);
+    listener.onNotification = (...all) => reported.resolve(all);
+    await other.execute('select pg_notify(?, ?)', ['svc_news', 'grüße'], undefined);
+    assert.deepEqual(await reported.promise, ['svc_news', 'grüße', await idOf(other)]);
+  },
+);
 
-withPostgres('a connection that must write is stale once the server refuses writes', async (t) => {
-  const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
-  assert.deepEqual(
-    [
-      connection.isStale,
-      connection.parameters.get('in_hot_standby'),
-      connection.parameters.get('application_name'),
-    ],
-    [false, 'off', 'test'],
-  );
-  await connection.script('set default_transaction_read_only = on', undefined);
-  assert.equal(connection.isStale, true);
-  await connection.script('set default_transaction_read_only = off', undefined);
-  assert.equal(connection.isStale, false);
-  await connection.script('set transaction_read_only = on', undefined).catch(() => undefined);
-});
+withPostgres(
+  'PostgreSQL connection: a connection for writing is replaced once its server refuses writes',
+  async (t) => {
+    const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
+    assert.deepEqual(
+      [
+        connection.isStale,
+        connection.parameters.get('in_hot_standby'),
+        connection.parameters.get('application_name'),
+      ],
+      [false, 'off', 'test'],
+    );
+    await connection.script('set default_transaction_read_only = on', undefined);
+    assert.equal(connection.isStale, true);
+    await connection.script('set default_transaction_read_only = off', undefined);
+    assert.equal(connection.isStale, false);
+    await connection.script('set transaction_read_only = on', undefined).catch(() => undefined);
+  },
+);
 
-withPostgres('a refused account and an unreachable server have different errors', async () => {
-  const url = await sharedPostgres();
-  await assert.rejects(
-    connectPostgres(...optionsOf(url, { password: 'wrong' }), soon()),
-    (error) => error instanceof DatabaseError && error.sqlstate === '28P01' && !/wrong/.test(error.message),
-  );
-  await assert.rejects(
-    connectPostgres(...optionsOf(url, { database: 'svc_nowhere' }), soon()),
-    (error) => error instanceof DatabaseError && error.sqlstate === '3D000',
-  );
-  await assert.rejects(
-    connectPostgres(...optionsOf(url, { password: undefined }), soon()),
-    fault('E_DB_CONNECT'),
-  );
-  const [host, options] = optionsOf(url);
-  await assert.rejects(connectPostgres({ ...host, port: 1 }, options, soon()), ConnectionLost);
-  await assert.rejects(connectPostgres({ host: '/nowhere', port: 1 }, options, soon()), ConnectionLost);
-  await assert.rejects(
-    connectPostgres(host, options, { ...soon(), signal: AbortSignal.abort() }),
-    QueryCanceled,
-  );
-});
+withPostgres(
+  'PostgreSQL connection: a refused account and an unreachable server have different errors',
+  async () => {
+    const url = await sharedPostgres();
+    await assert.rejects(
+      connectPostgres(...optionsOf(url, { password: 'wrong' }), soon()),
+      (error) => error instanceof DatabaseError && error.sqlstate === '28P01' && !/wrong/.test(error.message),
+    );
+    await assert.rejects(
+      connectPostgres(...optionsOf(url, { database: 'svc_nowhere' }), soon()),
+      (error) => error instanceof DatabaseError && error.sqlstate === '3D000',
+    );
+    await assert.rejects(
+      connectPostgres(...optionsOf(url, { password: undefined }), soon()),
+      fault('E_DB_CONNECT'),
+    );
+    const [host, options] = optionsOf(url);
+    await assert.rejects(connectPostgres({ ...host, port: 1 }, options, soon()), ConnectionLost);
+    await assert.rejects(connectPostgres({ host: '/nowhere', port: 1 }, options, soon()), ConnectionLost);
+    await assert.rejects(
+      connectPostgres(host, options, { ...soon(), signal: AbortSignal.abort() }),
+      QueryCanceled,
+    );
+  },
+);
 
 // ── every kind of account, where they are ──
 

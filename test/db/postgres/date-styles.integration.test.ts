@@ -17,7 +17,8 @@ for (const [text, style, expected] of [
   ['Wed Dec 17 07:37:16 1997 PST', 'Postgres, MDY', 'Wed Dec 17 07:37:16 1997 PST'],
   ['infinity', 'SQL, DMY', 'infinity'],
 ] as const)
-  test(`isoFromStyle() reads "${text}" of ${style}`, () => assert.equal(isoFromStyle(text, style), expected));
+  test(`isoFromStyle() reads a date "${text}" in the DateStyle ${style}`, () =>
+    assert.equal(isoFromStyle(text, style), expected));
 
 test('PostgreSQL: dates and times are equal in every DateStyle, alone and in arrays, as text and in binary', async (t) => {
   for (const statementCache of [0, 100]) {

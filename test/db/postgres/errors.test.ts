@@ -68,7 +68,7 @@ for (const [sqlstate, Class, isRetryable] of [
   ['ZZZZZ', DatabaseError, false],
   ['', DatabaseError, false],
 ] as const) {
-  test(`SQLSTATE ${sqlstate} is a ${Class.name}`, () => {
+  test(`a PostgreSQL error with SQLSTATE ${sqlstate} becomes a ${Class.name}`, () => {
     const error = postgresError(fields({ C: sqlstate }), 'select 1');
     assert.deepEqual(
       [error.constructor, error.sqlstate, error.sql, error.isRetryable],
@@ -150,7 +150,7 @@ for (const [what, letters, columns] of [
   ['none where the server tells none', { C: '23514' }, []],
   ['none of other details', { C: '42601', D: 'Key (a)=(1)' }, []],
 ] as const) {
-  test(`an error's columns are ${what}`, () =>
+  test(`the error of a constraint violation lists the columns: ${what}`, () =>
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 

@@ -117,7 +117,7 @@ for (const [what, answer] of [
   ['replies with more than one byte', `S${'x'.repeat(10)}`],
   ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0'],
 ] as const) {
-  test(`a server that ${what} when TLS is requested is refused, and receives no further data`, async (t) => {
+  test(`PostgreSQL client: a server that ${what} when TLS is requested is refused, and receives no further data`, async (t) => {
     let seen = Buffer.alloc(0);
     const host = await serving(t, async (socket, next) => {
       seen = Buffer.concat([seen, await next()]);
@@ -132,7 +132,7 @@ for (const [what, answer] of [
   });
 }
 
-test('a server that sends bytes before TLS in a separate packet is refused', async (t) => {
+test('PostgreSQL client: a server that sends bytes before TLS in a separate packet is refused', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('S');
@@ -141,7 +141,7 @@ test('a server that sends bytes before TLS in a separate packet is refused', asy
   await assert.rejects(connect(host, { tls: { mode: 'require' } }), (error) => refused(error) || lost(error));
 });
 
-test('sslmode=prefer accepts a server without TLS and logs a warning', async (t) => {
+test('PostgreSQL client: sslmode=prefer accepts a server without TLS and logs a warning', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('N');
@@ -183,7 +183,7 @@ function encrypted(script: Script, alpn?: readonly string[]): Script {
   };
 }
 
-test('an untrusted certificate is refused, unless verification is turned off', async (t) => {
+test('PostgreSQL client: an untrusted certificate is refused, unless verification is turned off', async (t) => {
   const host = await serving(
     t,
     encrypted(async (socket, next) => {
@@ -196,7 +196,7 @@ test('an untrusted certificate is refused, unless verification is turned off', a
   (await connect(host, { tls: { mode: 'require' } })).destroy();
 });
 
-test('channel_binding=require accepts only SCRAM-SHA-256-PLUS', async (t) => {
+test('PostgreSQL client: channel_binding=require accepts only SCRAM-SHA-256-PLUS', async (t) => {
   for (const asked of [
     write.authentication(0),
     write.authentication(3),
@@ -214,7 +214,7 @@ test('channel_binding=require accepts only SCRAM-SHA-256-PLUS', async (t) => {
   }
 });
 
-test('a server that offers no PLUS over TLS learns that the client supports channel binding', async (t) => {
+test('PostgreSQL login: the client announces support for channel binding when the server offers no PLUS mechanism over TLS', async (t) => {
   const said = Promise.withResolvers<string>();
   const host = await serving(
     t,
@@ -231,7 +231,7 @@ test('a server that offers no PLUS over TLS learns that the client supports chan
 
 // ── the log-in ──
 
-test('a clear-text password is sent without a verified certificate only to this machine', async (t) => {
+test('PostgreSQL client: a clear-text password is sent without a verified certificate only to this machine', async (t) => {
   const seen: string[] = [];
   const script: Script = async (socket, next) => {
     await next();
@@ -244,7 +244,7 @@ test('a clear-text password is sent without a verified certificate only to this 
 });
 
 test(
-  'a clear-text password is not sent to another machine',
+  'PostgreSQL client: a clear-text password is not sent to another machine',
   { skip: process.platform === 'win32' },
   async (t) => {
     const server = await serving(t, () => undefined);
@@ -314,7 +314,7 @@ for (const [what, messages] of [
     ],
   ],
 ] as const) {
-  test(`a server that ${what} is refused`, async (t) => {
+  test(`PostgreSQL client: a server that ${what} is refused`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       for (const message of messages) {
         const nonce = /r=([^,]*)/.exec((await next()).toString('latin1'))?.[1];
@@ -349,7 +349,7 @@ for (const [what, bytes] of [
     ]),
   ],
 ] as const) {
-  test(`a login that receives ${what} is refused`, async (t) => {
+  test(`PostgreSQL login: it is refused when it receives ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -358,7 +358,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('a login that a web server answers fails with E_DB_CONNECT, which names the web server', async (t) => {
+test('PostgreSQL client: a login that a web server answers fails with E_DB_CONNECT, which names the web server', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');
@@ -366,7 +366,7 @@ test('a login that a web server answers fails with E_DB_CONNECT, which names the
   await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /it is an HTTP server/ });
 });
 
-test('an older protocol version and notices are accepted during login', async (t) => {
+test('PostgreSQL client: an older protocol version and notices are accepted during login', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(
@@ -381,7 +381,7 @@ test('an older protocol version and notices are accepted during login', async (t
   (await connect(host)).destroy();
 });
 
-test('protocol 3.2 is requested by the address: its cancellation key is long, and an older server may answer with 3.0', async (t) => {
+test('PostgreSQL client: protocol 3.2 is requested by the address: its cancellation key is long, and an older server may answer with 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
   for (const [answer, key] of [
     [Buffer.alloc(0), long],
@@ -421,7 +421,7 @@ for (const [what, version, unknown] of [
   ['version 2', 131_072, 0],
   ['a parameter that was not sent', 196_608, 1],
 ] as const) {
-  test(`a 3.2 login is refused when the server answers by ${what}`, async (t) => {
+  test(`PostgreSQL client: a 3.2 login is refused when the server answers by ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(
@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('a server that closes the connection and one that refuses with a reason have different errors', async (t) => {
+test('PostgreSQL client: the errors for a server that closes the connection and for one that refuses with a reason are different', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -459,7 +459,7 @@ test('a server that closes the connection and one that refuses with a reason hav
   }
 });
 
-test('the limit ends a login to a silent server, at each step', async (t) => {
+test('PostgreSQL client: connectTimeoutMs ends a login at a silent server, at each step of the login', async (t) => {
   const silent: Script = () => undefined;
   const asksForMore: Script = async (socket, next) => {
     await next();
@@ -494,7 +494,7 @@ test('the limit ends a login to a silent server, at each step', async (t) => {
   }
 });
 
-test('a COMMIT without an answer is canceled at the limit, and its outcome is unknown', async (t) => {
+test('PostgreSQL client: a COMMIT without an answer is canceled at the limit, and its outcome is unknown', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -537,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of others', false, QueryTimeout],
 ] as const) {
-  test(`a stream that is abandoned in ${what} ends within its limit, and after at least five seconds, on a silent server`, async (t) => {
+  test(`PostgreSQL client: a stream that is abandoned in ${what} ends within its limit, and after at least five seconds, on a silent server`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -579,7 +579,7 @@ for (const [what, isOurs, expected] of [
   });
 }
 
-test("a type look-up for a statement that has not run ends with the call's signal on a silent server", async (t) => {
+test("PostgreSQL client: a type look-up for a statement that has not run ends with the call's signal on a silent server", async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -618,7 +618,7 @@ test("a type look-up for a statement that has not run ends with the call's signa
 for (const [what, bytes] of [
   ['another message than is to come', Buffer.concat([write.message('2'), ANSWER])],
   [
-    'a row that was not described',
+    'a row without a description of its columns',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
@@ -683,7 +683,7 @@ for (const [what, bytes] of [
   ['CopyBoth', write.message('W', Buffer.alloc(1), write.int16(0))],
   ['an unknown message', write.message('~')],
 ] as const) {
-  test(`a connection ends when it receives ${what}`, async (t) => {
+  test(`PostgreSQL client: a connection ends when it receives ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -700,10 +700,10 @@ const PONG = Buffer.concat([write.message('I'), write.ready()]);
 
 for (const [what, bytes] of [
   ['a reply without a request', ANSWER],
-  ['an error without a request', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
+  ['an error that no request expects', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
   ['a second answer', PONG],
 ] as const) {
-  test(`an idle connection ends when it receives ${what}`, async (t) => {
+  test(`PostgreSQL client: an idle connection ends when it receives ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([PONG, bytes]));
@@ -714,7 +714,7 @@ for (const [what, bytes] of [
     assert.ok(lost(await ended.promise));
   });
 
-  test(`a connection is not handed out when the login is followed by ${what}`, async (t) => {
+  test(`PostgreSQL client: a connection is not handed out when the login is followed by ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([WELCOME, bytes]));
@@ -723,7 +723,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('a connection ends when its encoding is no longer UTF-8, because COPY escapes depend on it', async (t) => {
+test('PostgreSQL client: a connection ends when its encoding is no longer UTF-8, because COPY escapes depend on it', async (t) => {
   const connection = await welcomed(t, async (socket, next) => {
     await next();
     socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
@@ -741,7 +741,7 @@ test('a connection ends when its encoding is no longer UTF-8, because COPY escap
   assert.equal(connection.isBroken, true);
 });
 
-test('a reply is parsed wherever it is split', async (t) => {
+test('PostgreSQL client: a reply is parsed wherever it is split', async (t) => {
   for (let at = 1; at < ANSWER.length; at += 3) {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
@@ -753,7 +753,7 @@ test('a reply is parsed wherever it is split', async (t) => {
   }
 });
 
-test('mutated replies end the connection or give a result, and have no other effect', async (t) => {
+test('PostgreSQL client: mutated replies end the connection or give a result, and have no other effect', async (t) => {
   const random = seeded(77);
   for (let run = 0; run < 150; run++) {
     const bytes = Buffer.from(ANSWER);
@@ -770,7 +770,7 @@ test('mutated replies end the connection or give a result, and have no other eff
   }
 });
 
-test('a connection is closed after a grace period when the server ignores a cancellation', async (t) => {
+test('PostgreSQL client: a connection is closed after a grace period when the server ignores a cancellation', async (t) => {
   const clock = new ManualClock();
   const reported = Promise.withResolvers<void>();
   let isFirst = true;
@@ -801,7 +801,7 @@ test('a connection is closed after a grace period when the server ignores a canc
 });
 
 test(
-  'a server that closes together with a reply leaves no pending request waiting',
+  'PostgreSQL client: a server that closes together with a reply leaves no pending request waiting',
   { timeout: 30_000 },
   async (t) => {
     const described = Buffer.concat([
@@ -843,7 +843,7 @@ test(
   },
 );
 
-test('close() waits one second for the server to close', async (t) => {
+test('PostgreSQL client: close() waits one second for the server to close', async (t) => {
   const clock = new ManualClock();
   const connection = await welcomed(
     t,
@@ -859,7 +859,7 @@ test('close() waits one second for the server to close', async (t) => {
   assert.equal(clock.pending, 0);
 });
 
-test('a listener that throws is logged, and the connection stays open', async (t) => {
+test('PostgreSQL client: a listener that throws is logged, and the connection stays open', async (t) => {
   const { logger, events } = collectedLog();
   const connection = await welcomed(
     t,
@@ -878,7 +878,7 @@ test('a listener that throws is logged, and the connection stays open', async (t
   assert.equal(events.length, 1);
 });
 
-test('a server that proves the password is accepted (as a control for the refused servers)', async (t) => {
+test('PostgreSQL login: a server that proves the password is accepted (as a control for the refused servers)', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(write.authenticationSasl('SCRAM-SHA-256'));

@@ -17,7 +17,7 @@ for (const [text, iso] of [
   ['-3 4:05:06', 'P-3DT-4H-5M-6S'],
   ['no interval', 'no interval'],
 ] as const)
-  test(`intervalFromText() reads "${text}"`, () => assert.equal(intervalFromText(text), iso));
+  test(`intervalFromText() reads the interval "${text}"`, () => assert.equal(intervalFromText(text), iso));
 
 test('PostgreSQL: intervals are equal in every IntervalStyle, alone and in arrays', async (t) => {
   const db = await postgresDatabase(t, { statementCache: 0, pool: { max: 1 } });

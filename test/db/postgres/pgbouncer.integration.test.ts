@@ -29,8 +29,12 @@ async function address(): Promise<string> {
   return `${url}${url.includes('?') ? '&' : '?'}statement_cache=0&startup=plain`;
 }
 
-if (problem !== undefined) test('PostgreSQL behind PgBouncer', { skip }, () => undefined);
-else databaseContract('PostgreSQL behind PgBouncer', (t) => emptied(t), { knowsTypes: false });
+if (problem !== undefined)
+  test('PostgreSQL through PgBouncer, opened by openDatabase()', { skip }, () => undefined);
+else
+  databaseContract('PostgreSQL through PgBouncer, opened by openDatabase()', (t) => emptied(t), {
+    knowsTypes: false,
+  });
 
 test(
   'transactions behind PgBouncer interleave on fewer sessions than connections, without mixing rows',

@@ -38,7 +38,7 @@ databaseContract(
 );
 
 ownTypeContract('PostgreSQL', 'postgres', (t, options) => postgresDatabase(t, options));
-ownTypeContract('PostgreSQL without a cache of statements', 'postgres', (t, options) =>
+ownTypeContract('PostgreSQL without a statement cache, opened by openDatabase()', 'postgres', (t, options) =>
   postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 
@@ -442,7 +442,7 @@ test('a PostgreSQL migration that fails while it is recorded or committed has no
       migrator.up(),
       (error) =>
         fault('E_MIGRATION_FAILED')(error) &&
-        /0001_note\.up\.sql: at its end/.test((error as Error).message) &&
+        /0001_note\.up\.sql: at the end of the migration/.test((error as Error).message) &&
         said.test((error as Error).message),
     );
     assert.equal((await migrator.status())[0]?.state, 'pending');

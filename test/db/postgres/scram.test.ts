@@ -224,7 +224,7 @@ for (const [what, bytes, expected] of [
   ['no certificate', Buffer.from('no certificate'), undefined],
   ['nothing', Buffer.alloc(0), undefined],
 ] as const) {
-  test(`signatureHash() reads ${what}`, () => {
+  test(`signatureHash() returns the hash algorithm for: ${what}`, () => {
     assert.equal(signatureHash(bytes), expected);
     for (let end = 0; end < bytes.length; end++)
       assert.equal(signatureHash(bytes.subarray(0, end)), undefined);

@@ -239,38 +239,41 @@ async function same(
   }
 }
 
-withPostgres('every value is decoded and encoded correctly in any time zone of the process', async (t) => {
-  assert.ok(VALUES.length >= 150, String(VALUES.length));
-  const connection = await connected(t);
-  await connection.script(SCHEMA, undefined);
-  const before = process.env['TZ'];
-  t.after(() => (before === undefined ? delete process.env['TZ'] : (process.env['TZ'] = before)));
-  for (const zone of ['UTC', 'America/New_York', 'Asia/Kathmandu', 'Pacific/Apia']) {
-    process.env['TZ'] = zone;
-    const isFirst = zone === 'UTC';
-    for (const [type, text, value, only] of VALUES.filter(
-      ([name]) => isFirst || /date|time|int4/.test(name),
-    )) {
-      await same(
-        connection,
-        `select '${type.startsWith('text') && !type.includes('[') ? text : text.replaceAll("''", "''")}'::${type} as value /* ${zone} */`,
-        [],
-        value,
-        `${type} ${text} in ${zone}`,
-      );
-      if (only !== READ)
+withPostgres(
+  'PostgreSQL types: every value is decoded and encoded correctly in any time zone of the process',
+  async (t) => {
+    assert.ok(VALUES.length >= 150, String(VALUES.length));
+    const connection = await connected(t);
+    await connection.script(SCHEMA, undefined);
+    const before = process.env['TZ'];
+    t.after(() => (before === undefined ? delete process.env['TZ'] : (process.env['TZ'] = before)));
+    for (const zone of ['UTC', 'America/New_York', 'Asia/Kathmandu', 'Pacific/Apia']) {
+      process.env['TZ'] = zone;
+      const isFirst = zone === 'UTC';
+      for (const [type, text, value, only] of VALUES.filter(
+        ([name]) => isFirst || /date|time|int4/.test(name),
+      )) {
         await same(
           connection,
-          `select ?::${type} as value /* ${zone} */`,
-          [value],
+          `select '${type.startsWith('text') && !type.includes('[') ? text : text.replaceAll("''", "''")}'::${type} as value /* ${zone} */`,
+          [],
           value,
-          `${type} ${text} written in ${zone}`,
+          `${type} ${text} in ${zone}`,
         );
+        if (only !== READ)
+          await same(
+            connection,
+            `select ?::${type} as value /* ${zone} */`,
+            [value],
+            value,
+            `${type} ${text} written in ${zone}`,
+          );
+      }
     }
-  }
-});
+  },
+);
 
-withPostgres('without a statement cache values are decoded from text', async (t) => {
+withPostgres('PostgreSQL types: without a statement cache values are decoded from text', async (t) => {
   const connection = await connected(t, { statementCache: 0 });
   await connection.script(SCHEMA, undefined);
   for (const [type, text, value] of VALUES)
@@ -278,7 +281,7 @@ withPostgres('without a statement cache values are decoded from text', async (t)
   assert.equal(connection.isIdle, true);
 });
 
-withPostgres('int8 follows the option, in rows and in lists', async (t) => {
+withPostgres('PostgreSQL types: int8 follows the option int8, in rows and in lists', async (t) => {
   for (const [int8, expected] of [
     ['bigint', [5n, [5n]]],
     ['string', ['5', ['5']]],
@@ -294,7 +297,7 @@ withPostgres('int8 follows the option, in rows and in lists', async (t) => {
 });
 
 withPostgres(
-  'a value that is invalid for its type is refused with its position, before it is sent',
+  'PostgreSQL types: a value that is invalid for its type is refused with its position, before it is sent',
   async (t) => {
     const connection = await connected(t);
     const circle: unknown[] = [];
@@ -342,7 +345,7 @@ withPostgres(
 );
 
 withPostgres(
-  'a value that exceeds its type is a DataError that does not show it, on every use',
+  'PostgreSQL types: a value that exceeds its type is a DataError that does not show it, on every use',
   async (t) => {
     const connection = await connected(t);
     for (const [type, value] of [
@@ -368,42 +371,45 @@ withPostgres(
   },
 );
 
-withPostgres('other values are encoded by the type of the parameter', async (t) => {
-  const connection = await connected(t);
-  const noon = at('2024-03-10T12:00:00.250Z');
-  for (const [type, value, expected] of [
-    ['text', 1.5, '1.5'],
-    ['text', 5, '5'],
-    ['text', 5n, '5'],
-    ['text', true, 'true'],
-    ['text', noon, '2024-03-10T12:00:00.25Z'],
-    ['numeric', 0.1, '0.1'],
-    ['numeric', 1e21, '1000000000000000000000'],
-    ['numeric', 10n ** 30n, '1000000000000000000000000000000'],
-    ['int4', '42', 42],
-    ['int8', '42', 42],
-    ['float8', 5n, 5],
-    ['date', noon, '2024-03-10'],
-    ['timestamp', noon, '2024-03-10T12:00:00.25'],
-    ['timestamptz', noon, noon],
-    ['json', json([1, { a: 2 }]), [1, { a: 2 }]],
-    ['jsonb', json('x'), 'x'],
-    ['text', json([1]), '[1]'],
-    ['jsonb', [], []],
-    ['bool', true, true],
-    ['text[]', [1, true, noon], ['1', 'true', '2024-03-10T12:00:00.25Z']],
-    ['timestamptz[]', [noon], [noon]],
-    ['date[]', [noon], ['2024-03-10']],
-    ['jsonb[]', [{ a: 1 }, json([2])], [{ a: 1 }, [2]]],
-    ['bytea', Buffer.from([1]), bytes(1)],
-    ['float8', -0, -0],
-  ] as const)
-    await same(connection, `select ?::${type} as value`, [value], expected, `${type} of ${String(value)}`);
-});
+withPostgres(
+  'PostgreSQL types: values without a type of their own are encoded by the type of the parameter',
+  async (t) => {
+    const connection = await connected(t);
+    const noon = at('2024-03-10T12:00:00.250Z');
+    for (const [type, value, expected] of [
+      ['text', 1.5, '1.5'],
+      ['text', 5, '5'],
+      ['text', 5n, '5'],
+      ['text', true, 'true'],
+      ['text', noon, '2024-03-10T12:00:00.25Z'],
+      ['numeric', 0.1, '0.1'],
+      ['numeric', 1e21, '1000000000000000000000'],
+      ['numeric', 10n ** 30n, '1000000000000000000000000000000'],
+      ['int4', '42', 42],
+      ['int8', '42', 42],
+      ['float8', 5n, 5],
+      ['date', noon, '2024-03-10'],
+      ['timestamp', noon, '2024-03-10T12:00:00.25'],
+      ['timestamptz', noon, noon],
+      ['json', json([1, { a: 2 }]), [1, { a: 2 }]],
+      ['jsonb', json('x'), 'x'],
+      ['text', json([1]), '[1]'],
+      ['jsonb', [], []],
+      ['bool', true, true],
+      ['text[]', [1, true, noon], ['1', 'true', '2024-03-10T12:00:00.25Z']],
+      ['timestamptz[]', [noon], [noon]],
+      ['date[]', [noon], ['2024-03-10']],
+      ['jsonb[]', [{ a: 1 }, json([2])], [{ a: 1 }, [2]]],
+      ['bytea', Buffer.from([1]), bytes(1)],
+      ['float8', -0, -0],
+    ] as const)
+      await same(connection, `select ?::${type} as value`, [value], expected, `${type} of ${String(value)}`);
+  },
+);
 
 // ── without a server ──
 
-test('binary dates agree with Date, for successive days and at random', () => {
+test('PostgreSQL types: binary dates agree with Date, for successive days and at random', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),
@@ -416,7 +422,7 @@ test('binary dates agree with Date, for successive days and at random', () => {
   }
 });
 
-test('binary instants agree with their text, and are encoded without loss', () => {
+test('PostgreSQL types: binary instants agree with their text, and are encoded without loss', () => {
   const random = seeded(6);
   for (let run = 0; run < 5_000; run++) {
     const date = new Date(
@@ -431,12 +437,12 @@ test('binary instants agree with their text, and are encoded without loss', () =
   }
 });
 
-test('instantFromText() returns unreadable text unchanged', () => {
+test('PostgreSQL types: instantFromText() returns unreadable text unchanged', () => {
   for (const text of ['infinity', '', 'yesterday', '10.03.2024 02:30:00 UTC'])
     assert.equal(instantFromText(text), text);
 });
 
-test('arrays survive encoding and decoding, whatever their elements', () => {
+test('PostgreSQL types: arrays are equal after encoding and decoding, for any elements', () => {
   const random = seeded(8);
   const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
   const list = (depth: number): unknown[] =>
@@ -456,7 +462,7 @@ test('arrays survive encoding and decoding, whatever their elements', () => {
   }
 });
 
-test('arrayFromText() returns text that is not an array unchanged, in linear time', () => {
+test('PostgreSQL types: arrayFromText() returns text that is not an array unchanged, in linear time', () => {
   for (const text of [
     '',
     '{',

@@ -90,7 +90,7 @@ test('a transaction is atomic, and a failed command has an error as its result',
     assert.equal(String(pair[0]), pair[1], 'nobody came between');
 });
 
-test('a script runs after the server has forgotten it', async (t) => {
+test('Redis runs a script again that the server has forgotten', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const script = new RedisScript('return {KEYS[1], ARGV[1]}');

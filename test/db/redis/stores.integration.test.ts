@@ -44,7 +44,12 @@ const until = async (isSo: () => boolean): Promise<void> => {
   while (!isSo()) await systemClock.sleep(2);
 };
 
-if (problem !== undefined) test('the stores in Redis', { skip: problem }, () => undefined);
+if (problem !== undefined)
+  test(
+    'the stores RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus',
+    { skip: problem },
+    () => undefined,
+  );
 else {
   for (const encoding of ['clone', 'json'] as const) {
     cacheBackendContract(`RedisCache (${encoding})`, async () => {

@@ -15,15 +15,15 @@ function inFile(options: DatabaseOptions = {}): OpenDatabase {
   };
 }
 
-databaseContract('SQLite in a file', inFile());
-databaseContract('SQLite in memory', async (t) => {
+databaseContract('SQLite in a file, opened by openDatabase()', inFile());
+databaseContract('SQLite in memory, opened by openDatabase()', async (t) => {
   const db = await openDatabase('sqlite::memory:');
   t.after(() => db.close());
   return db;
 });
-databaseContract('SQLite with reader processes', inFile({ readers: 2 }));
+databaseContract('SQLite with reader processes, opened by openDatabase()', inFile({ readers: 2 }));
 databaseContract(
-  'SQLite with synchronous=normal and a small cache of statements',
+  'SQLite with synchronous=normal and a statement cache of one, opened by openDatabase()',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 

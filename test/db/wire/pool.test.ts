@@ -469,7 +469,7 @@ test('Pool.close() ends a connection that opens after the pool was closed', asyn
   assert.deepEqual([server.open.size, pool.load, clock.pending], [0, { inUse: 0, idle: 0, waiting: 0 }, 0]);
 });
 
-test('Pool warns once per outage', async () => {
+test('Pool logs one warning per outage', async () => {
   const { pool, server, clock, log } = bench({ max: 1 });
   for (let outage = 1; outage <= 2; outage++) {
     server.refusal = () => new ConnectionLost('refused');

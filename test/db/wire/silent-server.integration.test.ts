@@ -52,7 +52,7 @@ for (const [name, address] of [
     run: (silenced: Silenced) => Promise<void>,
     options: DatabaseOptions = {},
   ): void => {
-    test(`${name} falls silent: ${what}`, async (t) => {
+    test(`after a ${name} server has fallen silent, ${what}`, async (t) => {
       const ends: (() => void | Promise<void>)[] = [];
       t.after(async () => {
         for (const end of ends.reverse()) await end();

@@ -22,7 +22,7 @@ function fileThatIsClosed(onStat: () => void): OpenFile {
   return file as unknown as OpenFile; // the part of a file handle that FileBody uses
 }
 
-test('FileBody is no failure when the client leaves, and the file is closed, while it is read', async () => {
+test('FileBody reports no error when the client leaves, or the file is closed, during a read', async () => {
   const outgoing = new PassThrough();
   const body = new FileBody(
     fileThatIsClosed(() => {
@@ -34,7 +34,7 @@ test('FileBody is no failure when the client leaves, and the file is closed, whi
   assert.equal(outgoing.destroyed, true);
 });
 
-test('FileBody cuts an answer whose file cannot be read on while its client is there', async () => {
+test('FileBody cuts the connection when its file can no longer be read while the client is connected', async () => {
   const outgoing = new PassThrough();
   const body = new FileBody(
     fileThatIsClosed(() => undefined),

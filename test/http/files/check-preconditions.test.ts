@@ -46,7 +46,7 @@ const CASES: readonly (readonly [
   [undefined, 'If-None-Match: *', 204, { isRequired: true }],
 ];
 
-test('checkPreconditions() lets PUT, PATCH and DELETE pass or ends them with 412 and 428 (RFC 9110 §13.2.2, RFC 6585 §3)', async () => {
+test('checkPreconditions() accepts PUT, PATCH and DELETE, or refuses them with 412 and 428 (RFC 9110 §13.2.2, RFC 6585 §3)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   CASES.forEach(([current, , , options], index) => {
     app.route(`/${index}`, ['PUT', 'PATCH', 'DELETE'], ({ req }) =>
@@ -62,7 +62,7 @@ test('checkPreconditions() lets PUT, PATCH and DELETE pass or ends them with 412
   }
 });
 
-test('checkPreconditions() leaves If-None-Match of GET to the layer that answers 304', async () => {
+test('checkPreconditions() ignores If-None-Match of GET, which another layer answers with 304', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', ({ req }) => checkPreconditions(req, BOTH));
   await using server = await served(app);
@@ -70,7 +70,7 @@ test('checkPreconditions() leaves If-None-Match of GET to the layer that answers
   assert.equal((await server.ask('GET', '/', 'If-Match: "b"\r\n\r\n')).status, 412);
 });
 
-test('checkPreconditions() refuses a tag without its quotes', async () => {
+test('checkPreconditions() refuses an entity tag without quotes', async () => {
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const app = new Svc({ logger: collectedLog().logger });
   app.put('/', ({ req }) => {

@@ -63,7 +63,7 @@ async function serve(
   };
 }
 
-test('FileResponse sends a file with its length and media type, and HEAD without it', async () => {
+test('FileResponse sends a file with Content-Length and media type, and no body for HEAD', async () => {
   await using it = await serve(() => new FileResponse(hello));
   const answer = await it.client.get('/').answer();
   assert.deepEqual(
@@ -75,7 +75,7 @@ test('FileResponse sends a file with its length and media type, and HEAD without
   assert.equal((await it.client.get('/').answer()).text(), 'hello');
 });
 
-test('FileResponse sends a file of several blocks, and an empty one', async () => {
+test('FileResponse sends a file of several blocks, and an empty file', async () => {
   const path = file('big.bin', big);
   await using it = await serve(() => new FileResponse(path));
   assert.ok((await it.client.get('/').answer()).body.equals(big));
@@ -88,7 +88,7 @@ test('FileResponse sends a file of several blocks, and an empty one', async () =
   );
 });
 
-test('FileResponse may be kept and returned for many requests, HEAD among them, also at once', async () => {
+test('one FileResponse can be returned for many requests, also concurrently and for HEAD', async () => {
   const kept = new FileResponse(hello);
   await using it = await serve(() => kept);
   await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
@@ -97,7 +97,7 @@ test('FileResponse may be kept and returned for many requests, HEAD among them, 
   for (let round = 0; round < 3; round++) assert.equal((await it.client.answer()).text(), 'hello');
 });
 
-test('FileResponse is 404 where there is no regular file', async () => {
+test('FileResponse is 404 when the path is not a regular file', async () => {
   for (const path of [
     join(directory, 'absent'),
     join(hello, 'below'),
@@ -112,7 +112,7 @@ test('FileResponse is 404 where there is no regular file', async () => {
   });
 });
 
-test('FileResponse looks a file up once for a request, however many layers it passes', async () => {
+test('FileResponse.settle() looks its file up once per request, however often middleware calls it', async () => {
   const path = file('once.txt', 'once');
   const response = new FileResponse(path);
   const answer = await response.settle(GET);
@@ -122,7 +122,7 @@ test('FileResponse looks a file up once for a request, however many layers it pa
   await assert.rejects(async () => await response.settle(GET), { status: 404 });
 });
 
-test('FileResponse cuts the connection when its file is shorter, or has been written to, by the time it is sent', async () => {
+test('FileResponse cuts the connection when its file was shortened or changed before it is sent', async () => {
   for (const spoil of [
     (path: string) => truncateSync(path, 300_000),
     (path: string) => appendFileSync(path, 'more'),
@@ -160,7 +160,7 @@ test('FileResponse closes its file when it is discarded', async () => {
   assert.equal(openPaths(path), 0);
 });
 
-test('FileResponse takes status, fields, media type and a name to save under', async () => {
+test('FileResponse accepts a status, header fields, a media type and a download name', async () => {
   const response = new FileResponse(hello, {
     filename: '../up/b\u00e9"\r\n.csv',
     status: 203,
@@ -194,7 +194,7 @@ const smallAndLarge = [
 for (const [size, path, length] of smallAndLarge) {
   const content = size === 'small' ? Buffer.from(digits) : big;
 
-  test(`FileResponse of a ${size} file has validators, and answers those who have it with 304`, async () => {
+  test(`FileResponse of a ${size} file sends validators, and answers 304 to clients that have the content`, async () => {
     await using it = await serve(
       () => new FileResponse(path, { headers: { 'Cache-Control': 'no-cache', 'X-Own': '1' } }),
     );
@@ -248,7 +248,7 @@ for (const [size, path, length] of smallAndLarge) {
     );
   });
 
-  test(`FileResponse of a ${size} file sends one range as it is`, async () => {
+  test(`FileResponse of a ${size} file sends a single range with status 206`, async () => {
     await using it = await serve(() => new FileResponse(path));
     for (const [range, start, end] of [
       ['0-3', 0, 4],
@@ -288,7 +288,7 @@ for (const [size, path, length] of smallAndLarge) {
     assert.equal(answer.text(), `${part(0, 1)}${part(4, 6)}${part(last, last)}--${boundary}--\r\n`);
   });
 
-  test(`FileResponse of a ${size} file refuses ranges outside of it, and conditions that fail, in problem+json`, async () => {
+  test(`FileResponse of a ${size} file answers unsatisfiable ranges and failed preconditions with problem+json`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const outside = await it.client.get('/', `Range: bytes=${length}-\r\n`).answer();
     assert.deepEqual(
@@ -306,7 +306,7 @@ for (const [size, path, length] of smallAndLarge) {
       assert.equal((await it.client.get('/', `Range: ${range}\r\n`).answer()).status, 200, range);
   });
 
-  test(`FileResponse of a ${size} file sends a range only if it is of the same content (If-Range)`, async () => {
+  test(`FileResponse of a ${size} file sends a range only when If-Range matches its content`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const etag = (await it.client.get('/').answer()).field('etag')!;
     for (const [condition, status] of [
@@ -326,7 +326,7 @@ for (const [size, path, length] of smallAndLarge) {
   });
 }
 
-test('FileResponse gives a file that has just been written weak validators, which no range relies on', async () => {
+test('FileResponse sends weak validators for a file modified within the last second, and then ignores If-Range', async () => {
   const path = file('young.txt', digits);
   const inAMinute = Date.now() / 1_000 + 60; // stays new on a slow machine
   utimesSync(path, inAMinute, inAMinute);
@@ -346,7 +346,7 @@ test('FileResponse gives a file that has just been written weak validators, whic
   assert.ok(Date.parse((await it.client.get('/').answer()).field('last-modified')!) <= Date.now());
 });
 
-test('FileResponse keeps validators that its maker has set, and compares with them', async () => {
+test('FileResponse compares conditions with the validators that the handler has set', async () => {
   await using it = await serve(
     () =>
       new FileResponse(smallAndLarge[0][1], {
@@ -358,7 +358,7 @@ test('FileResponse keeps validators that its maker has set, and compares with th
   assert.equal((await it.client.get('/', `If-Unmodified-Since: ${THEN}\r\n`).answer()).status, 412);
 });
 
-test('FileResponse with another status, or to another method, is sent whole whatever is asked', async () => {
+test('FileResponse with a status other than 200, or for a method other than GET and HEAD, ignores ranges and conditions', async () => {
   const path = smallAndLarge[0][1];
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/missing', () => new FileResponse(path, { status: 404 })).post('/', () => new FileResponse(path));
@@ -374,7 +374,7 @@ test('FileResponse with another status, or to another method, is sent whole what
   await server.close();
 });
 
-test('FileResponse closes its file after an answer, a range, a 304, HEAD, and when a layer answers in its place', async () => {
+test('FileResponse closes its file after a full response, a range, 304 or HEAD, and when middleware replaces the response', async () => {
   const path = old('closed.bin', big);
   const app = new Svc({ logger: collectedLog().logger });
   app.use(async (req, next) => {
@@ -402,7 +402,7 @@ test('FileResponse closes its file after an answer, a range, a 304, HEAD, and wh
   assert.equal(openPaths(path), 0);
 });
 
-test('FileResponse closes its file when the client leaves in the middle, and when it never reads', async () => {
+test('FileResponse closes its file when the client leaves during the response, and when the client never reads', async () => {
   const path = old('left.bin', Buffer.alloc(40_000_000));
   await using it = await serve(() => new FileResponse(path));
   for (let round = 0; round < 5; round++) {
@@ -419,7 +419,7 @@ test('FileResponse closes its file when the client leaves in the middle, and whe
   );
 });
 
-test('FileResponse sends the very bytes of generated ranges, in memory and through a socket', async () => {
+test('FileResponse sends exactly the bytes of generated ranges, in memory and over a socket', async () => {
   const random = seeded(206);
   for (const [size, path, length] of smallAndLarge) {
     const content = size === 'small' ? Buffer.from(digits) : big;
@@ -473,7 +473,7 @@ test('FileResponse sends the very bytes of generated ranges, in memory and throu
   }
 });
 
-test('FileResponse is read by curl: whole, in ranges, and resumed where it was left', async (t) => {
+test('curl reads a FileResponse completely, in ranges, and resumes an interrupted download', async (t) => {
   if (spawnSync('curl', ['--version']).status !== 0) return t.skip('no curl');
   const path = old('curl.bin', big);
   await using it = await serve(() => new FileResponse(path));

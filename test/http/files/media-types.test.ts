@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { mediaTypeOf } from '../../../src/http/files/files.ts';
 
-test('mediaTypeOf() goes by the extension, whatever its case', () => {
+test('mediaTypeOf() returns the media type for a file extension in any case', () => {
   const types = {
     'a.HTML': 'text/html; charset=utf-8',
     'a.b.json': 'application/json',
@@ -19,7 +19,7 @@ test('mediaTypeOf() goes by the extension, whatever its case', () => {
     );
 });
 
-test('mediaTypeOf() names the charset of text, and of nothing else', () => {
+test('mediaTypeOf() adds a charset to text types only', () => {
   for (const name of ['a.txt', 'a.css', 'a.js', 'a.csv', 'a.md'])
     assert.match(mediaTypeOf(name), /^text\/[a-z]+; charset=utf-8$/);
   for (const name of ['a.png', 'a.json', 'a.pdf', 'a.wasm'])

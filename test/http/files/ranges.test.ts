@@ -61,11 +61,11 @@ for (const [field, expected, why] of [
   ],
   [`bytes=0-1${','.repeat(2_000)}`, 'whole', 'too long a field'],
 ] as const) {
-  test(`readRanges() answers ${expected.length > 40 ? 'sixteen ranges' : expected} to ${field.slice(0, 60)}: ${why}`, () =>
+  test(`readRanges() returns ${expected.length > 40 ? 'sixteen ranges' : expected} for ${field.slice(0, 60)}: ${why}`, () =>
     assert.equal(shown(field), expected));
 }
 
-test('readRanges() of nothing: a last part is all of it, a first byte is not there', () => {
+test('readRanges() for an empty file: a suffix range is the whole file, and any other range is unsatisfiable', () => {
   assert.equal(shown('bytes=-5', 0), 'whole');
   for (const field of ['bytes=0-', 'bytes=0-0', 'bytes=-0']) assert.equal(shown(field, 0), 'unsatisfiable');
 });
@@ -100,7 +100,7 @@ function reference(field: string, size: number): unknown {
     : sets.map((set) => `${set[0]}-${set.at(-1)}`).join();
 }
 
-test('readRanges() agrees with a plain reading of generated fields', () => {
+test('readRanges() agrees with a plain reference on generated Range fields', () => {
   const random = seeded(7233);
   const parts = ['0', '1', '5', '9', '12', '19', '20', '25', '-', '-', '-', ',', ',', ' ', '', 'x'];
   let partial = 0;
@@ -113,7 +113,7 @@ test('readRanges() agrees with a plain reading of generated fields', () => {
   assert.ok(partial > 1_500);
 });
 
-test('layOut() writes the body of RFC 9110 §14.6, and knows its length', () => {
+test('layOut() writes a multipart/byteranges body (RFC 9110 §14.6), and computes its length', () => {
   const { mediaType, parts, length } = layOut(
     [
       { start: 500, end: 1_000 },

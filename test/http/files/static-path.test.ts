@@ -49,7 +49,7 @@ for (const [rest, expected] of [
   ['.well-known/.x', 'none'],
   ['.WELL-KNOWN/x', 'none'],
 ] as const) {
-  test(`readStaticPath() reads ${JSON.stringify(rest.slice(0, 40))} as ${JSON.stringify(expected)}`, () =>
+  test(`readStaticPath() returns ${JSON.stringify(rest.slice(0, 40))} for ${JSON.stringify(expected)}`, () =>
     assert.equal(read(rest), expected));
 }
 
@@ -82,7 +82,7 @@ for (const rest of [
     assert.equal(read(rest, true), 'none'));
 }
 
-test('readStaticPath() takes ordinary names on Windows, too', () => {
+test('readStaticPath() accepts ordinary names on Windows', () => {
   for (const rest of [
     'console.js',
     'auxiliary.css',
@@ -96,21 +96,21 @@ test('readStaticPath() takes ordinary names on Windows, too', () => {
     assert.equal(read(rest, true), rest);
 });
 
-test('readStaticPath() answers to names with a dot as its policy says', () => {
+test('readStaticPath() treats names that begin with a dot by the dotfiles policy', () => {
   assert.equal(readStaticPath('a/.env', 'deny').kind, 'denied');
   assert.deepEqual(readStaticPath('a/.env', 'allow'), { kind: 'path', segments: ['a', '.env'] });
   assert.equal(readStaticPath('a/../.env', 'deny').kind, 'none');
   for (const rest of ['..', 'a/..', '.']) assert.equal(readStaticPath(rest, 'allow').kind, 'none');
 });
 
-test('hidesSeparator() finds escaped slashes, backslashes and NUL', () => {
+test('hidesSeparator() is true for escaped slashes, backslashes and NUL', () => {
   for (const path of ['/a%2fb', '/a%2Fb', '/..%5c', '/x%5C', '/%00'])
     assert.equal(hidesSeparator(path), true, path);
   for (const path of ['/a/b', '/a%20b', '/%c3%a9', '/%252f', '/100%25'])
     assert.equal(hidesSeparator(path), false, path);
 });
 
-test('readStaticPath() never leads out of its folder, whatever is put together', () => {
+test('readStaticPath() never returns a path outside its folder, for generated requests', () => {
   const random = seeded(22);
   const parts = [
     '.',

@@ -101,7 +101,7 @@ async function site(
   };
 }
 
-test('mountStatic() serves files with type, length, validators and a lifetime, to GET and HEAD', async () => {
+test('mountStatic() serves files with type, length, validators and a cache lifetime, for GET and HEAD', async () => {
   await using it = await site();
   for (let round = 0; round < 2; round++) {
     // looked up, then remembered
@@ -189,7 +189,7 @@ test('mountStatic() answers preconditions and ranges', async () => {
   }
 });
 
-test('mountStatic() has 405 for other methods, and Allow', async () => {
+test('mountStatic() answers other methods with 405 and Allow', async () => {
   await using it = await site();
   for (const path of ['/static/hello.txt', '/static/absent', '/static/', '/static']) {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
@@ -201,7 +201,7 @@ test('mountStatic() has 405 for other methods, and Allow', async () => {
   }
 });
 
-test('mountStatic() answers for a folder with its index, and sends others there, with their query, to a path that names no host', async () => {
+test('mountStatic() serves the index of a folder, and redirects a folder without a final slash within the same host, with its query', async () => {
   await using it = await site();
   assert.equal((await it.get('/static/')).text(), '<p>home');
   assert.equal((await it.get('/static/docs/')).text(), '<p>docs');
@@ -248,7 +248,7 @@ test('mountStatic() at the root never redirects to another host', async () => {
   }
 });
 
-test('mountStatic() hides names with a dot, refuses them, or serves them, as its policy says', async () => {
+test('mountStatic() hides, refuses or serves names that begin with a dot, by the option dotfiles', async () => {
   const hidden = [
     '/static/.env',
     '/static/.git/config',
@@ -268,7 +268,7 @@ test('mountStatic() hides names with a dot, refuses them, or serves them, as its
   assert.equal((await allowing.get('/static/env.txt')).text(), 'SECRET=1');
 });
 
-test('mountStatic() lets nothing out of its directory', async () => {
+test('mountStatic() serves no file outside its directory', async () => {
   await using it = await site();
   const paths = [
     '/static/../secret.txt',
@@ -339,7 +339,7 @@ test('mountStatic() lets nothing out of its directory', async () => {
   );
 });
 
-test('mountStatic() follows links out of its directory only where that is asked for', async () => {
+test('mountStatic() follows links out of its directory only with followSymlinks', async () => {
   await using it = await site({ followSymlinks: true });
   assert.equal((await it.get('/static/out.txt')).text(), 'secret');
   assert.equal((await it.get('/static/out/key.txt')).text(), 'secret');
@@ -347,7 +347,7 @@ test('mountStatic() follows links out of its directory only where that is asked 
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('isServed() refuses another spelling where the file system takes it for the same name', () => {
+test('isServed() refuses a path whose spelling differs from the real file name, as case-insensitive file systems allow', () => {
   const options = { followsSymlinks: true, allowsDotfiles: true };
   for (const [real, asked] of [
     ['/srv/p/Private/a', '/srv/p/private/a'],
@@ -370,7 +370,7 @@ test('isServed() refuses another spelling where the file system takes it for the
   }
 });
 
-test('mountStatic() stands a coded form in for its file where the client takes it', async () => {
+test('mountStatic() serves a precompressed file when the client accepts its coding', async () => {
   await using it = await site();
   const plain = await it.get('/static/app.js');
   assert.deepEqual(
@@ -439,12 +439,12 @@ test('mountStatic() stands a coded form in for its file where the client takes i
   assert.deepEqual([as.field('content-encoding'), as.field('vary')], [undefined, undefined]);
 });
 
-test('mountStatic() tells how long files live', async () => {
+test('mountStatic() sends the configured Cache-Control lifetime for files', async () => {
   await using it = await site({ maxAgeSeconds: 31_536_000, immutable: true });
   assert.equal((await it.get('/static/hello.txt')).field('cache-control'), 'max-age=31536000, immutable');
 });
 
-test('mountStatic() has a fallback for the paths of an application that routes by itself', async () => {
+test('mountStatic() has a fallback file for single-page applications', async () => {
   await using it = await site(
     { fallback: 'index.html' },
     '/',
@@ -463,7 +463,7 @@ test('mountStatic() has a fallback for the paths of an application that routes b
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('routes of an application go before its static files, in whatever order they are declared', async () => {
+test('routes take precedence over static files, in any order of declaration', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   app
@@ -497,7 +497,7 @@ test('routes of an application go before its static files, in whatever order the
   );
 });
 
-test('mountStatic() of a directory that is not there is a finding, and keeps the application from starting', () => {
+test('mountStatic() of a missing directory is a finding, and the application does not start', () => {
   for (const directory of [join(area, 'absent'), join(area, 'secret.txt')]) {
     const app = new Svc({ logger: collectedLog().logger }).mountStatic('/static', directory);
     const { ok, findings } = app.check();
@@ -513,10 +513,13 @@ test('mountStatic() of a directory that is not there is a finding, and keeps the
     assert.match(findings.find(({ rule }) => rule === 'SVC107')!.message, /^Cannot serve the directory/);
     assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
   }
-  assert.equal(new SvcError('E_STATIC_DIRECTORY', ['/x', 'it is no directory']).code, 'E_STATIC_DIRECTORY');
+  assert.equal(
+    new SvcError('E_STATIC_DIRECTORY', ['/x', 'it is not a directory']).code,
+    'E_STATIC_DIRECTORY',
+  );
 });
 
-test('check() finds directories that expose more than they should (SVC213), and two mounts of one path', () => {
+test('check() reports directories that expose too much (SVC213), and two mounts of one path', () => {
   put('program/package.json', '{}');
   const exposed = new Svc({ logger: collectedLog().logger })
     .mountStatic('/a', join(area, 'program'))
@@ -538,7 +541,7 @@ test('check() finds directories that expose more than they should (SVC213), and 
   );
 });
 
-test('mountStatic() refuses options and paths that are none', () => {
+test('mountStatic() refuses unknown or invalid options and paths', () => {
   const app = new Svc({ logger: collectedLog().logger });
   for (const options of [
     { index: ['a/b'] },
@@ -560,7 +563,7 @@ test('mountStatic() refuses options and paths that are none', () => {
     assert.throws(() => app.mountStatic(path, root), { code: 'E_PATH_TEMPLATE' }, path);
 });
 
-test('mountStatic() sees within a second that a file has changed, is gone, or has come', async () => {
+test('mountStatic() notices changed, removed and new files within a second', async () => {
   const clock = new ManualClock();
   await using it = await site({}, '/static', undefined, clock);
   put('public/live.txt', 'first');
@@ -580,7 +583,7 @@ test('mountStatic() sees within a second that a file has changed, is gone, or ha
   assert.equal((await it.get('/static/live.txt')).status, 404);
 });
 
-test('mountStatic() reads a file again that was young when it was read, though its state is the same', async () => {
+test('mountStatic() reads a file again if it was modified less than a second before it was read, even if size and time are equal', async () => {
   const clock = new ManualClock(LONG_AGO * 1_000 + 500);
   await using it = await site({}, '/static', undefined, clock);
   put('public/young.txt', 'first');
@@ -592,7 +595,7 @@ test('mountStatic() reads a file again that was young when it was read, though i
   assert.deepEqual([second.text(), second.field('etag')], ['other', first.field('etag')!.slice(2)]);
 });
 
-test('mountStatic() sends a large file as it is when it is opened, with the fields of that one', async () => {
+test('mountStatic() sends a replaced large file with the header fields of the file that it opened', async () => {
   await using it = await site();
   put('public/moved.bin', big);
   const before = await it.get('/static/moved.bin');
@@ -613,7 +616,7 @@ test('mountStatic() sends a large file as it is when it is opened, with the fiel
   rmSync(join(root, 'moved.bin'));
 });
 
-test('mountStatic() follows no folder that has become a link since its files were looked up, unless followSymlinks is true', async (t) => {
+test('mountStatic() refuses a folder that has become a link since its last look-up, unless followSymlinks is true', async (t) => {
   await using it = await site();
   const open = new Svc({ logger: collectedLog().logger });
   open.mountStatic('/static', root, { followSymlinks: true });
@@ -646,7 +649,7 @@ test('mountStatic() follows no folder that has become a link since its files wer
   }
 });
 
-test('mountStatic() takes a file that it may not read for one that is not there', async (t) => {
+test('mountStatic() answers 404 for a file that it may not read', async (t) => {
   await using it = await site();
   chmodSync(area, 0o755);
   chmodSync(put('public/locked.txt', 'x'), 0o000);
@@ -670,7 +673,7 @@ test('mountStatic() takes a file that it may not read for one that is not there'
   );
 });
 
-test('mountStatic() answers many requests for a file at once with one look-up', async () => {
+test('mountStatic() looks a file up once for many concurrent requests', async () => {
   await using it = await site();
   const answers = await Promise.all(
     Array.from({ length: 200 }, () => it.app.fetch(new Request('http://a.example/static/hello.txt'))),
@@ -678,7 +681,7 @@ test('mountStatic() answers many requests for a file at once with one look-up', 
   assert.deepEqual([...new Set(await Promise.all(answers.map((answer) => answer.text())))], ['hello']);
 });
 
-test('Chromium opens a page of a folder, takes coded forms, asks again with what it has, and fetches ranges', async (t) => {
+test('Chromium opens a page of a static folder, accepts precompressed files, revalidates, and fetches ranges', async (t) => {
   if (!needsChromium(t)) return;
   put(
     'public/site/index.html',

@@ -26,7 +26,7 @@ function application(
   return { app, client, clock, lines: () => events.filter((line) => line['logger'] === 'svc_access') };
 }
 
-test('the access log has one line for each request, without its query', async (t) => {
+test('the access log has one line for each request, without its query string', async (t) => {
   const { app, client, clock, lines } = application(t);
   app.get('/notes/{id}', async () => {
     await clock.advance(12.345);
@@ -59,7 +59,7 @@ test('the access log has one line for each request, without its query', async (t
   assert.deepEqual(others, []);
 });
 
-test('the access log has lines for what matches no route and for failures, and none for probes', async (t) => {
+test('the access log has lines for unknown routes and failures, but not for probes', async (t) => {
   const { app, client, lines } = application(t);
   app.get('/broken', () => {
     throw new Error('mine');
@@ -77,7 +77,7 @@ test('the access log has lines for what matches no route and for failures, and n
   );
 });
 
-test('the access log shows the template where a parameter is named like a secret, and no secret that has a form', async (t) => {
+test('the access log shows the route template for parameters named like secrets, and redacts values that look like secrets', async (t) => {
   const { app, client, lines } = application(t);
   app.get('/reset/{token}', () => '');
   app.get('/users/{id}', () => '');
@@ -89,7 +89,7 @@ test('the access log shows the template where a parameter is named like a secret
   );
 });
 
-test('the access log cannot be made to hold a second line', async (t) => {
+test('no request can forge a second line of the access log', async (t) => {
   const { app, lines } = application(t);
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -103,7 +103,7 @@ test('the access log cannot be made to hold a second line', async (t) => {
   assert.deepEqual([lines().at(-1)!['path'], lines().length <= 2], ['/y', true]);
 });
 
-test('the access log tells that an answer has not gone out whole', async (t) => {
+test('the access log marks a response that was not sent completely', async (t) => {
   const { app, lines } = application(t);
   const [arrived, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   app.get(
@@ -131,7 +131,7 @@ test('the access log tells that an answer has not gone out whole', async (t) => 
   );
 });
 
-test('a part of the access log is even, and leaves out no answer of 500', async (t) => {
+test('a sampled access log has evenly spaced lines, and a line for every 500', async (t) => {
   const { app, client, lines } = application(t, { accessLog: 0.25 });
   app.get('/ok', () => '');
   app.get('/broken', () => {
@@ -143,14 +143,14 @@ test('a part of the access log is even, and leaves out no answer of 500', async 
   assert.equal(lines().length, 6);
 });
 
-test('a part of the access log is even for tools that are functions, too', async (t) => {
+test('a sampled access log has evenly spaced lines for calls of function tools', async (t) => {
   const { app, lines } = application(t, { accessLog: 0.5 });
   app.tool('add', {}, () => 1);
   for (let index = 0; index < 10; index++) await app.mcpCall('add');
   assert.equal(lines().length, 5);
 });
 
-test('there is no access log unless it is asked for', async (t) => {
+test('there is no access log unless the setting accessLog enables it', async (t) => {
   for (const accessLog of [undefined, false, 0]) {
     const { app, client, lines } = application(t, { accessLog });
     app.get('/', () => '');
@@ -159,7 +159,7 @@ test('there is no access log unless it is asked for', async (t) => {
   }
 });
 
-test('the setting accessLog is true, false or a part of all, also as text; nothing else', () => {
+test('the setting accessLog accepts true, false or a share from 0 to 1, also as text, and nothing else', () => {
   for (const [value, share] of [
     [true, 1],
     [false, 0],

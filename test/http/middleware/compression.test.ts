@@ -67,7 +67,7 @@ for (const coding of CODINGS) {
     ['in place', TEXT],
     ['in another thread', TEXT.repeat(200)],
   ] as const) {
-    test(`CompressionMiddleware sends ${coding}, made ${size}, with its length and Vary`, async () => {
+    test(`CompressionMiddleware sends a body that it compresses with ${coding} ${size} with Content-Length and Vary`, async () => {
       await using client = site((app) =>
         app
           .get('/text', () => text)
@@ -84,7 +84,7 @@ for (const coding of CODINGS) {
     });
   }
 
-  test(`CompressionMiddleware compresses pieces with ${coding}, whatever they are`, async () => {
+  test(`CompressionMiddleware compresses streamed chunks of any kind with ${coding}`, async () => {
     await using client = site((app) =>
       app
         .get(
@@ -116,7 +116,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('Pieces of a small known length are compressed whole, with their length; more or less than announced is a 500', async () => {
+test('CompressionMiddleware compresses a short stream with contentLength as a whole; a wrong contentLength is a 500', async () => {
   const app = new Svc({ logger: collectedLog().logger }).use(new CompressionMiddleware());
   const half = TEXT.slice(0, 1_000);
   for (const [path, contentLength] of [
@@ -179,7 +179,7 @@ for (const [accept, expected] of [
   ['x-gzip', 'gzip'],
   ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
 ] as const) {
-  test(`CompressionMiddleware answers Accept-Encoding: ${accept ?? '(none)'} with ${expected ?? 'the content as it is'}, and always says Vary`, async () => {
+  test(`CompressionMiddleware for Accept-Encoding: ${accept ?? '(none)'} sends ${expected ?? 'no coding'}, and always Vary`, async () => {
     await using client = site((app) => app.get('/', () => TEXT));
     const answer = await get(client, '/', accept);
     assert.deepEqual(
@@ -204,7 +204,7 @@ for (const [what, response] of [
   ],
   ['events', () => new EventStreamResponse([TEXT])],
 ] as const) {
-  test(`CompressionMiddleware leaves an answer alone that is ${what}, and does not vary it`, async () => {
+  test(`CompressionMiddleware does not compress a response that is ${what}, and adds no Vary`, async () => {
     await using client = site((app) => app.get('/', response));
     const answer = await get(client, '/', 'gzip');
     assert.ok(answer.headers.get('content-encoding') !== 'gzip');
@@ -230,7 +230,7 @@ for (const mediaType of [
   });
 }
 
-test('meta: { compress } of a route decides: false never, true with cookies, too', async () => {
+test('meta: { compress } of a route disables compression with false, and with true enables it for responses that set cookies', async () => {
   await using client = site((app) =>
     app
       .get('/never', { meta: { compress: false } }, () => TEXT)
@@ -246,7 +246,7 @@ test('meta: { compress } of a route decides: false never, true with cookies, too
   assert.equal((await get(client, '/cookie', 'gzip')).headers.get('content-encoding'), 'gzip');
 });
 
-test('A response that would not shrink is sent uncompressed', async () => {
+test('CompressionMiddleware sends a response uncompressed when compression would not make it smaller', async () => {
   await using client = site(
     (app) => app.get('/', () => 'ab'),
     new CompressionMiddleware({ thresholdBytes: 0 }),
@@ -254,7 +254,7 @@ test('A response that would not shrink is sent uncompressed', async () => {
   assert.equal((await get(client, '/', 'gzip')).headers.get('content-encoding'), null);
 });
 
-test('A strong ETag becomes weak where the answer is coded, and 304 repeats what the client knows', async () => {
+test('CompressionMiddleware weakens a strong ETag, and 304 repeats the tag that the client sent', async () => {
   await using client = site((app) =>
     app.get('/', ({ req }) =>
       req.headers['if-none-match'] === undefined
@@ -272,7 +272,7 @@ test('A strong ETag becomes weak where the answer is coded, and 304 repeats what
   assert.equal((await get(client, '/', 'br', { 'if-none-match': '"a"' })).headers.get('etag'), '"a"');
 });
 
-test('304 says what the answer would vary by (RFC 9110 §15.4.5), whatever the client has asked with', async () => {
+test('304 has the Vary of its 200 (RFC 9110 §15.4.5), for every Accept-Encoding', async () => {
   await using client = site((app) =>
     app.get(
       '/',
@@ -291,7 +291,7 @@ test('304 says what the answer would vary by (RFC 9110 §15.4.5), whatever the c
   }
 });
 
-test('HEAD says of the coding what GET does', async () => {
+test('HEAD has the Content-Encoding and Vary of GET', async () => {
   await using client = site((app) =>
     app
       .get('/', () => TEXT)
@@ -312,7 +312,7 @@ test('HEAD says of the coding what GET does', async () => {
   }
 });
 
-test('HEAD of a file says no length that GET would not have, and what it varies by', async (t) => {
+test('HEAD of a file has Vary, and no Content-Length that GET would not have', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-compression-'));
   t.after(() => rm(folder, { recursive: true }));
   for (const [name, text] of [
@@ -344,7 +344,7 @@ test('HEAD of a file says no length that GET would not have, and what it varies 
   }
 });
 
-test('A part says by what the whole would have varied (RFC 9110 §15.3.7)', async () => {
+test('a 206 response has the Vary of its 200 (RFC 9110 §15.3.7)', async () => {
   const file = new URL('compression.test.ts', import.meta.url);
   await using client = site((app) =>
     app
@@ -372,7 +372,7 @@ test('A part says by what the whole would have varied (RFC 9110 §15.3.7)', asyn
   }
 });
 
-test('Answers beyond maxConcurrent go out as they are, and places come back: after the end, HEAD, a client that leaves', async () => {
+test('CompressionMiddleware sends responses beyond maxConcurrent uncompressed; a place is free after the end, HEAD, or when a client leaves', async () => {
   const app = new Svc().use(new CompressionMiddleware({ maxConcurrent: 1 }));
   const more = Promise.withResolvers<void>();
   let ended = 0;
@@ -434,7 +434,7 @@ test('Answers beyond maxConcurrent go out as they are, and places come back: aft
 });
 
 for (const coding of CODINGS) {
-  test(`Each event and each line of JSON is there for the client at once (${coding})`, async () => {
+  test(`each event and each NDJSON line reaches the client at once with ${coding}`, async () => {
     const news = new EventBroadcast();
     const more = Promise.withResolvers<void>();
     const app = new Svc().use(new CompressionMiddleware());
@@ -486,7 +486,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('A source that fails amid a compressed answer ends the connection', async () => {
+test('a source that fails during a compressed response cuts the connection', async () => {
   const app = new Svc().use(new CompressionMiddleware());
   app.get(
     '/',
@@ -508,7 +508,7 @@ test('A source that fails amid a compressed answer ends the connection', async (
   await close();
 });
 
-test('CompressedChunks gives the same content however it is cut, with each coding, and ends its source once', async () => {
+test('CompressedChunks writes the same content wherever its source is split, with each coding, and closes its source once', async () => {
   const coders = codersOf({ zstd: 1, br: 1, gzip: 1 });
   for (const coding of CODINGS) {
     for (const size of [1, 7, 1_000, 100_000]) {
@@ -532,7 +532,7 @@ test('CompressedChunks gives the same content however it is cut, with each codin
   }
 });
 
-test('Pieces that are ended while one is awaited end without an error, whenever that one comes', async () => {
+test('CompressedChunks that are closed while a chunk is awaited end without an error, whenever the chunk arrives', async () => {
   const coders = codersOf({ zstd: 3, br: 4, gzip: 6 });
   for (const coding of CODINGS) {
     for (const last of [
@@ -563,7 +563,7 @@ test('Pieces that are ended while one is awaited end without an error, whenever 
   }
 });
 
-test('Options of compression are checked', () => {
+test('CompressionMiddleware refuses options that are unknown or out of range', () => {
   for (const options of [
     { encodings: [] },
     { encodings: ['gzip', 'gzip'] },
@@ -579,7 +579,7 @@ test('Options of compression are checked', () => {
   assert.throws(() => new CompressionMiddleware({ level: 5 } as object), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('SVC121 compression behind a layer that sets cookies, keeps answers, or compresses is refused', () => {
+test('SVC121 refuses compression inside middleware that sets cookies, stores responses, or compresses', () => {
   for (const [outer, isRight] of [
     [new SessionMiddleware({ secrets: 'x'.repeat(40) }), false],
     [new CompressionMiddleware(), false],
@@ -605,7 +605,7 @@ test('SVC121 compression behind a layer that sets cookies, keeps answers, or com
   );
 });
 
-test('SVC121 compression behind a layer of tags is a warning: each 304 would be compressed first', () => {
+test('SVC121 warns of compression inside ETagMiddleware, because each 304 would be compressed first', () => {
   const severities = (app: Svc): string[] =>
     app
       .check()
@@ -626,7 +626,7 @@ test('SVC121 compression behind a layer of tags is a warning: each 304 would be 
   assert.deepEqual(severities(new Svc().use(new CompressionMiddleware()).use(new ETagMiddleware())), []);
 });
 
-test('Whatever Accept-Encoding says, an answer comes, in a coding that it allows', async () => {
+test('for generated Accept-Encoding fields the response has a coding that the client accepts', async () => {
   await using client = site((app) => app.get('/', () => TEXT));
   const parts = [
     'gzip',
@@ -665,7 +665,7 @@ test('Whatever Accept-Encoding says, an answer comes, in a coding that it allows
   }
 });
 
-test('curl --compressed and fetch() read what is compressed', async (t) => {
+test('curl --compressed and fetch() decode compressed responses', async (t) => {
   const app = new Svc()
     .use(new CompressionMiddleware())
     .get('/', () => TEXT)

@@ -79,7 +79,7 @@ async function metrics(client: TestClient, prefix: string): Promise<string[]> {
   return (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(prefix));
 }
 
-test('requests beyond max are refused at once with 503, Retry-After and a problem, and let in when others have answered', async () => {
+test('ConcurrencyLimitMiddleware answers requests beyond max with 503, Retry-After and a problem, and accepts again after others have finished', async () => {
   const s = site({ max: 2, retryAfterSeconds: 7 });
   await using client = s.client;
   for (const name of ['a', 'b']) await s.send(name);
@@ -98,7 +98,7 @@ test('requests beyond max are refused at once with 503, Retry-After and a proble
   for (const name of ['b', 'd']) await s.answer(name);
 });
 
-test('requests that are answered at once take no place, nor do those of routes that say so, probes and metrics', async () => {
+test('ConcurrencyLimitMiddleware does not count requests that are answered synchronously, exempt routes, probes and metrics', async () => {
   const s = site({ max: 1 });
   await using client = s.client;
   for (let round = 0; round < 3; round++) assert.equal((await client.get('/sync')).status, 200);
@@ -109,7 +109,7 @@ test('requests that are answered at once take no place, nor do those of routes t
   await s.answer('a');
 });
 
-test('as many as queue says wait, the first come is the first to run, and the others are refused', async () => {
+test('ConcurrencyLimitMiddleware lets requests wait up to the option queue, in order of arrival, and refuses further ones', async () => {
   const s = site({ max: 1, queue: 2 });
   await using client = s.client;
   for (const name of ['a', 'b', 'c', 'd']) await s.send(name);
@@ -123,7 +123,7 @@ test('as many as queue says wait, the first come is the first to run, and the ot
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);
 });
 
-test('a request that has waited for maxQueueMs is refused, and its place is free', async () => {
+test('ConcurrencyLimitMiddleware refuses a request that has waited for maxQueueMs, and frees its place', async () => {
   const s = site({ max: 1, queue: 1, maxQueueMs: 500 });
   await using client = s.client;
   for (const name of ['a', 'b']) await s.send(name);
@@ -140,7 +140,7 @@ test('a request that has waited for maxQueueMs is refused, and its place is free
   ]);
 });
 
-test('a client that leaves while it waits is taken out: its handler never runs, its place is free', async () => {
+test('ConcurrencyLimitMiddleware removes a waiting request when its client leaves: its handler never runs', async () => {
   const s = site({ max: 1, queue: 1 });
   await using client = s.client;
   await s.send('a');
@@ -157,7 +157,7 @@ test('a client that leaves while it waits is taken out: its handler never runs, 
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);
 });
 
-test('over sockets a client that closes its connection while it waits is taken out', async () => {
+test('ConcurrencyLimitMiddleware removes a waiting request whose client closes its socket', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const begun: string[] = [];
@@ -188,7 +188,7 @@ test('over sockets a client that closes its connection while it waits is taken o
   await app.shutdown();
 });
 
-test('a handler whose client has left, or whose time is over, keeps its place until it has answered', async () => {
+test('ConcurrencyLimitMiddleware counts a handler until it ends, also after its client left or its time limit passed', async () => {
   for (const isOutside of [true, false]) {
     const s = site({ max: 1 }, (app) => {
       if (isOutside) app.use(new TimeoutMiddleware({ seconds: 1 }));
@@ -207,7 +207,7 @@ test('a handler whose client has left, or whose time is over, keeps its place un
   }
 });
 
-test('a request whose time is over while it waits leaves the queue', async () => {
+test('ConcurrencyLimitMiddleware removes a waiting request when its time limit has passed', async () => {
   const s = site(
     { max: 1, queue: 1, maxQueueMs: 60_000 },
     (app) => void app.use(new TimeoutMiddleware({ seconds: 1 })),
@@ -223,7 +223,7 @@ test('a request whose time is over while it waits leaves the queue', async () =>
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);
 });
 
-test('a stream counts until its head is there', async () => {
+test('ConcurrencyLimitMiddleware counts a streamed response only until its head is sent', async () => {
   const s = site(
     { max: 1 },
     (app) =>
@@ -243,7 +243,7 @@ test('a stream counts until its head is there', async () => {
   assert.equal(await first.text(), 'x');
 });
 
-test('while the event loop is late all are refused, and let in again when it is not; false takes that away', async () => {
+test('ConcurrencyLimitMiddleware refuses all requests while the event loop is delayed, unless maxEventLoopDelayMs is false', async () => {
   for (const [maxEventLoopDelayMs, expected] of [
     [200, [200, 503, 503, 200]],
     [undefined, [200, 503, 503, 200]],
@@ -272,7 +272,7 @@ test('while the event loop is late all are refused, and let in again when it is 
   }
 });
 
-test('the log has one line a minute about refusals, with how many there were', async () => {
+test('ConcurrencyLimitMiddleware logs refusals once a minute, with their number', async () => {
   const s = site({ max: 1 });
   await using client = s.client;
   await s.send('a');
@@ -289,7 +289,7 @@ test('the log has one line a minute about refusals, with how many there were', a
   await s.answer('a');
 });
 
-test('layers of routes limit beside that of the application, and count together', async () => {
+test('ConcurrencyLimitMiddleware of a route limits in addition to that of the application, with common metrics', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const app = new Svc({ logger })
@@ -307,7 +307,7 @@ test('layers of routes limit beside that of the application, and count together'
   ]);
 });
 
-test('options out of range are refused, and order and other applications are findings', () => {
+test('ConcurrencyLimitMiddleware refuses options out of range; a wrong order, or use in two applications, is a finding', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },
@@ -345,7 +345,7 @@ test('options out of range are refused, and order and other applications are fin
   );
 });
 
-test('the limit holds, and every waiting request is served, in generated sequences of arrivals and departures', async () => {
+test('ConcurrencyLimitMiddleware keeps its limit and serves every waiting request, in generated sequences', async () => {
   const below = seeded(100);
   const s = site({ max: 3, queue: 4, maxQueueMs: 50 });
   await using client = s.client;

@@ -6,7 +6,7 @@ import { ContentSecurityPolicy } from '../../../src/http/middleware/security-hea
 const DEFAULT =
   "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
-test('ContentSecurityPolicy has its defaults, and directives beside, in place of or without them', () => {
+test('ContentSecurityPolicy has default directives, which options extend, replace or remove', () => {
   assert.equal(new ContentSecurityPolicy({}).text, DEFAULT);
   assert.equal(
     new ContentSecurityPolicy({ scriptSrc: ["'self'", 'https://cdn.example'], objectSrc: undefined }).text,
@@ -36,14 +36,14 @@ test('ContentSecurityPolicy has its defaults, and directives beside, in place of
   );
 });
 
-test('a policy given as text is taken whole', () => {
+test('ContentSecurityPolicy given as text replaces all defaults', () => {
   assert.equal(
     new ContentSecurityPolicy(" default-src 'none';Script-Src  'self' 'sha256-abc=';;").text,
     "default-src 'none'; script-src 'self' 'sha256-abc='",
   );
 });
 
-test('withNonce() puts the nonce into what scripts and styles are allowed by', () => {
+test('withNonce() adds the nonce to the sources of scripts and styles', () => {
   const withNonce = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string =>
     new ContentSecurityPolicy(given).withNonce('N');
   assert.equal(withNonce({}), `${DEFAULT}; script-src 'self' 'nonce-N'; style-src 'self' 'nonce-N'`);
@@ -62,25 +62,25 @@ test('withNonce() puts the nonce into what scripts and styles are allowed by', (
 });
 
 for (const [given, pattern] of [
-  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is no directive: did you mean "scriptSrc"\?/],
-  [{ 'script-src': "'self'" }, /"script-src" is no directive/],
+  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is not a directive: did you mean "scriptSrc"\?/],
+  [{ 'script-src': "'self'" }, /"script-src" is not a directive/],
   ['script-scr self', /did you mean "script-src"/],
-  ['nonsense 1', /"nonsense" is no directive$/],
+  ['nonsense 1', /"nonsense" is not a directive$/],
   [{ scriptSrc: 'self' }, /self is a host unless it is quoted: "'self'"/],
   [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/],
-  [{ scriptSrc: "'qqqqqqqq'" }, /is no keyword$/],
+  [{ scriptSrc: "'qqqqqqqq'" }, /is not a keyword$/],
   [{ scriptSrc: 'nonce-abc' }, /quoted/],
   [{ scriptSrc: "'self" }, /quoted/],
-  [{ scriptSrc: ["'none'", "'self'"] }, /'none' stands alone/],
+  [{ scriptSrc: ["'none'", "'self'"] }, /'none' must be the only source/],
   [{ scriptSrc: [] }, /needs a source/],
   [{ scriptSrc: '' }, /needs a source/],
-  [{ scriptSrc: true }, /a source is text, found true/],
+  [{ scriptSrc: true }, /each source must be text, found true/],
   [{ scriptSrc: 'https://a.example;' }, /cannot stand in a policy/],
   [{ imgSrc: 'https://a.example,https://b.example' }, /cannot stand/],
   [{ imgSrc: 'https://bücher.example' }, /cannot stand/],
   [{ imgSrc: 'a\r\nX-Evil:1' }, /cannot stand/],
-  [{ reportTo: [5] }, /a source is text/],
-  ["default-src 'self'; default-src 'none'", /is there twice/],
+  [{ reportTo: [5] }, /each source must be text/],
+  ["default-src 'self'; default-src 'none'", /occurs twice/],
   ['', /empty policy/],
   [' ; ', /empty policy/],
   ["default-src 'self', script-src 'none'", /cannot stand|quoted/],

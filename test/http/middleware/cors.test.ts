@@ -52,7 +52,7 @@ const preflight = (
   },
 });
 
-test('Origins "*" with credentials is refused by the constructor, and so are methods and headers "*"', () => {
+test('CORSMiddleware refuses origins, methods or headers "*" together with credentials', () => {
   for (const options of [
     { origins: '*' },
     { origins: [SITE], methods: '*' },
@@ -66,7 +66,7 @@ test('Origins "*" with credentials is refused by the constructor, and so are met
   assert.ok(new CORSMiddleware({ origins: '*', methods: '*', headers: '*' }));
 });
 
-test('An allowed origin is echoed byte for byte with Vary; another gets Vary alone', async () => {
+test('CORSMiddleware returns an allowed origin byte for byte with Vary, and only Vary for another origin', async () => {
   const { client } = setting({ origins: [SITE, 'http://localhost:5173'] });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), {
@@ -82,7 +82,7 @@ test('An allowed origin is echoed byte for byte with Vary; another gets Vary alo
   });
 });
 
-test('Without Origin the answer varies where it could differ, and does not where all get the same', async () => {
+test('CORSMiddleware sends Vary without Origin when the response may depend on the origin, but not for origins "*"', async () => {
   for (const [options, expected] of [
     [{ origins: [SITE] }, { vary: 'Origin' }],
     [{ origins: () => true }, { vary: 'Origin' }],
@@ -99,7 +99,7 @@ test('Without Origin the answer varies where it could differ, and does not where
   });
 });
 
-test('An origin that only resembles an allowed one is refused', async () => {
+test('CORSMiddleware refuses an origin that only resembles an allowed one', async () => {
   const { client } = setting({ origins: [SITE], credentials: true });
   await using _ = client;
   for (const origin of [
@@ -155,12 +155,12 @@ for (const entry of [
   'https://a%zz.example',
   5,
 ]) {
-  test(`An allow list with ${JSON.stringify(entry)} is refused by the constructor (E_CORS)`, () => {
+  test(`CORSMiddleware refuses an allow list with ${JSON.stringify(entry)} (E_CORS)`, () => {
     assert.throws(() => new CORSMiddleware({ origins: [SITE, entry as string] }), { code: 'E_CORS' });
   });
 }
 
-test('Origins of apps, ports and addresses are taken', () => {
+test('CORSMiddleware accepts origins of apps, origins with ports, and IP addresses', () => {
   assert.ok(
     new AllowedOrigins([
       'capacitor://localhost',
@@ -173,7 +173,7 @@ test('Origins of apps, ports and addresses are taken', () => {
   );
 });
 
-test('A preflight is answered with 204 and the configuration, and no handler runs', async () => {
+test('CORSMiddleware answers a preflight with 204 and its configuration, and no handler runs', async () => {
   const { client, calls } = setting(
     { origins: [SITE], methods: ['GET', 'PUT'], headers: ['X-One', 'Content-Type'], maxAgeSeconds: 60 },
     (app) =>
@@ -197,7 +197,7 @@ test('A preflight is answered with 204 and the configuration, and no handler run
   assert.deepEqual(calls, []);
 });
 
-test('Without options of its own it allows the usual methods and fields; for everybody nothing varies by origin', async () => {
+test('CORSMiddleware by default allows the usual methods and headers; with origins "*" Vary omits Origin', async () => {
   const { client } = setting({ origins: '*' });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.options('/x', preflight('DELETE', 'authorization'))), {
@@ -209,7 +209,7 @@ test('Without options of its own it allows the usual methods and fields; for eve
   });
 });
 
-test('A preflight of an origin that is not allowed is answered, with nothing allowed', async () => {
+test('CORSMiddleware answers a preflight from a refused origin without permissions', async () => {
   const { client } = setting({ origins: [SITE] });
   await using _ = client;
   const response = await client.options('/x', preflight('GET', undefined, 'https://other.example'));
@@ -219,7 +219,7 @@ test('A preflight of an origin that is not allowed is answered, with nothing all
   });
 });
 
-test('OPTIONS without Access-Control-Request-Method, or without Origin, goes to routing', async () => {
+test('OPTIONS without Access-Control-Request-Method, or without Origin, reaches the routes', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.route('/own', ['OPTIONS'], () => 'mine'));
   await using _ = client;
   assert.equal(
@@ -230,7 +230,7 @@ test('OPTIONS without Access-Control-Request-Method, or without Origin, goes to 
   assert.equal(await own.text(), 'mine');
 });
 
-test('A preflight that asks for a field or method that is not allowed gets no permission', async () => {
+test('CORSMiddleware grants no permission to a preflight for a header or method that is not allowed', async () => {
   const { client } = setting({
     origins: [SITE],
     credentials: true,
@@ -266,7 +266,7 @@ test('A preflight that asks for a field or method that is not allowed gets no pe
   );
 });
 
-test('"*" names Authorization, too, for the wildcard does not cover it', async () => {
+test('CORSMiddleware with headers "*" also lists Authorization, which the wildcard does not include', async () => {
   const { client } = setting({ origins: [SITE], methods: '*', headers: '*' });
   await using _ = client;
   const { headers } = await client.options('/x', preflight('PROPFIND', 'x-anything, authorization'));
@@ -274,7 +274,7 @@ test('"*" names Authorization, too, for the wildcard does not cover it', async (
   assert.equal(headers.get('access-control-allow-headers'), '*, Authorization');
 });
 
-test('400, 401, 403, 404, 405, 413, 429 and 500 keep the fields', async () => {
+test('CORSMiddleware adds its header fields to responses 400, 401, 403, 404, 405, 413, 429 and 500', async () => {
   const { client } = setting({ origins: [SITE], credentials: true }, (app) => {
     app.use(new RateLimitMiddleware({ rules: [{ path: '/limited', perMinute: 1 }] }));
     app.get('/401', () => {
@@ -314,7 +314,7 @@ test('400, 401, 403, 404, 405, 413, 429 and 500 keep the fields', async () => {
   }
 });
 
-test('A Vary that is there is extended, without duplicates; fields of a handler give way', async () => {
+test('CORSMiddleware extends an existing Vary without duplicates, and replaces CORS header fields of a handler', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => {
     app.get('/vary', ({ req }) => ['x', 200, { Vary: req.query.get('v')! }]);
     app.get('/own', () => [
@@ -345,7 +345,7 @@ test('A Vary that is there is extended, without duplicates; fields of a handler 
   });
 });
 
-test('Private networks are opened by option only, and to who asks', async () => {
+test('CORSMiddleware allows private network access only with its option, and only when a preflight asks for it', async () => {
   for (const [privateNetwork, asked, expected] of [
     [false, 'true', null],
     [true, 'true', 'true'],
@@ -366,7 +366,7 @@ test('Private networks are opened by option only, and to who asks', async () => 
   }
 });
 
-test('maxAgeSeconds and exposeHeaders are sent exactly', async () => {
+test('CORSMiddleware sends the values of maxAgeSeconds and exposeHeaders exactly', async () => {
   const { client } = setting({ origins: [SITE], maxAgeSeconds: 0, exposeHeaders: ['X-Total', 'RateLimit'] });
   await using _ = client;
   assert.equal((await client.options('/x', preflight('GET'))).headers.get('access-control-max-age'), '0');
@@ -380,7 +380,7 @@ test('maxAgeSeconds and exposeHeaders are sent exactly', async () => {
   );
 });
 
-test('Two Origin fields are no allowed origin, over a socket', async () => {
+test('CORSMiddleware allows no origin when a request has two Origin fields', async () => {
   const app = new Svc()
     .use(new CORSMiddleware({ origins: (origin) => origin !== 'https://never.example' }))
     .get('/x', () => 'x');
@@ -402,7 +402,7 @@ test('Two Origin fields are no allowed origin, over a socket', async () => {
   ]);
 });
 
-test('AllowedOrigins guards a handshake by the same list; clients without Origin come in by option only', async () => {
+test('AllowedOrigins checks WebSocket handshakes by the same list, and accepts clients without Origin only by option', async () => {
   const { allowed } = new CORSMiddleware({ origins: [SITE] });
   const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] =>
     fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;
@@ -415,7 +415,7 @@ test('AllowedOrigins guards a handshake by the same list; clients without Origin
   assert.equal(await new AllowedOrigins(async (origin) => origin === SITE).admits(from(SITE)), true);
 });
 
-test('origins may be a function, asynchronous too, which is asked for well-formed origins only', async () => {
+test('CORSMiddleware accepts a sync or async function for origins, and calls it for well-formed origins only', async () => {
   const asked: string[] = [];
   for (const isAsync of [false, true]) {
     const { client } = setting({
@@ -467,7 +467,7 @@ test('origins may be a function, asynchronous too, which is asked for well-forme
   );
 });
 
-test('an origins function that throws is a 500, without permission', async () => {
+test('CORSMiddleware answers 500 without permissions when its function for origins throws', async () => {
   const { client } = setting({
     origins: () => {
       throw new Error('no database');
@@ -479,7 +479,7 @@ test('an origins function that throws is a 500, without permission', async () =>
   assert.deepEqual(fieldsOf(response), {});
 });
 
-test('an answer that comes later gets its fields', async () => {
+test('CORSMiddleware adds its header fields to asynchronous responses', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.get('/later', async () => 'later'));
   await using _ = client;
   assert.equal(
@@ -501,7 +501,7 @@ for (const options of [
     assert.throws(() => new CORSMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
 }
 
-test('a CORS layer inside of one that refuses requests is SVC121; so are two, and one without origins', () => {
+test('SVC121 reports CORSMiddleware inside middleware that refuses requests, two of them, and one without origins', () => {
   const check = (...layers: ConstructorParameters<typeof Object>[0][]): (string | undefined)[] => {
     const app = new Svc();
     for (const layer of layers) app.use(layer);
@@ -514,16 +514,16 @@ test('a CORS layer inside of one that refuses requests is SVC121; so are two, an
   assert.deepEqual(check(new SecurityHeadersMiddleware(), cors(), new RateLimitMiddleware()), []);
   assert.match(
     check(new RateLimitMiddleware(), cors())[0]!,
-    /SVC121 error refusals of the layer "rate-limit" around it/,
+    /SVC121 error refusals of the middleware "rate-limit" around it/,
   );
-  assert.match(check(cors(), cors())[0]!, /SVC121 error there is another one around it/);
+  assert.match(check(cors(), cors())[0]!, /SVC121 error another CORSMiddleware is around it/);
   assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning it allows no origin/);
   assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), {
     code: 'E_COMPILE',
   });
 });
 
-test('in the `use` of a route it answers the preflights of that route, and of no other', async () => {
+test('CORSMiddleware in `use` of a route answers preflights of that route only', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const calls: string[] = [];
   app.use(new SecurityHeadersMiddleware());
@@ -587,7 +587,7 @@ test('in the `use` of a route it answers the preflights of that route, and of no
   });
 });
 
-test('a preflight for a layer of one route is not cached if the path has other routes, because browsers cache it for the path', async () => {
+test('a preflight of CORSMiddleware in one route is not cached if its path has other routes, because browsers cache by path', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const [layer, slow] = [
     new CORSMiddleware({ origins: [SITE] }),
@@ -623,7 +623,7 @@ test('a preflight for a layer of one route is not cached if the path has other r
   );
 });
 
-test('a preflight of a route whose origins function throws is a 500; an OPTIONS route of the application goes before', async () => {
+test('a preflight of a route is 500 when its function for origins throws; an OPTIONS route of the application goes first', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({
     origins: () => {

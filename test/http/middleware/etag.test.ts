@@ -39,7 +39,7 @@ async function ask(path: string, headers: Record<string, string> = {}, method = 
   return app.fetch(new Request(`http://a.example${path}`, { headers, method }));
 }
 
-test('ETagMiddleware gives 200 answers a weak tag of their content, whatever form it has', async () => {
+test('ETagMiddleware adds a weak tag of the content to 200 responses of every kind', async () => {
   const tags = await Promise.all(
     ['/json', '/text', '/bytes', '/slow'].map(async (path) => (await ask(path)).headers.get('etag')!),
   );
@@ -50,7 +50,7 @@ test('ETagMiddleware gives 200 answers a weak tag of their content, whatever for
   assert.equal(await (await ask('/text')).text(), 'caf\u00e9');
 });
 
-test('ETagMiddleware answers 304 to who has the content', async () => {
+test('ETagMiddleware answers 304 when If-None-Match has the tag of the content', async () => {
   const etag = (await ask('/json')).headers.get('etag')!;
   for (const method of ['GET', 'HEAD']) {
     for (const condition of [etag, etag.slice(2), `"a", ${etag}`, '*']) {
@@ -71,7 +71,7 @@ test('ETagMiddleware answers 304 to who has the content', async () => {
   assert.equal((await ask('/json', { 'if-none-match': '*' }, 'POST')).status, 200);
 });
 
-test('ETagMiddleware keeps and compares the validators of a handler', async () => {
+test('ETagMiddleware preserves the ETag and Last-Modified of a handler, and compares with them', async () => {
   const own = await ask('/own', { 'if-none-match': '"mine"' });
   assert.deepEqual(
     [own.status, own.headers.get('etag'), own.headers.get('x-own'), own.headers.get('content-language')],
@@ -87,7 +87,7 @@ test('ETagMiddleware keeps and compares the validators of a handler', async () =
   assert.equal((await ask('/json', { 'if-modified-since': THEN })).status, 200);
 });
 
-test('ETagMiddleware leaves alone what sets a cookie or is not stored, streams, large bodies, and other statuses', async () => {
+test('ETagMiddleware ignores responses with cookies or no-store, streams, large bodies, and statuses other than 200', async () => {
   for (const path of [
     '/cookie',
     '/secret',
@@ -110,7 +110,7 @@ test('ETagMiddleware leaves alone what sets a cookie or is not stored, streams, 
     assert.equal((await ask(path, { 'if-none-match': '*' })).status, 200, path);
 });
 
-test('ETagMiddleware ends the source of a stream whose date the client knows', async () => {
+test('ETagMiddleware closes the source of a stream that it answers with 304', async () => {
   let hasEnded = false;
   const source = {
     [Symbol.iterator]: () => ({
@@ -131,7 +131,7 @@ test('ETagMiddleware ends the source of a stream whose date the client knows', a
   await server.close();
 });
 
-test('ETagMiddleware on one route alone sends 304 without a body over a socket', async () => {
+test('ETagMiddleware in `use` of one route sends 304 without a body over a socket', async () => {
   const own = new Svc({ logger: collectedLog().logger });
   own.get('/tagged', { use: [new ETagMiddleware()] }, () => 'x').get('/plain', () => 'x');
   const server = await own.run({ port: 0, handleSignals: false });
@@ -145,7 +145,7 @@ test('ETagMiddleware on one route alone sends 304 without a body over a socket',
   await server.close();
 });
 
-test('ETagMiddleware refuses options that are none', () => {
+test('ETagMiddleware refuses unknown options', () => {
   assert.throws(() => new ETagMiddleware({ maxBytes: -1 }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new ETagMiddleware({ weak: true } as object), { code: 'E_OPTION_UNKNOWN' });
 });

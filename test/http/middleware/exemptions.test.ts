@@ -45,18 +45,18 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`exempt ${exempt}: the route ${template} is ${expected ? '' : 'not '}left out at ${path}`, () => {
+  test(`Exemptions with ${exempt}: the route ${template} is ${expected ? '' : 'not '}exempt for the path ${path}`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }
 
-test('several templates each count, and those that fit no route are named', () => {
+test('Exemptions apply every template, and return the templates that match no route', () => {
   assert.deepEqual(judge(['/a/{x}', '/a/{p:path}', '/c'], '/a/b', '/a/b'), [true, ['/a/{x}', '/c']]);
   assert.deepEqual(judge(['/a/1', '/a/2'], '/a/{x}', '/a/2'), [true, []]);
   assert.deepEqual(judge([], '/a', '/a'), [false, []]);
 });
 
-test('a path that no route answers is left out as the template says', () => {
+test('Exemptions apply to paths without a route when a template matches them', () => {
   const exemptions = new Exemptions(['/hooks/{p:path}']);
   assert.deepEqual(
     ['/hooks/x', '/hooks', '/hooks/%zz'].map((path) => exemptions.has({ route: undefined, path })),
@@ -64,7 +64,7 @@ test('a path that no route answers is left out as the template says', () => {
   );
 });
 
-test('CSRF: an exempt template does not exempt the more specific route beside it, and one that fits no checked route is a warning', async () => {
+test('CSRFMiddleware: an exempt template does not exempt a more specific route, and one without a checked route is a warning', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
   app
     .use(new SessionMiddleware())
@@ -84,9 +84,9 @@ test('CSRF: an exempt template does not exempt the more specific route beside it
         'SVC121',
         'warning',
         'middleware csrf',
-        'the exempt path "/acount/{id}" fits no route that is checked: did you mean "/account/{id}"?',
+        'the exempt path "/acount/{id}" matches no route that is checked: did you mean "/account/{id}"?',
       ],
-      ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" fits no route that is checked'],
+      ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" matches no route that is checked'],
     ],
   );
   await using client = new TestClient(app);
@@ -96,7 +96,7 @@ test('CSRF: an exempt template does not exempt the more specific route beside it
   assert.deepEqual(statuses, [200, 403, 403, 403, 404]);
 });
 
-test('a route that says so itself is exempt, whatever templates there are', () => {
+test('a route is exempt by its own option, whatever the exempt templates are', () => {
   const exemptions = new Exemptions([]);
   const route = { template: '/hook', method: 'POST', meta: { csrf: false } } as unknown as CompiledRoute;
   assert.deepEqual(exemptions.enter([route]), []);

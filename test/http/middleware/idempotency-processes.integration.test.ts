@@ -63,7 +63,7 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
 }
 
 test(
-  'one of a hundred equal requests to six processes is executed, the others are 409, and later all get its response',
+  'one of a hundred equal requests to six processes runs, the others are 409, and later all get its response',
   { timeout: MOST_MS },
   async (t) => {
     const { db, urls, executions, begun } = await processes(t, 6);
@@ -102,7 +102,7 @@ test(
 );
 
 test(
-  'a process that is killed while it executes leaves a claim that ends: 409 until then, then the request is executed anew, once',
+  'a claim of a process that is killed ends after its lease: 409 until then, and afterwards the request runs once',
   { timeout: MOST_MS },
   async (t) => {
     const { db, children, urls, executions, begun } = await processes(t, 1);

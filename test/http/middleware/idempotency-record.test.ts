@@ -42,7 +42,7 @@ for (const [field, key] of [
   ['k'.repeat(256), undefined],
   [`"a";${'x'.repeat(2_000)}`, undefined],
 ] as const) {
-  test(`readIdempotencyKey() of ${JSON.stringify(field).slice(0, 60)} is ${key === undefined ? 'no key' : 'a key'}`, () => {
+  test(`readIdempotencyKey() of ${JSON.stringify(field).slice(0, 60)} returns ${key === undefined ? 'no key' : 'a key'}`, () => {
     assert.equal(readIdempotencyKey(field), key);
   });
 }
@@ -65,7 +65,7 @@ function plainString(text: string): string | undefined {
   return undefined;
 }
 
-test('readIdempotencyKey() agrees with the algorithm of RFC 9651 on generated strings, and takes no time on hostile ones', () => {
+test('readIdempotencyKey() agrees with the algorithm of RFC 9651 on generated strings, and reads hostile ones in linear time', () => {
   const below = seeded(7);
   const letters = ['"', '\\', '\\"', 'a', ' ', '~', '\x7f', '\t', '\u00e9', '-', '0'];
   let keys = 0;
@@ -89,7 +89,7 @@ test('readIdempotencyKey() agrees with the algorithm of RFC 9651 on generated st
   }
 });
 
-test('recordKey() and fingerprint() tell apart what differs in any part, also where parts run together', () => {
+test('recordKey() and fingerprint() differ when any part differs, also when the joined parts are equal', () => {
   assert.notEqual(recordKey(['POST', '/a', 'x', 'y']), recordKey(['POST', '/a', 'xy']));
   assert.notEqual(recordKey(['POST', '/a', 'x","y']), recordKey(['POST', '/a', 'x', 'y']));
   assert.match(recordKey(['POST', '/a'.repeat(5_000)]), /^idempotency:[\w-]{43}$/);
@@ -105,14 +105,14 @@ test('recordKey() and fingerprint() tell apart what differs in any part, also wh
   assert.equal(fingerprint('/a', 'x', body), prints[0]);
 });
 
-test('isFinal() forgets what asks to come again', () => {
+test('isFinal() is false for statuses after which a client should repeat its request', () => {
   for (const status of [200, 201, 204, 303, 400, 403, 404, 409, 422, 499])
     assert.equal(isFinal(status), true, String(status));
-  for (const status of [401, 408, 421, 425, 429, 500, 503, 599])
+  for (const status of [401, 408, 421, 424, 425, 428, 429, 500, 503, 599])
     assert.equal(isFinal(status), false, String(status));
 });
 
-test('recordOf() keeps the answer without what belongs to one client, one moment or one connection', () => {
+test('recordOf() stores a response without header fields of one client, one moment or one connection', () => {
   const response = new HttpResponse('{"id":1}', {
     status: 201,
     headers: {
@@ -151,7 +151,7 @@ test('recordOf() keeps the answer without what belongs to one client, one moment
   );
 });
 
-test('recordOf() keeps of a large answer, and of a stream, that it was given', () => {
+test('recordOf() stores of a large or streamed response only its status', () => {
   const done = { kind: 'done', print: 'p', status: 200 };
   assert.equal(recordOf(new HttpResponse('x'.repeat(100)), 'p', 100).kind, 'answered');
   assert.deepEqual(recordOf(new HttpResponse('x'.repeat(101)), 'p', 100), done);
@@ -163,7 +163,7 @@ test('recordOf() keeps of a large answer, and of a stream, that it was given', (
   assert.deepEqual(recordOf(new StreamingResponse(['x']), 'p', 100), done);
 });
 
-test('decodeRecord() reads what encodeRecord() wrote, byte for byte, and nothing else', () => {
+test('decodeRecord() returns what encodeRecord() wrote, byte for byte, and refuses other input', () => {
   const all: IdempotencyRecord[] = [
     { kind: 'claimed', print: 'p', owner: 'o' },
     { kind: 'done', print: 'p', status: 201 },

@@ -68,7 +68,7 @@ const codeOf = async (response: Response): Promise<unknown> => [
   ((await response.json()) as Record<string, unknown>)['code'],
 ];
 
-test('a repeated request gets the first answer again, marked, and its handler runs once', async () => {
+test('IdempotencyMiddleware answers a repeated request with the marked first response, and runs its handler once', async () => {
   const s = site(
     {},
     { '/orders': (_req, call) => reply({ call }, 201, { Location: `/orders/${call}`, 'X-Kept': 'yes' }) },
@@ -98,7 +98,7 @@ test('a repeated request gets the first answer again, marked, and its handler ru
   assert.match(metrics, /svc_idempotent_requests_total\{fate="replayed"\} 1\n/);
 });
 
-test('handlers still read the body in any way, and are given it whole', async () => {
+test('handlers behind IdempotencyMiddleware can read the whole body in every way', async () => {
   const s = site(
     {},
     {
@@ -134,7 +134,7 @@ test('handlers still read the body in any way, and are given it whole', async ()
     assert.equal(await (await s.send('/stream', { json: undefined, body }, `"s${body}"`)).text(), body);
 });
 
-test('bytes, empty answers and redirects come back as they were; cookies do not', async () => {
+test('IdempotencyMiddleware repeats bytes, empty bodies and redirects, but no cookies', async () => {
   const s = site(
     {},
     {
@@ -165,7 +165,7 @@ test('bytes, empty answers and redirects come back as they were; cookies do not'
   assert.equal(s.calls.length, 4);
 });
 
-test('a key belongs to one request: another body, content type or target with it is 422', async () => {
+test('IdempotencyMiddleware answers 422 when a key is reused with another body, content type or target', async () => {
   const s = site({}, { '/orders/{id}': () => 'x' });
   await using _ = s.client;
   await s.send('/orders/1', { json: { a: 1 } });
@@ -180,7 +180,7 @@ test('a key belongs to one request: another body, content type or target with it
   assert.equal(s.calls.length, 1);
 });
 
-test('keys of different methods, routes and clients are different keys', async () => {
+test('IdempotencyMiddleware treats equal keys of different methods, routes and clients as different', async () => {
   const s = site({}, { '/a': () => 'x', '/b': () => 'x' });
   await using _ = s.client;
   const headers = { 'Idempotency-Key': '"k"' };
@@ -205,7 +205,7 @@ test('keys of different methods, routes and clients are different keys', async (
   assert.equal(s.calls.length, 7);
 });
 
-test('without a credential or cookie clients are identified by address, of IPv6 by network', async () => {
+test('IdempotencyMiddleware identifies clients without credential or cookie by IP address, and IPv6 by network', async () => {
   const s = site({}, { '/': () => 'x' });
   const app = new Svc({ trustProxy: 'loopback' })
     .use(new IdempotencyMiddleware())
@@ -229,7 +229,7 @@ test('without a credential or cookie clients are identified by address, of IPv6 
   await s.client.close();
 });
 
-test('principal says who sends a request, whatever else it shows; undefined leaves it to what it shows', async () => {
+test('IdempotencyMiddleware identifies clients by the option principal, and without its result by their credentials', async () => {
   const s = site({ principal: async (req) => req.headers['x-user'] }, { '/': () => 'x' });
   await using _ = s.client;
   const replayed = async (headers: Record<string, string>): Promise<string | null> =>
@@ -252,7 +252,7 @@ test('principal says who sends a request, whatever else it shows; undefined leav
   await wrong.client.close();
 });
 
-test('the session and the API key that a route asks for tell clients apart, other cookies do not then', async () => {
+test('IdempotencyMiddleware identifies clients by the session or API key that a route requires, and then ignores other cookies', async () => {
   const app = new Svc({ authSecret: SECRET })
     .use(new SessionMiddleware({ store: new MemoryRecordStore() }))
     .use(new IdempotencyMiddleware())
@@ -292,7 +292,7 @@ test('the session and the API key that a route asks for tell clients apart, othe
   );
 });
 
-test('while it is executed a repetition is 409 with Retry-After; a hundred at once are executed once', async () => {
+test('IdempotencyMiddleware answers 409 with Retry-After while a request runs; of a hundred equal ones one runs', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     {},
@@ -314,7 +314,7 @@ test('while it is executed a repetition is 409 with Retry-After; a hundred at on
   assert.deepEqual([(await s.send('/')).headers.get('idempotency-replayed'), s.calls.length], ['true', 1]);
 });
 
-test('failed attempts are deleted and may be repeated: 5xx, exceptions, and statuses that ask for a retry; other refusals are stored', async () => {
+test('IdempotencyMiddleware lets failed requests run again: 5xx, exceptions, and statuses that ask for a retry', async () => {
   const s = site(
     {},
     {
@@ -345,7 +345,7 @@ test('failed attempts are deleted and may be repeated: 5xx, exceptions, and stat
   }
 });
 
-test('a request without a key runs normally, or is refused if keys are required', async () => {
+test('IdempotencyMiddleware ignores a request without a key, or refuses it when keys are required', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
   for (let round = 0; round < 2; round++) assert.equal((await s.client.post('/')).status, 200);
@@ -358,7 +358,7 @@ test('a request without a key runs normally, or is refused if keys are required'
   assert.equal((await client.post('/', { headers: { 'X-Once': '"a"' } })).status, 200);
 });
 
-test('an invalid key is refused: empty, too long, repeated', async () => {
+test('IdempotencyMiddleware refuses an empty, too long or repeated key', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
   for (const key of ['""', '"a', `"${'k'.repeat(256)}"`, '"a", "b"', 'a b', 'k'.repeat(9_000)])
@@ -377,7 +377,7 @@ test('an invalid key is refused: empty, too long, repeated', async () => {
   );
 });
 
-test('methods and routes that are left out are not looked at', async () => {
+test('IdempotencyMiddleware ignores methods and routes that its options exclude', async () => {
   const s = site({ methods: ['PUT'] }, { '/': () => 'x' });
   s.app.put('/free', { public: true, meta: { idempotency: false } }, () => 'y');
   await using _ = s.client;
@@ -396,7 +396,7 @@ test('methods and routes that are left out are not looked at', async () => {
   }
 });
 
-test('a body beyond maxBodyBytes is 413 before anything is executed, with a key only', async () => {
+test('IdempotencyMiddleware answers 413 to a keyed body beyond maxBodyBytes before the handler runs', async () => {
   const s = site({ maxBodyBytes: 10 }, { '/': async (req) => (await req.text()).length });
   await using _ = s.client;
   assert.equal((await s.send('/', { json: { long: 'text' } })).status, 413);
@@ -404,7 +404,7 @@ test('a body beyond maxBodyBytes is 413 before anything is executed, with a key 
   assert.equal(s.calls.length, 1);
 });
 
-test('a too large or streamed response is stored only as a fact: a repetition is 409, and the handler does not run', async () => {
+test('IdempotencyMiddleware answers 409 to a repetition when the first response was too large to store or a stream', async () => {
   const s = site(
     { maxAnswerBytes: 100 },
     { '/large': () => 'x'.repeat(200), '/stream': () => new StreamingResponse(['a', 'b'], { status: 201 }) },
@@ -420,7 +420,7 @@ test('a too large or streamed response is stored only as a fact: a repetition is
   assert.equal(s.calls.length, 2);
 });
 
-test('an answer is kept for ttlSeconds, a claim for as long as its handler runs', async () => {
+test('IdempotencyMiddleware stores a response for ttlSeconds, and a claim while its handler runs', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     { ttlSeconds: 100, leaseSeconds: 3 },
@@ -446,7 +446,7 @@ test('an answer is kept for ttlSeconds, a claim for as long as its handler runs'
   assert.equal(s.calls.length, 2);
 });
 
-test('after an expired lease another process executes, and the first one overwrites nothing when it continues', async () => {
+test('after an expired lease another process runs the request, and the first process overwrites nothing', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ clock });
   const gate = Promise.withResolvers<string>();
@@ -465,7 +465,7 @@ test('after an expired lease another process executes, and the first one overwri
   await other.client.close();
 });
 
-test('a client that leaves changes nothing: the handler ends, and the answer waits for the repetition', async () => {
+test('a handler continues when its client leaves, and a repetition gets its response', async () => {
   const gate = Promise.withResolvers<string>();
   const s = site({}, { '/': () => gate.promise });
   await using _ = s.client;
@@ -484,7 +484,7 @@ test('a client that leaves changes nothing: the handler ends, and the answer wai
   );
 });
 
-test('a handler whose time is over is not executed a second time beside itself: 409 until it ends, then its answer', async () => {
+test('a request beyond its time limit does not run twice: 409 until its handler ends, then its response', async () => {
   for (const where of ['outside', 'inside']) {
     const gate = Promise.withResolvers<string>();
     const limit = new TimeoutMiddleware({ seconds: 1 });
@@ -531,7 +531,7 @@ class FailingStore implements RecordStore {
   }
 }
 
-test('a failing store prevents the execution; one that fails afterwards does not affect the response, and is logged', async () => {
+test('IdempotencyMiddleware runs nothing while its store fails; a failure afterwards is logged and does not change the response', async () => {
   const store = new FailingStore();
   const s = site(
     { store, leaseSeconds: 3 },
@@ -556,7 +556,7 @@ test('a failing store prevents the execution; one that fails afterwards does not
   assert.equal((await s.send('/')).status, 409); // until the lease ends
 });
 
-test('a store full of live records is 503, and keys that it has go on', async () => {
+test('IdempotencyMiddleware answers 503 for new keys when its store is full, and still answers known keys', async () => {
   const s = site({ store: new MemoryRecordStore({ maxRecords: 3 }) }, { '/': () => 'x' });
   await using _ = s.client;
   const statuses: number[] = [];
@@ -570,7 +570,7 @@ test('a store full of live records is 503, and keys that it has go on', async ()
   assert.equal(s.calls.length, 3);
 });
 
-test('a record that cannot be read is never executed again', async () => {
+test('IdempotencyMiddleware never runs a request again whose record cannot be read', async () => {
   const store = new MemoryRecordStore();
   const keys: string[] = [];
   const spy: RecordStore = {
@@ -594,7 +594,7 @@ test('a record that cannot be read is never executed again', async () => {
   );
 });
 
-test('order, place and principal are findings', () => {
+test('SVC121 reports IdempotencyMiddleware in a wrong order, in a route, and without a principal', () => {
   const findings = (app: Svc): unknown[] =>
     app
       .check()
@@ -665,7 +665,7 @@ test('order, place and principal are findings', () => {
   assert.deepEqual(findings(app().use(shared)), [['error', mine]]);
 });
 
-test('options out of range are refused', () => {
+test('IdempotencyMiddleware refuses options out of range', () => {
   for (const options of [
     { header: 'a b' },
     { ttlSeconds: 0 },
@@ -687,7 +687,7 @@ test('options out of range are refused', () => {
   assert.throws(() => new IdempotencyMiddleware({ ttl: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('every key is executed once, and always answered the same, whatever comes in whatever order (generated)', async () => {
+test('every idempotency key runs once and always gets the same response, in generated sequences', async () => {
   const below = seeded(409);
   const gates: { readonly open: () => void }[] = [];
   const s = site(

@@ -49,7 +49,7 @@ function setting(options: RateLimitOptions, change: (app: Svc) => void = () => u
 const tally = (statuses: readonly number[], status: number): number =>
   statuses.filter((each) => each === status).length;
 
-test('The request after perMinute is 429 with Retry-After, as a problem', async () => {
+test('RateLimitMiddleware answers the request after perMinute with 429, Retry-After and a problem', async () => {
   const { client, send } = setting({ perMinute: 3 });
   await using _ = client;
   assert.deepEqual(await send(3), [200, 200, 200]);
@@ -66,7 +66,7 @@ test('The request after perMinute is 429 with Retry-After, as a problem', async 
   );
 });
 
-test('Retry-After is 1 at least, also where the next request may come much sooner', async () => {
+test('RateLimitMiddleware sends a Retry-After of at least 1, also when the next request may come sooner', async () => {
   const { client, send } = setting({ perMinute: 60_000, burst: 1 });
   await using _ = client;
   await send(1);
@@ -76,7 +76,7 @@ test('Retry-After is 1 at least, also where the next request may come much soone
   );
 });
 
-test('There is no double burst across the edge of a minute', async () => {
+test('RateLimitMiddleware allows no double burst across the edge of a minute', async () => {
   const { client, send, clock } = setting({ perMinute: 60 });
   await using _ = client;
   await clock.advance(59_900);
@@ -87,7 +87,7 @@ test('There is no double burst across the edge of a minute', async () => {
   assert.deepEqual(tally(await send(60), 200), 1);
 });
 
-test('A client that waits for Retry-After is allowed, at any rate', async () => {
+test('RateLimitMiddleware allows a client again that has waited for Retry-After, at any rate', async () => {
   for (const perMinute of [1, 7, 13, 59, 61, 120, 999]) {
     const { client, send, clock } = setting({ perMinute });
     await using _ = client;
@@ -103,7 +103,7 @@ test('A client that waits for Retry-After is allowed, at any rate', async () => 
   }
 });
 
-test('200,000 addresses stay within the memory limit, and reset no limited client', async () => {
+test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and resets no limited client', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock, maxBuckets: 10_000 });
   const rule = { limit: 60, periodMs: 60_000 };
@@ -129,7 +129,7 @@ test('200,000 addresses stay within the memory limit, and reset no limited clien
   assert.ok(allowed <= 60 + 10 + 1, `${allowed} of 2,000`); // the burst, and a refill of one a second for ten seconds
 });
 
-test('Invented keys of one limit neither evict those of others, nor reset its own quota', async () => {
+test('invented keys of one rate limit neither evict the keys of other limits, nor reset their own quota', async () => {
   const { client, send } = setting({
     perMinute: 10,
     maxBuckets: 50,
@@ -145,7 +145,7 @@ test('Invented keys of one limit neither evict those of others, nor reset its ow
   assert.deepEqual(await send(1), [429]);
 });
 
-test('a key that is a promise is refused: an async function when the limit is made, another at its request', async () => {
+test('RateLimitMiddleware refuses an async key function when it is created, and a key that is a promise at the request', async () => {
   assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), {
     code: 'E_OPTION_RANGE',
     message: /"key" needs a function of the request that answers text, or undefined, at once/,
@@ -163,12 +163,12 @@ test('a key that is a promise is refused: an async function when the limit is ma
     assert.equal((await client.get('/')).status, 500);
     assert.match(
       JSON.stringify(events),
-      /Cannot configure the rate limit .*default.*one that answers a promise/,
+      /Cannot configure the rate limit .*default.*a function that returns a promise/,
     );
   }
 });
 
-test('The default key is the peer; X-Forwarded-For is ignored', async () => {
+test('RateLimitMiddleware counts by the address of the peer by default, and ignores X-Forwarded-For', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).use(new RateLimitMiddleware({ perMinute: 2 })).get('/', () => 'x');
   await using client = new TestClient(app);
@@ -178,7 +178,7 @@ test('The default key is the peer; X-Forwarded-For is ignored', async () => {
   assert.deepEqual(statuses, [200, 200, 429, 429]);
 });
 
-test('Behind a trusted proxy each of its clients has a limit of its own', async () => {
+test('RateLimitMiddleware behind a trusted proxy counts each client of the proxy separately', async () => {
   const { client, send } = setting({ perMinute: 1 });
   await using _ = client;
   assert.deepEqual(
@@ -187,7 +187,7 @@ test('Behind a trusted proxy each of its clients has a limit of its own', async 
   );
 });
 
-test('IPv6 clients are grouped by /64, or as asked; IPv4-mapped ones are their IPv4 address', async () => {
+test('RateLimitMiddleware groups IPv6 clients by /64 or by its option, and treats IPv4-mapped addresses as IPv4', async () => {
   const { client, send } = setting({ perMinute: 2 });
   await using _ = client;
   assert.deepEqual(
@@ -215,7 +215,7 @@ test('IPv6 clients are grouped by /64, or as asked; IPv4-mapped ones are their I
   );
 });
 
-test('A 429 keeps CORS, security and request-id fields', async () => {
+test('a 429 response has the CORS, security and request-id header fields of the outer middleware', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger })
     .use(new SecurityHeadersMiddleware())
@@ -233,7 +233,7 @@ test('A 429 keeps CORS, security and request-id fields', async () => {
   assert.equal(headers.get('x-request-id'), 'req-1');
 });
 
-test('A wall clock that jumps, backwards too, changes neither waits nor who is let in', async () => {
+test('RateLimitMiddleware is not affected by jumps of the wall clock in either direction', async () => {
   const { client, send, clock } = setting({ perMinute: 2 });
   await using _ = client;
   await send(2);
@@ -246,7 +246,7 @@ test('A wall clock that jumps, backwards too, changes neither waits nor who is l
   assert.deepEqual(await send(2), [200, 429]);
 });
 
-test('The audit event comes once a client and minute', async () => {
+test('RateLimitMiddleware writes one audit event per client and minute', async () => {
   const { client, send, events, clock, app } = setting({ perMinute: 1 });
   await using _ = client;
   const audit = (): unknown[] =>
@@ -262,7 +262,7 @@ test('The audit event comes once a client and minute', async () => {
   assert.equal(audit().length, 3);
 });
 
-test('every answer tells the limit: 200, 404, 500, asynchronous ones, and OPTIONS', async () => {
+test('every response has the RateLimit header fields: 200, 404, 500, asynchronous responses and OPTIONS', async () => {
   const { client } = setting({ perMinute: 120, burst: 20 }, (app) =>
     app.get('/500', () => {
       throw new Error('boom');
@@ -291,7 +291,7 @@ test('every answer tells the limit: 200, 404, 500, asynchronous ones, and OPTION
   }
 });
 
-test('when none remain, t is the wait for the next one, not for all', async () => {
+test('the RateLimit field without remaining requests has the wait for the next request, not for the full limit', async () => {
   const { client } = setting({ perMinute: 4 });
   await using _ = client;
   const reported: (string | null)[] = [];
@@ -304,7 +304,7 @@ test('when none remain, t is the wait for the next one, not for all', async () =
   ]);
 });
 
-test('legacyHeaders sends the three fields from before the draft, too', async () => {
+test('legacyHeaders adds the three X-RateLimit header fields from before the draft', async () => {
   const { client, clock } = setting({
     perMinute: 2,
     legacyHeaders: true,
@@ -326,7 +326,7 @@ test('legacyHeaders sends the three fields from before the draft, too', async ()
   }
 });
 
-test('a rule limits its path and methods in place of the default; the most specific path counts', async () => {
+test('a rate-limit rule replaces the default limit for its path and methods, and the most specific path wins', async () => {
   const { client, send } = setting(
     {
       perMinute: 4,
@@ -381,7 +381,7 @@ test('a rule limits its path and methods in place of the default; the most speci
   );
 });
 
-test('rateLimit of a route wins over rules and default, is on req.route, and false lifts the limit', async () => {
+test('rateLimit of a route replaces rules and default, is part of req.route, and with false removes the limit', async () => {
   const { client, send, app } = setting(
     { perMinute: 3, rules: [{ path: '/strict', perMinute: 2 }] },
     (svc) => {
@@ -414,7 +414,7 @@ test('rateLimit of a route wins over rules and default, is on req.route, and fal
   assert.equal(app.routes.find((route) => route.template === '/')!.rateLimit, undefined);
 });
 
-test('a route with a name outside ASCII has a field that can be sent', async () => {
+test('the rate limit of a route with a non-ASCII path has a name that header fields can carry', async () => {
   const { client } = setting({}, (app) => app.get('/café/{id}', { rateLimit: { perMinute: 5 } }, () => 'x'));
   await using _ = client;
   assert.equal(
@@ -423,7 +423,7 @@ test('a route with a name outside ASCII has a field that can be sent', async () 
   );
 });
 
-test('a key function tells clients apart; what gives no key is counted by address', async () => {
+test('RateLimitMiddleware counts by the result of its key function, and without a result by address', async () => {
   const { client } = setting({ perMinute: 1, key: (req) => req.headers['x-user'] });
   await using _ = client;
   const ask = async (headers: Record<string, string>): Promise<number> =>
@@ -440,7 +440,7 @@ test('a key function tells clients apart; what gives no key is counted by addres
   );
 });
 
-test('a synchronous store gives no promise; one that answers later is waited for, one that fails lets through or refuses', async () => {
+test('RateLimitMiddleware stays synchronous with a synchronous store, awaits an asynchronous one, and follows onStoreError for a failing one', async () => {
   const clock = new ManualClock();
   const memory = new MemoryRateLimitStore({ clock });
   const later: RateLimitStore = { take: async (...args) => memory.take(...args) };
@@ -472,7 +472,7 @@ test('a synchronous store gives no promise; one that answers later is waited for
   assert.deepEqual(await sendShut(2), [503, 503]);
 });
 
-test('two middleware limit by two keys; routes keep their limits by the first, and false lifts both', async () => {
+test("two RateLimitMiddleware limit by two keys; a route's limit applies to the first, and rateLimit: false removes both", async () => {
   const { client, send } = setting({ perMinute: 5 }, (app) => {
     app.use(new RateLimitMiddleware({ name: 'user', perMinute: 2, key: (req) => req.headers['x-user'] }));
     app.get('/own', { rateLimit: { perMinute: 3 } }, () => 'x').get('/free', { rateLimit: false }, () => 'x');
@@ -494,7 +494,7 @@ test('two middleware limit by two keys; routes keep their limits by the first, a
   assert.deepEqual(await send(9, '/free'), Array(9).fill(200));
 });
 
-test('SVC121 reports a rateLimit without middleware, two layers with one name, and rules without a route', () => {
+test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name, and rules without a route', () => {
   const messages = (app: Svc): string[] =>
     app
       .check()
@@ -518,7 +518,7 @@ test('SVC121 reports a rateLimit without middleware, two layers with one name, a
         .use(new RateLimitMiddleware())
         .use(new RateLimitMiddleware({ perMinute: 5 })),
     ),
-    ['SVC121 error middleware rate-limit: another one around it is named "default", too'],
+    ['SVC121 error middleware rate-limit: another RateLimitMiddleware around it also has the name "default"'],
   );
   const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>
     messages(
@@ -540,15 +540,15 @@ test('SVC121 reports a rateLimit without middleware, two layers with one name, a
     [],
   );
   assert.deepEqual(rules({ path: '/logn' }), [
-    'SVC121 warning middleware rate-limit: the rule "/logn" fits no route: did you mean "/login"?',
+    'SVC121 warning middleware rate-limit: the rule "/logn" matches no route: did you mean "/login"?',
   ]);
   assert.deepEqual(rules({ path: '/login', methods: ['POST'] }), [
-    'SVC121 warning middleware rate-limit: the rule "POST /login" fits no route',
+    'SVC121 warning middleware rate-limit: the rule "POST /login" matches no route',
   ]);
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });
 
-test('SVC403: limits in the memory of each of several processes, also in a store that was given', () => {
+test('SVC403 reports rate limits in the memory of each of several processes, also with an explicit memory store', () => {
   const found = (workers: number, options: RateLimitOptions): number =>
     new Svc({ config: { workers } })
       .use(new RateLimitMiddleware(options))
@@ -598,7 +598,7 @@ for (const [options, code] of [
     assert.throws(() => new RateLimitMiddleware(options as never), { name: 'SvcError', code }));
 }
 
-test('a route refuses a rateLimit that is none', () => {
+test('a route refuses an invalid rateLimit', () => {
   for (const rateLimit of [true, 5, null, { perMinute: 0 }, { perMinutes: 5 }, { perMinute: 5, key: 'ip' }]) {
     assert.throws(
       () => new Svc().get('/', { rateLimit } as never, (() => 'x') as never),

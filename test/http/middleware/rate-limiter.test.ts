@@ -38,7 +38,7 @@ const from = (address: string, account?: string): { headers: Record<string, stri
   json: { account },
 });
 
-test('Rotating addresses does not help against a limit by account, and other accounts go on', async () => {
+test('RateLimiter by account stops attempts from rotating addresses, and does not affect other accounts', async () => {
   const { client } = login();
   await using _ = client;
   const statuses: number[] = [];
@@ -48,7 +48,7 @@ test('Rotating addresses does not help against a limit by account, and other acc
   assert.deepEqual(await (await client.post('/login', from('192.0.2.1', 'grace'))).json(), { left: 4 });
 });
 
-test('Refused attempts cost nothing, so that an account is never locked for longer than the limit', async () => {
+test('RateLimiter does not charge refused attempts, so an account is never locked longer than the limit', async () => {
   const { client, clock } = login();
   await using _ = client;
   for (let index = 0; index < 500; index++) await client.post('/login', from('192.0.2.1', 'ada'));
@@ -58,7 +58,7 @@ test('Refused attempts cost nothing, so that an account is never locked for long
   assert.equal((await client.post('/login', from('203.0.113.1', 'ada'))).status, 200);
 });
 
-test('The refusal of a second key is one problem with the fields of both limits', async () => {
+test('a request that RateLimiter refuses gets one problem with the RateLimit fields of both limits', async () => {
   const { client, app } = login();
   app.use(new RateLimitMiddleware({ perMinute: 100 }));
   await using _ = client;
@@ -76,7 +76,7 @@ test('The refusal of a second key is one problem with the fields of both limits'
   });
 });
 
-test('Several named limits share one store, each with buckets of its own', async () => {
+test('several RateLimiters share one store, and each has buckets of its own', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock });
   const limits = [
@@ -94,7 +94,7 @@ test('Several named limits share one store, each with buckets of its own', async
   assert.equal(store.size, 2);
 });
 
-test('take() without a key counts by address; with a cost that much; with cost 0 it only looks', async () => {
+test('RateLimiter.take() counts by address without a key, charges a given cost, and only reads with cost 0', async () => {
   const { logger } = collectedLog();
   const limiter = new RateLimiter({ name: 'mail', perMinute: 10, burst: 3 });
   const app = new Svc({ logger, trustProxy: 'loopback' }).get('/{cost:int}', async ({ req, params }) => ({
@@ -115,13 +115,13 @@ test('take() without a key counts by address; with a cost that much; with cost 0
   assert.equal(await ask(-1, '192.0.2.8'), 500);
 });
 
-test('take() refuses a cost that is no whole number (E_OPTION_RANGE)', () => {
+test('RateLimiter.take() refuses a cost that is not a whole number (E_OPTION_RANGE)', () => {
   const limiter = new RateLimiter({ name: 'x' });
   for (const cost of [-1, 0.5, Number.NaN, Infinity])
     assert.throws(() => limiter.take({} as never, 'k', cost), { code: 'E_OPTION_RANGE' });
 });
 
-test('The audit event comes once a key and window, names no key, and the metric counts every refusal', async () => {
+test('RateLimiter writes one audit event without the key per key and window, and its metric counts every refusal', async () => {
   const { client, clock, events, app } = login();
   await using _ = client;
   const hammer = async (account: string, times: number): Promise<void> => {
@@ -159,7 +159,7 @@ for (const [how, take] of [
   ],
   ['rejects', () => Promise.reject(new Error('store is away'))],
 ] as const) {
-  test(`a store that ${how} lets requests through, or refuses them with 503, and is logged once a minute`, async () => {
+  test(`RateLimiter with a store that ${how} allows requests or answers 503 by onStoreError, and logs once a minute`, async () => {
     for (const onStoreError of ['allow', 'refuse'] as const) {
       const { client, events, clock } = login({ store: { take }, onStoreError });
       await using _ = client;
@@ -176,7 +176,7 @@ for (const [how, take] of [
   });
 }
 
-test('a store that answers later is waited for', async () => {
+test('RateLimiter awaits an asynchronous store', async () => {
   const clock = new ManualClock();
   const memory = new MemoryRateLimitStore({ clock });
   const store: RateLimitStore = { take: async (...args) => memory.take(...args) };
@@ -186,7 +186,7 @@ test('a store that answers later is waited for', async () => {
   assert.equal((await client.post('/login', from('192.0.2.1', 'ada'))).status, 429);
 });
 
-test('a key of any length makes a bucket of bounded length', async () => {
+test('RateLimiter makes a bucket name of bounded length from a key of any length', async () => {
   const keys: string[] = [];
   const { client } = login({
     store: {
@@ -206,7 +206,7 @@ test('a key of any length makes a bucket of bounded length', async () => {
   assert.equal(new Set(keys).size, 5);
 });
 
-test('an exception handler may answer a refusal in its own way', async () => {
+test('an exception handler can replace the response to a request that RateLimiter refuses', async () => {
   const { client, app } = login({ perMinute: 1 });
   app.exceptionHandler(TooManyRequests, (error) => [`wait ${error.headers!['Retry-After']}`, 429]);
   await using _ = client;
@@ -215,7 +215,7 @@ test('an exception handler may answer a refusal in its own way', async () => {
   assert.ok(new TooManyRequests() instanceof HTTPException);
 });
 
-test('a limiter follows the application that it is used in, and keeps its buckets', async () => {
+test('RateLimiter uses the clock and log of the application that calls it, and keeps its buckets', async () => {
   const limiter = new RateLimiter({ name: 'both', perMinute: 2 });
   const clock = new ManualClock();
   const apps = [0, 1].map(() =>

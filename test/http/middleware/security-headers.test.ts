@@ -73,7 +73,7 @@ async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAns
   return answer;
 }
 
-test('A field value with CR, LF or NUL from a user is a 500 before anything is sent, and the value is not in the body', async () => {
+test('a header value from a user with CR, LF or NUL is a 500 before anything is sent, and the body does not show the value', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).get('/', ({ req }) => ['x', 200, { 'X-Name': req.query.get('v')! }]);
   app.get('/thrown', ({ req }) => {
@@ -91,7 +91,7 @@ test('A field value with CR, LF or NUL from a user is a 500 before anything is s
   }
 });
 
-test('A redirect with CR, LF, blanks or non-ASCII text has one encoded Location field', async () => {
+test('a redirect to a location with CR, LF, spaces or non-ASCII text has one encoded Location field', async () => {
   const app = new Svc().get('/', ({ req }) => new RedirectResponse(req.query.get('to')!));
   for (const [to, location] of [
     ['/a\r\nSet-Cookie: evil=1', '/a%0D%0ASet-Cookie:%20evil=1'],
@@ -108,14 +108,14 @@ test('A redirect with CR, LF, blanks or non-ASCII text has one encoded Location 
   }
 });
 
-test('Every answer has the fields that all need, a document those for documents', async () => {
+test('SecurityHeadersMiddleware adds general header fields to every response, and document fields to documents', async () => {
   const { client } = setting();
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/json')), EVERYWHERE);
   assert.deepEqual(fieldsOf(await client.get('/page')), DOCUMENT);
 });
 
-test('Errors have them too, and nothing tells the software', async () => {
+test('SecurityHeadersMiddleware adds its header fields to error responses, and no field names the server software', async () => {
   const { app, client } = setting();
   app
     .use(new CORSMiddleware({ origins: '*' }))
@@ -145,7 +145,7 @@ test('Errors have them too, and nothing tells the software', async () => {
   }
 });
 
-test('HSTS goes out in production whatever the scheme, for TLS ends in a proxy there that may not be named', async () => {
+test('SecurityHeadersMiddleware sends HSTS in production for any scheme, because a proxy may terminate TLS', async () => {
   for (const [env, expected] of [
     ['production', 'max-age=31536000; includeSubDomains'],
     ['development', null],
@@ -159,7 +159,7 @@ test('HSTS goes out in production whatever the scheme, for TLS ends in a proxy t
   }
 });
 
-test('HSTS of a year goes out over https, outside production over https only, with the subdomains', async () => {
+test('SecurityHeadersMiddleware sends HSTS for a year with subdomains, outside production over https only', async () => {
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };
@@ -182,7 +182,7 @@ test('HSTS of a year goes out over https, outside production over https only, wi
   }
 });
 
-test('Each header can be switched off by its name', async () => {
+test('each header field of SecurityHeadersMiddleware can be disabled by name', async () => {
   for (const [option, field] of [
     ['contentSecurityPolicy', 'content-security-policy'],
     ['contentTypeOptions', 'x-content-type-options'],
@@ -199,7 +199,7 @@ test('Each header can be switched off by its name', async () => {
   }
 });
 
-test('Each header has the value that its option gives', async () => {
+test('each header field of SecurityHeadersMiddleware has the value of its option', async () => {
   const { client } = setting({
     contentSecurityPolicy: "default-src 'none'",
     referrerPolicy: 'no-referrer',
@@ -223,7 +223,7 @@ test('Each header has the value that its option gives', async () => {
   });
 });
 
-test('A field that the handler has set stays as it is, in whatever case; X-Powered-By goes', async () => {
+test('SecurityHeadersMiddleware preserves header fields of the handler in any case, and removes X-Powered-By', async () => {
   const { app, client } = setting();
   app.get(
     '/own',
@@ -254,7 +254,7 @@ test('A field that the handler has set stays as it is, in whatever case; X-Power
   assert.deepEqual(fieldsOf(await client.get('/typed')), { ...DOCUMENT, 'x-a': '1' });
 });
 
-test('A response that a program keeps does not collect fields', async () => {
+test('a response object that a program returns repeatedly does not collect security header fields', async () => {
   const { app, client } = setting();
   const kept = new HTMLResponse('kept');
   app.get('/kept', () => kept);
@@ -263,7 +263,7 @@ test('A response that a program keeps does not collect fields', async () => {
   assert.deepEqual([...kept.headers].length, 1);
 });
 
-test('A page that asks for a nonce gets it into its policy, without unsafe-inline; others get none', async () => {
+test('cspNonce() puts a nonce into the policy of the page that calls it, without unsafe-inline, and other pages get none', async () => {
   const { app, client } = setting();
   app.get(
     '/help',
@@ -286,7 +286,7 @@ test('A page that asks for a nonce gets it into its policy, without unsafe-inlin
   assert.equal((await client.get('/page')).headers.get('content-security-policy'), POLICY);
 });
 
-test('Without a policy of the middleware a nonce goes nowhere, and a policy of the handler stays', async () => {
+test('cspNonce() adds no policy when the middleware has none, and a policy of the handler stays unchanged', async () => {
   const { app, client } = setting({ contentSecurityPolicy: false });
   app.get('/help', ({ req }) => new HTMLResponse(cspNonce(req)));
   await using _ = client;
@@ -301,7 +301,7 @@ test('Without a policy of the middleware a nonce goes nowhere, and a policy of t
   assert.equal((await client2.get('/help')).headers.get('content-security-policy'), "script-src 'none'");
 });
 
-test('Text has a charset, JSON errors are no HTML', async () => {
+test('text responses declare their charset, and JSON errors are never sent as HTML', async () => {
   const { app, client } = setting();
   app.get('/text', () => '<script>alert(1)</script>');
   app.get('/stream', () => new StreamingResponse(['<script>']));
@@ -320,7 +320,7 @@ test('Text has a charset, JSON errors are no HTML', async () => {
   }
 });
 
-test('Without debug a 500 says nothing of the error; with it the stack, secrets masked in the log', async () => {
+test('a 500 without debug shows nothing of the error; with debug it shows the stack, and the log masks secrets', async () => {
   for (const debug of [false, true]) {
     const { logger, events } = collectedLog();
     const app = new Svc({ debug, logger, authSecret: 'a-secret-of-more-than-32-bytes-000' });
@@ -341,7 +341,7 @@ test('Without debug a 500 says nothing of the error; with it the stack, secrets 
   }
 });
 
-test('An exception inside an exception handler is a plain 500 with security headers, and the process goes on', async () => {
+test('an exception in an exception handler is a plain 500 with security header fields, and the process continues', async () => {
   const { app, client } = setting();
   app.exceptionHandler(Error, () => {
     throw new TypeError('handler broke');
@@ -381,17 +381,17 @@ for (const options of [
     }));
 }
 
-test('a security layer inside of one that answers by itself is SVC121', () => {
+test('SVC121 reports SecurityHeadersMiddleware inside middleware that answers requests itself', () => {
   const app = new Svc().use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware());
   const { ok, findings } = app.check();
   assert.equal(ok, false);
   assert.match(
     `${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`,
-    /^SVC121 responses of the layer "rate-limit" around it have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
+    /^SVC121 responses of the middleware "rate-limit" around it have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
   );
 });
 
-test('a security layer inside of a check of hosts is a warning of SVC121, and an error where another layer is around it, too', () => {
+test('SVC121 warns of SecurityHeadersMiddleware inside TrustedHostMiddleware, and reports an error if another middleware is also outside', () => {
   const hosts = (): TrustedHostMiddleware => new TrustedHostMiddleware({ hosts: ['example.com'] });
   const found = (app: Svc): unknown[] =>
     app
@@ -399,10 +399,10 @@ test('a security layer inside of a check of hosts is a warning of SVC121, and an
       .findings.filter(({ rule }) => rule === 'SVC121')
       .map(({ severity, message }) => `${severity}: ${message}`);
   assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), [
-    'warning: responses of the layer "trusted-host" around it have no security headers',
+    'warning: responses of the middleware "trusted-host" around it have no security headers',
   ]);
   assert.deepEqual(
     found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())),
-    ['error: responses of the layer "rate-limit" around it have no security headers'],
+    ['error: responses of the middleware "rate-limit" around it have no security headers'],
   );
 });

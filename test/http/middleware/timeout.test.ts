@@ -37,7 +37,7 @@ const clientOf = ({ app, clock }: Site): TestClient => new TestClient(app, { clo
 const metric = async (client: TestClient, name: string): Promise<string[]> =>
   (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(name));
 
-test('a request is answered with 503, Retry-After and a problem when its time is over, and in its time as ever', async () => {
+test('TimeoutMiddleware answers 503 with Retry-After and a problem after its time limit, and does not change faster responses', async () => {
   const s = site();
   s.app
     .use(new TimeoutMiddleware({ seconds: 5 }))
@@ -76,7 +76,7 @@ test('a request is answered with 503, Retry-After and a problem when its time is
   );
 });
 
-test('the signal aborts with RequestTimeout, so that its work stops; its result is discarded', async () => {
+test('TimeoutMiddleware aborts the signal with RequestTimeout, and discards the late result of the handler', async () => {
   const s = site();
   const reasons: unknown[] = [];
   s.app
@@ -118,7 +118,7 @@ test('the signal aborts with RequestTimeout, so that its work stops; its result 
   ]); // the last one would otherwise be lost
 });
 
-test('timeoutMs of a route wins over the middleware, works without it, and false takes the limit away', async () => {
+test('timeoutMs of a route replaces the limit of TimeoutMiddleware, works without it, and false removes the limit', async () => {
   for (const hasMiddleware of [true, false]) {
     const s = site();
     if (hasMiddleware) s.app.use(new TimeoutMiddleware({ seconds: 5 }));
@@ -151,7 +151,7 @@ test('timeoutMs of a route wins over the middleware, works without it, and false
   }
 });
 
-test('timeoutMs is an integer 1 … 86_400_000 or false', () => {
+test('timeoutMs of a route must be an integer from 1 to 86_400_000 or false', () => {
   for (const timeoutMs of [0, -1, 1.5, 86_400_001, '5', true, null])
     assert.throws(
       () => new Svc().get('/', { timeoutMs: timeoutMs as never }, () => 1),
@@ -167,7 +167,7 @@ test('timeoutMs is an integer 1 … 86_400_000 or false', () => {
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('after the timeout RequestTimeout is thrown into generators of the handler, its tasks are dropped, and its stream is ended', async () => {
+test("after its time limit a handler's generators get RequestTimeout, its background tasks are dropped, and its stream is closed", async () => {
   const s = site();
   const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>
@@ -220,7 +220,7 @@ test('after the timeout RequestTimeout is thrown into generators of the handler,
   assert.deepEqual(await metric(client, 'svc_background_waiting'), ['svc_background_waiting 0']);
 });
 
-test('a source of pieces that comes too late is ended, and what its end throws is logged', async () => {
+test('a streamed response that is returned after the time limit is closed, and an error of closing is logged', async () => {
   const s = site();
   let ended = 0;
   const chunks = (fails: boolean): AsyncIterable<string> => ({
@@ -247,7 +247,7 @@ test('a source of pieces that comes too late is ended, and what its end throws i
   assert.deepEqual([ended, s.events.filter(({ event }) => event === 'response_failed').length], [2, 1]);
 });
 
-test('a handler that has not begun when the time is over never begins: its body or dependency came too late', async () => {
+test('a handler does not start when the time limit passes while its body or a dependency is awaited', async () => {
   const s = site();
   let calls = 0;
   s.app.post('/', { timeoutMs: 20, slow: Depends(() => s.gate.promise) }, () => {
@@ -263,7 +263,7 @@ test('a handler that has not begun when the time is over never begins: its body 
   assert.equal(calls, 0);
 });
 
-test('a handler behind a layer that came too late never begins, however plain it is', async () => {
+test('a handler does not start when the time limit passes in a middleware around it', async () => {
   const s = site();
   let calls = 0;
   s.app
@@ -286,7 +286,7 @@ test('a handler behind a layer that came too late never begins, however plain it
   assert.equal(s.events.filter(({ event }) => event === 'unhandled_error').length, 1);
 });
 
-test('a stream that has begun is not cut', async () => {
+test('TimeoutMiddleware does not cut a stream that has begun', async () => {
   const s = site();
   s.app.use(new TimeoutMiddleware({ seconds: 1 })).get(
     '/',
@@ -306,7 +306,7 @@ test('a stream that has begun is not cut', async () => {
   assert.equal(await text, 'ab');
 });
 
-test('exception handlers answer the timeout, once, and outer layers add their fields', async () => {
+test('exception handlers answer RequestTimeout once, and outer middleware adds its header fields', async () => {
   const s = site();
   let calls = 0;
   s.app
@@ -333,7 +333,7 @@ test('exception handlers answer the timeout, once, and outer layers add their fi
   assert.equal(calls, 1);
 });
 
-test('a client that leaves first aborts the signal with its own reason', async () => {
+test('a client that leaves before the time limit aborts the signal with ClientDisconnected', async () => {
   const s = site();
   let request: HttpRequest | undefined;
   s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', ({ req }) => {
@@ -352,7 +352,7 @@ test('a client that leaves first aborts the signal with its own reason', async (
   await answer;
 });
 
-test('over a socket the connection goes on after a timeout, and a server that closes waits for the handler that still runs', async () => {
+test('a connection stays open after a timeout, and a closing server waits for the handler that still runs', async () => {
   const s = site();
   s.app.withEnvironment({ clock: s.clock });
   s.app.get('/', { timeoutMs: 30 }, () => s.gate.promise).get('/next', () => 'next');
@@ -378,7 +378,7 @@ test('over a socket the connection goes on after a timeout, and a server that cl
   await s.app.shutdown();
 });
 
-test('a timeout middleware of two applications is refused by the second', () => {
+test('a TimeoutMiddleware that one application uses is refused by a second application', () => {
   const layer = new TimeoutMiddleware();
   const [first, second] = [new Svc().use(layer), new Svc().use(layer)];
   assert.deepEqual(
@@ -394,7 +394,7 @@ test('a timeout middleware of two applications is refused by the second', () => 
   );
 });
 
-test('Deadlines call each wait at its time, in order, and none that was ended: against a list of times', async () => {
+test('Deadlines calls every wait that was not ended at its time and in order, compared with a plain list', async () => {
   const below = seeded(30);
   const clock = new ManualClock();
   const deadlines = new Deadlines(100, clock);

@@ -27,7 +27,7 @@ for (const [text, canonical] of [
   ['1:0:3:4:5:6:7:8', '1:0:3:4:5:6:7:8'],
   ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
 ] as const) {
-  test(`parseAddress() and formatAddress() turn ${text} into ${canonical} (RFC 5952 §4)`, () =>
+  test(`parseAddress() and formatAddress() convert ${text} to ${canonical} (RFC 5952 §4)`, () =>
     assert.equal(formatAddress(parseAddress(text)!), canonical));
 }
 
@@ -58,10 +58,11 @@ for (const text of [
   '0000:0000:0000:0000:0000:ffff:255.255.255.2555',
   'localhost',
 ]) {
-  test(`parseAddress() refuses ${JSON.stringify(text)}`, () => assert.equal(parseAddress(text), undefined));
+  test(`parseAddress() refuses the text ${JSON.stringify(text)}`, () =>
+    assert.equal(parseAddress(text), undefined));
 }
 
-test('parseAddress() agrees with node:net on 20,000 mutated addresses, and what it writes reads as the same', () => {
+test('parseAddress() agrees with node:net on 20,000 mutated addresses, and reads its own output as the same address', () => {
   const random = seeded(7);
   const alphabet = '0123456789abcdefF:.::..%[] g';
   const seeds = [
@@ -113,7 +114,7 @@ test('contains() agrees with a BlockList of node:net on generated networks and a
   }
 });
 
-test('parseNetwork() reads a single address as itself, and refuses what is no network', () => {
+test('parseNetwork() reads a single address as a network, and refuses invalid texts', () => {
   assert.equal(parseNetwork('10.0.0.1')!.bits, 128);
   assert.equal(parseNetwork('10.0.0.0/8')!.bits, 104);
   for (const text of [
@@ -130,7 +131,7 @@ test('parseNetwork() reads a single address as itself, and refuses what is no ne
     assert.equal(parseNetwork(text), undefined, text);
 });
 
-test('clientOf() groups IPv6 by its prefix, and takes IPv4 from either form', () => {
+test('clientOf() groups IPv6 addresses by prefix, and recognises IPv4 in both notations', () => {
   assert.equal(clientOf('2001:db8:1:2:aaaa::1', 64), '2001:db8:1:2::/64');
   assert.equal(clientOf('2001:db8:1:2:bbbb::2', 64), clientOf('2001:DB8:1:2:ffff:0:0:1', 64));
   assert.notEqual(clientOf('2001:db8:1:3::1', 64), clientOf('2001:db8:1:2::1', 64));
@@ -145,7 +146,7 @@ test('clientOf() groups IPv6 by its prefix, and takes IPv4 from either form', ()
   assert.equal(clientOf('', 64), '');
 });
 
-test('peerAddress() and withoutZone() give the address of a socket in one form', () => {
+test('peerAddress() and withoutZone() return the address of a socket in one notation', () => {
   assert.equal(peerAddress('::ffff:127.0.0.1'), '127.0.0.1');
   assert.equal(peerAddress('::1'), '::1');
   assert.equal(withoutZone('fe80::1%eth0'), 'fe80::1');

@@ -64,7 +64,7 @@ const post = (
   client.post(path, { headers: { 'content-encoding': coding, 'content-type': type }, body });
 
 for (const coding of CODINGS) {
-  test(`A body in ${coding} is read as what it stands for, by every reader`, async () => {
+  test(`a body with Content-Encoding ${coding} is decoded for every reader`, async () => {
     await using client = site();
     const json = ENCODE[coding](Buffer.from('{"text":"é"}'));
     assert.equal(await (await post(client, '/json', coding, json)).text(), '{"text":"é"}');
@@ -102,7 +102,7 @@ for (const coding of CODINGS) {
     );
   });
 
-  test(`A body in ${coding} that a layer has read whole is decoded once for its handler, also as a stream`, async () => {
+  test(`a ${coding} body that a middleware has read completely is decoded once for its handler, also as a stream`, async () => {
     await using client = site({ decompressBodies: true }, new IdempotencyMiddleware({ methods: ['POST'] }));
     const send = async (path: string, bytes: Uint8Array, type?: string): Promise<string> => {
       const answer = await client.post(path, {
@@ -130,7 +130,7 @@ for (const coding of CODINGS) {
     assert.equal(await send('/body', ENCODE[coding](json)), `200 ${json.length}`);
   });
 
-  test(`A malformed, truncated or padded body in ${coding} is 400, as a stream, too`, async (t) => {
+  test(`a malformed, truncated or padded ${coding} body is answered with 400, also as a stream`, async (t) => {
     await using client = site();
     const whole = ENCODE[coding](Buffer.from('{"text":"some text that is long enough to be cut"}'));
     if (IS_OLDER_NODE && coding === 'zstd') return t.skip('this Node takes a frame that is cut for whole');
@@ -152,7 +152,7 @@ for (const coding of CODINGS) {
       );
   });
 
-  test(`A body in ${coding} counts by what comes out: bombs are 413`, async () => {
+  test(`limits apply to the decoded size of a ${coding} body: a compression bomb is answered with 413`, async () => {
     await using client = site();
     const bomb = ENCODE[coding](Buffer.alloc(30_000_000));
     const before = process.memoryUsage().rss;
@@ -169,7 +169,7 @@ for (const coding of CODINGS) {
     assert.equal((await post(capped, '/body', coding, justEnough)).status, 413);
   });
 
-  test(`decodedChunks() gives the same from ${coding} however it is cut`, async () => {
+  test(`decodedChunks() returns equal bytes from a ${coding} body wherever it is split`, async () => {
     const plain = Buffer.from('{"text":"the same, however it is cut, the same"}');
     const coded = ENCODE[coding](plain);
     for (let size = 1; size <= coded.length; size++) {
@@ -182,7 +182,7 @@ for (const coding of CODINGS) {
     }
   });
 
-  test(`decodedChunks() leaves no listeners behind on a ${coding} body of many pieces`, async (t) => {
+  test(`decodedChunks() leaves no listeners behind on a ${coding} body of many chunks`, async (t) => {
     const warned = t.mock.method(process, 'emitWarning', () => undefined); // which Node does of more than ten
     const coded = ENCODE[coding](randomBytes(2_000_000));
     let length = 0;
@@ -203,7 +203,7 @@ for (const [coding, status] of [
   ['IDENTITY', 200],
   ['x-gzip', 400],
 ] as const) {
-  test(`Content-Encoding: ${coding} is ${status} where bodies are decompressed`, async () => {
+  test(`a body with Content-Encoding: ${coding} is ${status} when decompressBodies is true`, async () => {
     await using client = site();
     const answer = await post(client, '/json', coding, Buffer.from('{}'));
     assert.equal(answer.status, status);
@@ -211,7 +211,7 @@ for (const [coding, status] of [
   });
 }
 
-test('gzip of several members is read whole, and what follows the last one is refused (RFC 1952 §2.2)', async () => {
+test('a gzip body of several members is read completely, and bytes after the last member are refused (RFC 1952 §2.2)', async () => {
   await using client = site();
   const members = Buffer.concat([gzipSync('{"a"'), gzipSync(':1}')]);
   assert.equal(await (await post(client, '/json', 'gzip', members)).text(), '{"a":1}');
@@ -237,7 +237,7 @@ test('gzip of several members is read whole, and what follows the last one is re
   );
 });
 
-test('zstd of several frames is read whole or refused, never read in part (RFC 8878 §3.1)', async () => {
+test('a zstd body of several frames is read completely or refused, never read in part (RFC 8878 §3.1)', async () => {
   await using client = site();
   const frames = Buffer.concat([zstdCompressSync('{"a"'), zstdCompressSync(':1}')]);
   for (const path of ['/body', '/stream', '/limited', '/stream-limited']) {
@@ -246,12 +246,12 @@ test('zstd of several frames is read whole or refused, never read in part (RFC 8
   }
 });
 
-test('Raw deflate is no deflate (RFC 9110 §8.4.1.2)', async () => {
+test('a raw deflate body without zlib header is refused (RFC 9110 §8.4.1.2)', async () => {
   await using client = site();
   assert.equal((await post(client, '/json', 'deflate', deflateRawSync('{}'))).status, 400);
 });
 
-test('Without decompressBodies a coded body is 415 with Accept-Encoding for every reader, and identity is read', async () => {
+test('without decompressBodies every reader answers a coded body with 415 and Accept-Encoding, and reads identity', async () => {
   await using client = site({});
   for (const path of ['/json', '/text', '/body', '/stream', '/form', '/schema', '/twice']) {
     const answer = await post(
@@ -266,13 +266,13 @@ test('Without decompressBodies a coded body is 415 with Accept-Encoding for ever
   assert.equal((await post(client, '/json', 'identity', Buffer.from('{"a":1}'))).status, 200);
 });
 
-test('An empty body has no coding to take off', async () => {
+test('an empty body with a Content-Encoding is read as empty', async () => {
   await using client = site();
   assert.equal(await (await post(client, '/body', 'gzip', new Uint8Array())).text(), '0');
   assert.equal(await (await post(client, '/stream', 'gzip', new Uint8Array())).text(), '0');
 });
 
-test('A client that leaves amid a coded body ends its reader, and the server serves on', async () => {
+test('a client that leaves during a coded body rejects its reader, and the server continues', async () => {
   const outcome = Promise.withResolvers<unknown>();
   const app = new Svc({ decompressBodies: true })
     .get('/', () => 'ok')

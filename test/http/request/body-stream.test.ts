@@ -31,7 +31,7 @@ function collect(source: BodySource, declared: number, maxBytes: number): Promis
   });
 }
 
-test('collect() gives one chunk as it came, without a copy', async () => {
+test('collect() returns a single chunk without a copy', async () => {
   const incoming = source();
   const chunk = Buffer.from('whole');
   const body = collect(incoming, 5, 5);
@@ -46,7 +46,7 @@ test('collect() joins many chunks, up to exactly its limit', async () => {
   assert.equal(Buffer.from(await body).toString(), 'abcdefghi');
 });
 
-test('collect() gives nothing of an empty body, and of one that has ended', async () => {
+test('collect() returns an empty body for an empty stream, and for a stream that has already ended', async () => {
   const incoming = source();
   const body = collect(incoming, 0, 0);
   await incoming.pushAll([]);
@@ -55,13 +55,13 @@ test('collect() gives nothing of an empty body, and of one that has ended', asyn
   assert.equal((await collect(incoming, -1, 0)).length, 0);
 });
 
-test('collect() refuses a declared length beyond its limit before it listens', async () => {
+test('collect() refuses a declared length beyond its limit before it reads', async () => {
   const incoming = source();
   await assert.rejects(collect(incoming, 6, 5), { status: 413, detail: /5 bytes/ });
   assert.equal(incoming.listenerCount('data'), 0);
 });
 
-test('collect() refuses the first byte too many while they arrive, whatever was declared, and stops reading', async () => {
+test('collect() refuses a body at the first byte beyond its limit, whatever length was declared, and stops reading', async () => {
   for (const declared of [-1, 0, 3]) {
     const incoming = source();
     const body = collect(incoming, declared, 5);
@@ -73,7 +73,7 @@ test('collect() refuses the first byte too many while they arrive, whatever was 
   }
 });
 
-test('collect() rejects with ClientDisconnected when the sender leaves, before it or amid it', async () => {
+test('collect() rejects with ClientDisconnected when the client leaves before or during the body', async () => {
   const incoming = source();
   const body = collect(incoming, 10, 10);
   incoming.push('abc');
@@ -82,7 +82,7 @@ test('collect() rejects with ClientDisconnected when the sender leaves, before i
   await assert.rejects(collect(incoming, 10, 10), ClientDisconnected);
 });
 
-test('chunksOf() gives chunks as they come, and ends with the body', async () => {
+test('chunksOf() yields chunks as they arrive, and ends with the body', async () => {
   const incoming = source();
   const texts = drained(chunksOf(incoming, -1, 6));
   await incoming.pushAll(['abc', 'def']);
@@ -90,7 +90,7 @@ test('chunksOf() gives chunks as they come, and ends with the body', async () =>
   assert.deepEqual(await drained(chunksOf(incoming, -1, 6)), []);
 });
 
-test('chunksOf() refuses a declared length, and the first chunk that is too much', async () => {
+test('chunksOf() refuses a declared length beyond its limit, and the first chunk that exceeds it', async () => {
   await assert.rejects(drained(chunksOf(source(), 7, 6)), { status: 413 });
   const incoming = source();
   const seen: string[] = [];
@@ -102,7 +102,7 @@ test('chunksOf() refuses a declared length, and the first chunk that is too much
   assert.ok(!incoming.destroyed, "what is left is the transport's affair");
 });
 
-test('chunksOf() leaves the rest unread when its reader leaves', async () => {
+test('chunksOf() leaves the rest of the body unread when its loop is left', async () => {
   const incoming = source();
   incoming.push('abc');
   for await (const chunk of chunksOf(incoming, -1, 100)) {
@@ -115,7 +115,7 @@ test('chunksOf() leaves the rest unread when its reader leaves', async () => {
   assert.equal(String(await rest), 'def');
 });
 
-test('chunksOf() throws ClientDisconnected when the sender leaves, before it or amid it', async () => {
+test('chunksOf() throws ClientDisconnected when the client leaves before or during the body', async () => {
   const incoming = source();
   const reading = drained(chunksOf(incoming, -1, 100));
   incoming.push('abc');
@@ -125,7 +125,7 @@ test('chunksOf() throws ClientDisconnected when the sender leaves, before it or 
   await assert.rejects(drained(chunksOf(incoming, -1, 100)), ClientDisconnected);
 });
 
-test('chunksOf() passes on what its reader throws, and other errors of the source as they are', async () => {
+test('chunksOf() rethrows errors of its loop, and other errors of the source unchanged', async () => {
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
   await assert.rejects(
@@ -137,7 +137,7 @@ test('chunksOf() passes on what its reader throws, and other errors of the sourc
   );
 });
 
-test('collect() gathers small chunks among large ones, in order and without a Buffer for each', async () => {
+test('collect() joins small chunks among large ones in order, without a Buffer for each', async () => {
   const random = seeded(7);
   const chunks = Array.from({ length: 3_000 }, (_, index) =>
     Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index),
@@ -149,7 +149,7 @@ test('collect() gathers small chunks among large ones, in order and without a Bu
   assert.deepEqual(await body, Buffer.concat(chunks));
 });
 
-test('readAhead() and joined() keep small chunks together, in order and without an object for each', async () => {
+test('readAhead() and joined() join small chunks in order, without an object for each', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const incoming = source();

@@ -20,7 +20,7 @@ const SOURCES: Readonly<Record<string, () => Chunks>> = {
 };
 
 for (const [name, source] of Object.entries(SOURCES)) {
-  test(`CountedPieces gives the pieces of ${name}, and counts their bytes`, async () => {
+  test(`CountedChunks yields the chunks of ${name}, and counts their bytes`, async () => {
     let bytes = 0;
     const parts: Buffer[] = [];
     for await (const chunk of new CountedChunks(source(), (more) => {
@@ -31,7 +31,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
     assert.equal(bytes, 5);
   });
 
-  test(`CountedPieces ends ${name} when it is left`, async () => {
+  test(`CountedChunks closes ${name} when its loop is left`, async () => {
     let bytes = 0;
     const chunks = iterate(
       new CountedChunks(source(), (more) => {

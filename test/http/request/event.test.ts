@@ -45,7 +45,7 @@ function application(t: TestContext): {
   return { app, client, events };
 }
 
-test('svc:request tells of a request from its match to its end, with one event', async (t) => {
+test('svc:request publishes one event for a request, from its match to its end', async (t) => {
   const { app, client } = application(t);
   const seen: [Phase, unknown][] = [];
   const reported = new Set<object>();
@@ -71,7 +71,7 @@ test('svc:request tells of a request from its match to its end, with one event',
   assert.equal(reported.size, 1);
 });
 
-test('a request event has the ids of its request, a duration, and shows no query, field or body', async (t) => {
+test('an event of svc:request has the ids of its request and a duration, but no query, header or body', async (t) => {
   const { app, client } = application(t);
   let event: RequestEvent | undefined;
   hear(
@@ -99,7 +99,7 @@ test('a request event has the ids of its request, a duration, and shows no query
     assert.doesNotMatch(shown, /hidden/);
 });
 
-test('svc:request tells of answers to what matches no route, and of refusals, but of errors only when nothing handles them', async (t) => {
+test('svc:request publishes responses to unknown routes and refusals, and errors only when no handler handles them', async (t) => {
   const { app, client, events } = application(t);
   const seen: unknown[] = [];
   hear(t, 'svc:request', (phase, { route, status, error }: RequestEvent) => {
@@ -124,7 +124,7 @@ test('svc:request tells of answers to what matches no route, and of refusals, bu
   );
 });
 
-test('svc:request tells over a socket what broke an answer off after its head, and when the client has left', async (t) => {
+test('svc:request publishes the error that cut a response after its head, and that the client has left', async (t) => {
   const { app } = application(t);
   const ends: unknown[] = [];
   const [arrived, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -166,7 +166,7 @@ test('svc:request tells over a socket what broke an answer off after its head, a
   ]);
 });
 
-test('svc:dependency and svc:handler tell what runs for a request, with its event, and what fails there', async (t) => {
+test('svc:dependency and svc:handler publish each dependency and handler with its request event, and their errors', async (t) => {
   const { app, client } = application(t);
   const seen: string[] = [];
   let request: RequestEvent | undefined;
@@ -234,7 +234,7 @@ test('svc:dependency and svc:handler tell what runs for a request, with its even
   ]);
 });
 
-test('a store bound to the start of svc:request holds in middleware, dependencies, handlers, and behind a body', async (t) => {
+test('a store bound to the start of svc:request is visible in middleware, dependencies, handlers, and after a body was read', async (t) => {
   const { app, client } = application(t);
   const store = new AsyncLocalStorage<string>();
   const { start } = tracingChannel<unknown, object>('svc:request');
@@ -312,7 +312,7 @@ class Spans {
   }
 }
 
-test('a subscriber in the manner of OpenTelemetry builds a tree of spans for requests that run side by side', async (t) => {
+test("a subscriber like OpenTelemetry's builds a correct tree of spans for concurrent requests", async (t) => {
   const { app, client } = application(t);
   const spans = new Spans();
   spans.watch(t, 'svc:request', ({ method, path }: RequestEvent) => `${method} ${path}`);
@@ -338,7 +338,7 @@ test('a subscriber in the manner of OpenTelemetry builds a tree of spans for req
   );
 });
 
-test('a subscriber that throws stops no request: Node reports it as an uncaught exception', async () => {
+test('a subscriber that throws does not stop the request: Node reports an uncaught exception', async () => {
   const program = `
     import { channel } from 'node:diagnostics_channel';
     import { Svc } from 'svc';
@@ -365,7 +365,7 @@ test('a subscriber that throws stops no request: Node reports it as an uncaught 
   );
 });
 
-test('without subscribers requests have no event', async (t) => {
+test('requests have no event object without subscribers', async (t) => {
   const { app, client } = application(t);
   let event: unknown = 'not run';
   app.get('/', ({ req }) => {

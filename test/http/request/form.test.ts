@@ -52,7 +52,7 @@ const READ = [
   ['docs', ['a.txt', 'application/octet-stream', 'first'], ['b.txt', 'application/octet-stream', '']],
 ];
 
-test('form() gives the fields and files of a multipart body, whatever its chunks and wherever files are kept', async (t) => {
+test('form() returns fields and files of a multipart body, however it is split and wherever files are stored', async (t) => {
   const folder = new UploadFolder(t);
   const body = written(PARTS);
   for (const memoryBytes of [0, 1, 8, 1_000]) {
@@ -70,7 +70,7 @@ test('form() gives the fields and files of a multipart body, whatever its chunks
   }
 });
 
-test('form() knows fields and files by name', async () => {
+test('form() returns fields and files by name', async () => {
   const { req } = formRequest(PARTS);
   const form = await req.form();
   assert.deepEqual(
@@ -91,7 +91,7 @@ test('form() knows fields and files by name', async () => {
   assert.equal(await req.form(), form);
 });
 
-test('form() omits an unused file input, and keeps an empty file', async () => {
+test('form() omits an unused file input, and includes an empty file', async () => {
   const { req } = formRequest([
     fileOf('unused', '', ''),
     fileOf('empty', 'a', ''),
@@ -100,7 +100,7 @@ test('form() omits an unused file input, and keeps an empty file', async () => {
   assert.deepEqual([...(await req.form()).keys()], ['empty', 'nameless']);
 });
 
-test('form() reads the same urlencoded form as ever, and either type in any case', async () => {
+test('form() parses an urlencoded form, and accepts both media types in any case', async () => {
   for (const type of [
     'application/x-www-form-urlencoded',
     'Application/X-WWW-Form-Urlencoded; charset=utf-8',
@@ -120,7 +120,7 @@ test('form() reads the same urlencoded form as ever, and either type in any case
   assert.deepEqual([...(await req.form()).keys()], ['__proto__', 'constructor']);
 });
 
-test('form() answers 415 to other types, and 400 to a multipart type without a boundary', async () => {
+test('form() answers other media types with 415, and multipart without a boundary with 400', async () => {
   for (const type of ['application/json', 'multipart/mixed; boundary=b', 'text/plain', ''])
     assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [415, undefined], type);
   for (const type of [
@@ -131,7 +131,7 @@ test('form() answers 415 to other types, and 400 to a multipart type without a b
     assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [400, 'multipart'], type);
 });
 
-test('form() answers 400 to text that is not UTF-8, or says that it is something else', async () => {
+test('form() answers 400 to text that is not UTF-8, or that declares another charset', async () => {
   for (const parts of [
     [field('a', Buffer.from([0xff]))],
     [field('a', Buffer.from([0xc3]))],
@@ -177,7 +177,7 @@ const LIMITS: readonly (readonly [options: FormOptions, code: string | undefined
   [{ maxHeaderBytes: 64 }, 'max_header_bytes'],
   [{ maxBytes: 500 }, undefined],
 ];
-test('an urlencoded form with escapes that are not UTF-8 is 400, and one with malformed escapes keeps them as they are', async () => {
+test('an urlencoded form with escapes that are not UTF-8 is a 400, and malformed escapes are preserved as text', async () => {
   const app = new Svc({ env: 'test' });
   const handler = async ({ req }: { readonly req: HttpRequest }): Promise<unknown> => {
     const form = await req.form();
@@ -214,7 +214,7 @@ test('an urlencoded form with escapes that are not UTF-8 is 400, and one with ma
   }
 });
 
-test('form() and parts() answer 413 to what is beyond a limit, and keep nothing of it', async (t) => {
+test('form() and parts() answer 413 to a body beyond a limit, and delete its temporary files', async (t) => {
   const folder = new UploadFolder(t);
   for (const [options, code] of LIMITS) {
     const own = { ...options, directory: folder.path, memoryBytes: 0 };
@@ -247,7 +247,7 @@ test('form() and parts() answer 413 to what is beyond a limit, and keep nothing 
   assert.deepEqual([await refusal(raw(5)), await refusal(raw(6))], [[413, 'max_field_bytes'], []]);
 });
 
-test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB where nothing else is said', async () => {
+test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB by default', async () => {
   const many = (count: number, part: WrittenPart): WrittenPart[] => Array.from({ length: count }, () => part);
   for (const [parts, code] of [
     [many(1_000, field('a')), undefined],
@@ -262,7 +262,7 @@ test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB where
   assert.deepEqual(await refusal(large.req.form()), [413, undefined]); // before the first byte
 });
 
-test('form() and parts() refuse options that are none', async () => {
+test('form() and parts() refuse unknown or invalid options', async () => {
   for (const [options, code] of [
     [{ maxFileds: 1 }, 'E_OPTION_UNKNOWN'],
     [{ maxFields: -1 }, 'E_OPTION_RANGE'],
@@ -281,7 +281,7 @@ test('form() and parts() refuse options that are none', async () => {
   }
 });
 
-test('form() keeps nothing of a body that ends too early, or whose client leaves', async (t) => {
+test('form() deletes its temporary files when the body ends too early or the client leaves', async (t) => {
   const folder = new UploadFolder(t);
   const options = { directory: folder.path, memoryBytes: 0 };
   const short = formRequest(written(PARTS).subarray(0, 400));
@@ -308,7 +308,7 @@ test('form() without a waiting caller does not end the process when the client l
   await new Promise((resolve) => setImmediate(resolve)); // an unhandled rejection would fail this test
 });
 
-test('form() reads a body that a layer has read, and no reader can follow it', async () => {
+test('form() works after a middleware has read the body, and no other reader works after form()', async () => {
   const { req } = formRequest(PARTS);
   assert.equal((await req.body()).length, written(PARTS).length);
   assert.deepEqual(await asText(await req.form()), READ);
@@ -326,7 +326,7 @@ test('form() reads a body that a layer has read, and no reader can follow it', a
   await assert.rejects(streamed.form(), { code: 'E_BODY_CONSUMED' });
 });
 
-test('form() waits with reading until what it has read is written', async (t) => {
+test('form() pauses reading until the temporary file has been written', async (t) => {
   const folder = new UploadFolder(t);
   const { req, incoming, end } = formRequest();
   const reading = req.form({ directory: folder.path, memoryBytes: 0, maxBytes: 100_000_000 });
@@ -351,7 +351,7 @@ test('form() waits with reading until what it has read is written', async (t) =>
 
 // ── parts() ──
 
-test('parts() gives each part as it comes, and reads over what is left of one', async () => {
+test('parts() yields each part as it arrives, and skips the unread rest of a part', async () => {
   const body = written(PARTS);
   for (const size of [1, 5, 50, body.length]) {
     const { req, incoming } = formRequest();
@@ -377,7 +377,7 @@ test('parts() gives each part as it comes, and reads over what is left of one', 
   }
 });
 
-test('parts() tells what is wrong behind what was right', async () => {
+test('parts() reports a malformed body after the parts before it', async () => {
   const { req } = formRequest(Buffer.concat([written([field('a', '1')]).subarray(0, -4), Buffer.from('x')]));
   const seen: string[] = [];
   assert.deepEqual(
@@ -391,7 +391,7 @@ test('parts() tells what is wrong behind what was right', async () => {
   assert.deepEqual(seen, ['1']);
 });
 
-test('parts() takes no part that has been passed, nor one of an end', async () => {
+test('parts() refuses to read a part after its loop has moved on or ended', async () => {
   const { req } = formRequest(PARTS);
   const kept = [];
   for await (const part of req.parts()) {
@@ -413,7 +413,7 @@ test('parts() takes no part that has been passed, nor one of an end', async () =
   );
 });
 
-test('parts() waits for its reader: no chunk is read before the last one was used', async () => {
+test('parts() reads no chunk before the last one was used', async () => {
   const { req, incoming } = formRequest();
   incoming.push('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nfirst');
   const parts = req.parts()[Symbol.asyncIterator]();
@@ -429,7 +429,7 @@ test('parts() waits for its reader: no chunk is read before the last one was use
 
 // ── leadingFields() ──
 
-test('leadingFields() gives what stands before the first file within 64 KiB, whatever the chunks, and leaves the body to be read', async () => {
+test('leadingFields() returns the fields before the first file within 64 KiB, however the body is split, and the body stays readable', async () => {
   const before = [field('a', '1'), field('a', 'ü'), field('b', 'x'.repeat(60_000))];
   const inside = written([...before, fileOf('f', 'f', 'y'.repeat(80_000)), field('c', 'late')]);
   const room =
@@ -463,7 +463,7 @@ test('leadingFields() gives what stands before the first file within 64 KiB, wha
   }
 });
 
-test('leadingFields() reads what body() has read, and what form() has; nothing of a body that is streamed, or urlencoded', async () => {
+test('leadingFields() works after body() and form(), and returns nothing for streamed and urlencoded bodies', async () => {
   const read = formRequest(PARTS).req;
   await read.body();
   assert.deepEqual((await read.leadingFields()).getAll('tag'), ['x']);
@@ -483,7 +483,7 @@ test('leadingFields() reads what body() has read, and what form() has; nothing o
   );
 });
 
-test('leadingFields() tells of a client that has left, and of a body that is too large or malformed', async () => {
+test('leadingFields() rejects when the client has left, and for a body that is too large or malformed', async () => {
   const { req, incoming } = formRequest();
   const reading = req.leadingFields();
   incoming.push('--b\r\n');
@@ -546,7 +546,7 @@ function filled(entries: Readonly<Record<string, string | File | readonly File[]
 }
 const png = (text: string, name = 'a.png'): File => new File([text], name, { type: 'image/png' });
 
-test('form: a schema mixes fields, which are converted, and files', async () => {
+test('spec.form: a schema converts fields, and returns files', async () => {
   const { client } = profiles();
   await using _ = client;
   const response = await client.post('/', {
@@ -573,7 +573,7 @@ test('form: a schema mixes fields, which are converted, and files', async () => 
   });
 });
 
-test('form reports all problems at once with their places, and does not keep too large files', async (t) => {
+test('spec.form reports all problems at once with their places, and deletes files that are too large', async (t) => {
   const folder = new UploadFolder(t);
   const { client, ran } = profiles(folder.path);
   await using _ = client;
@@ -615,7 +615,7 @@ test('form reports all problems at once with their places, and does not keep too
   assert.deepEqual(readdirSync(folder.path), []);
 });
 
-test('form: a file that no field of the schema takes is read over, whatever its size', async (t) => {
+test('spec.form skips a file that no field of the schema declares, whatever its size', async (t) => {
   const folder = new UploadFolder(t);
   const app = new Svc({ env: 'test', uploadDirectory: folder.path });
   let seen: unknown;
@@ -631,7 +631,7 @@ test('form: a file that no field of the schema takes is read over, whatever its 
   assert.deepEqual(seen, ['x', [], true, undefined]);
 });
 
-test('form: a schema that forbids what it does not declare refuses such files', async () => {
+test('spec.form with a schema that forbids undeclared members refuses undeclared files', async () => {
   class Strict extends Schema {
     static extra = 'forbid';
     f = Field(
@@ -650,7 +650,7 @@ test('form: a schema that forbids what it does not declare refuses such files', 
   );
 });
 
-test('form: an optional file may be missing from either kind of form', async () => {
+test('spec.form: an optional file may be missing from multipart and urlencoded forms', async () => {
   const app = new Svc({ env: 'test' });
   app.post('/', { form: { a: Field(str), f: Field(file, { optional: true }) } }, ({ form }) => ({
     a: form.a,
@@ -665,7 +665,7 @@ test('form: an optional file may be missing from either kind of form', async () 
     assert.deepEqual(await (await client.post('/', { form })).json(), { a: 'x', f });
 });
 
-test('The setting uploadDirectory comes from the application, or its configuration', async (t) => {
+test('the setting uploadDirectory is read from the options of the application or its configuration', async (t) => {
   const folder = new UploadFolder(t);
   for (const options of [{ uploadDirectory: folder.path }, { config: { uploadDirectory: folder.path } }]) {
     const app = new Svc({ env: 'test', ...options });
@@ -681,7 +681,7 @@ test('The setting uploadDirectory comes from the application, or its configurati
   assert.throws(() => new Svc({ uploadDirectory: 5 as never }), { code: 'E_OPTION_RANGE' });
 });
 
-test('form: maxBodyBytes of the route bounds forms, also above 10 MB, and declared types decide nothing for other routes', async () => {
+test('spec.form: maxBodyBytes of the route limits forms, also above 10 MB, and does not affect other routes', async () => {
   const app = new Svc({ env: 'test' });
   const length = async ({ req }: { req: HttpRequest }): Promise<number> => (await req.form()).file('f')!.size;
   app

@@ -62,7 +62,7 @@ function* everySplit(body: Buffer): Generator<readonly Uint8Array[]> {
 const text = (body: string): Buffer => Buffer.from(body, 'latin1');
 const HEAD = 'Content-Disposition: form-data; name="n"';
 
-test('boundaryOf() reads what RFC 2046 §5.1.1 calls a boundary, quoted or not', () => {
+test('boundaryOf() returns the boundary of RFC 2046 §5.1.1, quoted or not', () => {
   const most = 'x'.repeat(70);
   for (const [value, boundary] of [
     ['multipart/form-data; boundary=gc0pJq0M:08jU534c0p', 'gc0pJq0M:08jU534c0p'],
@@ -77,7 +77,7 @@ test('boundaryOf() reads what RFC 2046 §5.1.1 calls a boundary, quoted or not',
     assert.equal(boundaryOf(value), boundary, value);
 });
 
-test('boundaryOf() refuses what is absent, given twice, too long, malformed, or made of other characters', () => {
+test('boundaryOf() refuses a missing, repeated, too long or malformed boundary', () => {
   for (const value of [
     '',
     '; boundary=',
@@ -177,7 +177,7 @@ for (const [what, body] of Object.entries(MALFORMED)) {
   });
 }
 
-test('MultipartParser answers 413 to what is beyond each limit by one, and takes what is on it, however it is split', () => {
+test('MultipartParser answers 413 one byte or part beyond each limit, and accepts input at the limit, however it is split', () => {
   const body = written([
     field('a', 'xyz'),
     field('b', '12345'),
@@ -208,7 +208,7 @@ test('MultipartParser answers 413 to what is beyond each limit by one, and takes
   );
 });
 
-test('MultipartParser says the first problem for good, and reads nothing behind it', () => {
+test('MultipartParser returns its first problem permanently, and reads nothing after it', () => {
   const kept = new Kept();
   const parser = new MultipartParser('b', kept, LIMITS);
   const problem = parser.push(text('--bad'));
@@ -218,7 +218,7 @@ test('MultipartParser says the first problem for good, and reads nothing behind 
   assert.deepEqual(kept.parts, []);
 });
 
-test('MultipartParser hands out no bytes of its own to be overwritten, and hands chunks through without a copy', () => {
+test('MultipartParser passes chunks on without a copy, and never reuses bytes that it passed on', () => {
   const body = written([fileOf('f', 'f', 'x'.repeat(1_000))]);
   let handed = 0;
   const parser = new MultipartParser(
@@ -326,7 +326,7 @@ test('MultipartParser agrees with the plain reference on generated bodies, howev
   assert.ok(sound > total / 4 && sound < total * 0.9, `${sound} of ${total}`);
 });
 
-test('MultipartParser takes time linear in bodies that nearly have boundaries everywhere', () => {
+test('MultipartParser takes linear time for bodies full of near-boundaries', () => {
   const boundary = '----WebKitFormBoundary0123456789abcdef';
   const near = (unit: string, bytes: number): Buffer =>
     written([fileOf('f', 'f', unit.repeat(Math.ceil(bytes / unit.length)))], boundary);

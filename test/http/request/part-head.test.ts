@@ -14,7 +14,7 @@ function read(parameters: string): readonly (string | undefined)[] | undefined {
   return typeof head === 'string' ? undefined : [head.name, head.filename];
 }
 
-test('parsePartHead() reads names and file names as RFC 7578 §4.2 has them', () => {
+test('parsePartHead() returns names and file names by RFC 7578 §4.2', () => {
   for (const [parameters, name, filename] of [
     ['; name="user"', 'user', undefined],
     ['; name=user', 'user', undefined],
@@ -33,7 +33,7 @@ test('parsePartHead() reads names and file names as RFC 7578 §4.2 has them', ()
     assert.deepEqual(read(parameters), [name, filename], parameters);
 });
 
-test('parsePartHead() decodes what browsers and curl encode, and nothing else', () => {
+test('parsePartHead() decodes exactly the escapes that browsers and curl write', () => {
   for (const [quoted, text] of [
     ['a%22b', 'a"b'],
     ['a%0D%0Ab', 'a\r\nb'],
@@ -50,7 +50,7 @@ test('parsePartHead() decodes what browsers and curl encode, and nothing else', 
   }
 });
 
-test('parsePartHead() makes a file name the last segment of what was sent, without control characters', () => {
+test('parsePartHead() reduces a file name to its last path segment without control characters', () => {
   for (const [quoted, filename] of [
     ['../../etc/passwd', 'passwd'],
     ['/etc/passwd', 'passwd'],
@@ -72,7 +72,7 @@ test('parsePartHead() makes a file name the last segment of what was sent, witho
     assert.deepEqual(read(`; name="f"; filename="${quoted}"`), ['f', filename], quoted);
 });
 
-test('parsePartHead() reads filename* (RFC 8187 §3.2.3) where there is no filename, which wins', () => {
+test('parsePartHead() reads filename* (RFC 8187 §3.2.3) only without filename', () => {
   for (const [parameters, filename] of [
     ["; filename*=UTF-8''%c2%a3%20and%20%e2%82%ac%20rates", '£ and € rates'],
     ["; filename*=utf-8'en'%2e%2e%2fa.txt", 'a.txt'],
@@ -95,7 +95,7 @@ test('parsePartHead() reads filename* (RFC 8187 §3.2.3) where there is no filen
     assert.equal(read(`; name="f"; filename*=${wrong}`), undefined, wrong);
 });
 
-test('parsePartHead() refuses a disposition that is malformed, ambiguous, or none of a form', () => {
+test('parsePartHead() refuses a Content-Disposition that is malformed, ambiguous, or not form-data', () => {
   for (const parameters of [
     '',
     ';',
@@ -144,7 +144,7 @@ test('parsePartHead() refuses a disposition that is malformed, ambiguous, or non
   );
 });
 
-test('parsePartHead() takes the type as it is, text/plain where there is none, and no transfer encoding that encodes', () => {
+test('parsePartHead() returns the Content-Type unchanged, or text/plain, and refuses encoding transfer encodings', () => {
   const typeOf = (lines: string): unknown => {
     const head = parsePartHead(`Content-Disposition: form-data; name="f"; filename="x"${lines}`);
     return typeof head === 'string' ? undefined : head.contentType;

@@ -22,7 +22,7 @@ for (const [url, path, query] of [
   ['ftp://h/a', 'ftp://h/a', {}],
   ['h:443', 'h:443', {}],
 ] as const) {
-  test(`TransportRequest reads the target ${JSON.stringify(url)}`, () => {
+  test(`TransportRequest parses the request target ${JSON.stringify(url)}`, () => {
     const { req } = fakeRequest({ url });
     assert.equal(req.target, url);
     assert.equal(req.path, path);
@@ -33,7 +33,7 @@ for (const [url, path, query] of [
   });
 }
 
-test('TransportRequest reads scheme, host and address', () => {
+test('TransportRequest returns scheme, host and address', () => {
   const plain = fakeRequest({ headers: ['Host', 'a.example:8000'] }).req;
   assert.deepEqual(
     [plain.scheme, plain.host, plain.ip, plain.method],
@@ -52,7 +52,7 @@ test('TransportRequest reads scheme, host and address', () => {
   assert.equal(fakeRequest().req.host, '');
 });
 
-test('TransportRequest parses each part once', () => {
+test('TransportRequest parses each part of the target once', () => {
   const { req } = fakeRequest({ url: '/?a=1', headers: ['Cookie', 'a=1', 'cookie', 'b=2', 'X-A', '1'] });
   assert.equal(req.headers, req.headers);
   assert.equal(req.cookies, req.cookies);
@@ -64,7 +64,7 @@ test('TransportRequest parses each part once', () => {
   assert.equal(req.headers['x-a'], '1');
 });
 
-test('TransportRequest has route, parameters and the cap of its route once it is matched', async () => {
+test('TransportRequest has the route, its parameters and its maxBodyBytes once it is matched', async () => {
   const { req } = fakeRequest();
   assert.equal(req.route, undefined);
   assert.deepEqual(req.pathParams, {});
@@ -88,11 +88,11 @@ test('TransportRequest has route, parameters and the cap of its route once it is
   await assert.rejects(other.body({ maxBytes: 100 }), { status: 413 });
 });
 
-test('TransportRequest.session says that there is no session middleware', () => {
+test('TransportRequest.session throws when there is no session middleware', () => {
   assert.throws(() => fakeRequest().req.session, { code: 'E_SESSION_ABSENT' });
 });
 
-test('TransportRequest.json() reads JSON under any JSON type, or none', async () => {
+test('TransportRequest.json() accepts any JSON media type, and a missing Content-Type', async () => {
   for (const type of [
     undefined,
     'application/json',
@@ -110,7 +110,7 @@ test('TransportRequest.json() reads JSON under any JSON type, or none', async ()
   }
 });
 
-test('TransportRequest.json() refuses other types with 415, and what is no JSON with 400', async () => {
+test('TransportRequest.json() answers other media types with 415, and invalid JSON with 400', async () => {
   for (const type of [
     'text/plain',
     'application/jsonx',
@@ -131,14 +131,14 @@ test('TransportRequest.json() refuses other types with 415, and what is no JSON 
   });
 });
 
-test('TransportRequest.json() leaves a byte order mark out, and pollutes no prototype', async () => {
+test('TransportRequest.json() skips a byte order mark, and changes no prototype', async () => {
   assert.deepEqual(await fakeRequest({ body: '\ufeff{"a":1}' }).req.json(), { a: 1 });
   const value = (await fakeRequest({ body: '{"__proto__":{"polluted":1}}' }).req.json()) as object;
   assert.ok(Object.hasOwn(value, '__proto__'));
   assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
 });
 
-test('TransportRequest.json() refuses what is nested deeper than 1,000 levels, so that writing it again never runs out of stack', async () => {
+test('TransportRequest.json() refuses bodies nested deeper than 1,000 levels, which could overflow the stack when written again', async () => {
   const lists = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
   const mixed = (levels: number): string =>
     `${'{"a":0,"b":[1,"c",'.repeat(levels / 2)}null${']}'.repeat(levels / 2)}`;
@@ -155,7 +155,7 @@ test('TransportRequest.json() refuses what is nested deeper than 1,000 levels, s
     await assert.rejects(fakeRequest({ body }).req.json(), { status: 400, code: 'depth' });
 });
 
-test('TransportRequest.text() reads UTF-8 in chunks that split a character', async () => {
+test('TransportRequest.text() decodes UTF-8 characters that are split across chunks', async () => {
   const { req, incoming } = fakeRequest();
   const text = req.text();
   const bytes = Buffer.from('\ufeffh\u00e9😀');
@@ -163,7 +163,7 @@ test('TransportRequest.text() reads UTF-8 in chunks that split a character', asy
   assert.equal(await text, 'hé😀');
 });
 
-test('TransportRequest.form() reads urlencoded fields only, and bounds their number', async () => {
+test('TransportRequest.form() reads urlencoded fields, and limits their number', async () => {
   const type = ['Content-Type', 'application/x-www-form-urlencoded; charset=UTF-8'];
   const form = await fakeRequest({ body: 'a=1&a=2&b=%C3%A9+x&__proto__=p', headers: type }).req.form();
   assert.deepEqual(
@@ -184,7 +184,7 @@ test('TransportRequest.form() reads urlencoded fields only, and bounds their num
     await assert.rejects(fakeRequest({ body: 'a=1', headers }).req.form(), { status: 415 });
 });
 
-test('TransportRequest reads 10 MB of JSON, text and form by default, body() without limit', async () => {
+test('TransportRequest limits json(), text() and form() to 10 MB by default, and body() not at all', async () => {
   const body = Buffer.alloc(10_000_001, 0x31);
   const headers = ['Content-Length', String(body.length)];
   await assert.rejects(fakeRequest({ body, headers }).req.json(), { status: 413 });
@@ -194,7 +194,7 @@ test('TransportRequest reads 10 MB of JSON, text and form by default, body() wit
   assert.equal((await fakeRequest({ body }).req.body()).length, body.length);
 });
 
-test('TransportRequest never reads beyond maxBodyBytes of its application', async () => {
+test('TransportRequest never reads more than maxBodyBytes of its application', async () => {
   const defaults = { maxBodyBytes: 5 };
   await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body(), { status: 413 });
   await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body({ maxBytes: 100 }), {
@@ -211,7 +211,7 @@ test('TransportRequest never reads beyond maxBodyBytes of its application', asyn
   await assert.rejects(fakeRequest({ body: '12345', defaults }).req.body({ maxBytes: 4 }), { status: 413 });
 });
 
-test('TransportRequest gives the body as often as it is asked for, each time under the limit of the call', async () => {
+test('TransportRequest.body() can be called repeatedly, each time with its own limit', async () => {
   const { req } = fakeRequest({ body: '[1,2]' });
   assert.equal(await req.body(), await req.body());
   assert.deepEqual(await req.json(), [1, 2]);
@@ -219,14 +219,14 @@ test('TransportRequest gives the body as often as it is asked for, each time und
   assert.equal((await req.body({ maxBytes: 5 })).length, 5);
 });
 
-test('TransportRequest gives a body to two readers that ask at once', async () => {
+test('TransportRequest.body() can be called twice at the same time', async () => {
   const { req, incoming } = fakeRequest();
   const both = Promise.all([req.text(), req.json()]);
   await incoming.pushAll(['[', ']']);
   assert.deepEqual(await both, ['[]', []]);
 });
 
-test('TransportRequest gives a body either as a stream or whole', async () => {
+test('TransportRequest provides a body either as a stream or complete, but not both', async () => {
   const streamed = fakeRequest({ body: 'x' }).req;
   assert.equal((await streamed.stream()[Symbol.asyncIterator]().next()).value?.length, 1);
   for (const read of [
@@ -241,7 +241,7 @@ test('TransportRequest gives a body either as a stream or whole', async () => {
   assert.throws(() => whole.stream(), { code: 'E_BODY_CONSUMED' });
 });
 
-test('TransportRequest refuses a limit that is no number of bytes', async () => {
+test('TransportRequest refuses a maxBytes that is not a number of bytes', async () => {
   for (const maxBytes of [-1, NaN, '5' as unknown as number, null as unknown as number]) {
     await assert.rejects(async () => fakeRequest({ body: 'x' }).req.body({ maxBytes }), {
       code: 'E_OPTION_RANGE',
@@ -252,7 +252,7 @@ test('TransportRequest refuses a limit that is no number of bytes', async () => 
   await assert.rejects(fakeRequest({ body: 'x' }).req.body({ maxBytes: 0 }), { status: 413 });
 });
 
-test('TransportRequest.signal aborts when the answer closes unfinished, also when that has happened already', () => {
+test('TransportRequest.signal aborts when the response is cut, also when the signal is read afterwards', () => {
   const early = fakeRequest();
   const { signal } = early.req;
   early.outgoing.close(false);
@@ -263,7 +263,7 @@ test('TransportRequest.signal aborts when the answer closes unfinished, also whe
   assert.ok(late.req.signal.aborted);
 });
 
-test('TransportRequest.signal aborts neither when the answer is finished nor when its source failed', () => {
+test('TransportRequest.signal does not abort when the response is complete, or when its source failed', () => {
   const finished = fakeRequest();
   const { signal } = finished.req;
   finished.outgoing.close(true);
@@ -276,7 +276,7 @@ test('TransportRequest.signal aborts neither when the answer is finished nor whe
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() gives what was left, and hands on what comes later', () => {
+test('TransportRequest.takeAfterwards() returns the registered functions, and passes later ones to the runner', () => {
   const { req } = fakeRequest();
   const fn = (): void => undefined;
   const late: unknown[] = [];

@@ -70,7 +70,7 @@ async function emptied(uploads: UploadFolder): Promise<void> {
 
 const LARGE = Buffer.alloc(3_000_000, 'binary\r\n--');
 
-test('curl -F sends fields and files', async (t) => {
+test('curl -F uploads fields and files, which form() reads', async (t) => {
   const { url, uploads } = await serve(t);
   const files = folder(t, { 'a.txt': 'small', 'we"ird;name=x.txt': 'weird' });
   writeFileSync(join(files, 'large.bin'), LARGE);
@@ -129,7 +129,7 @@ test('curl -F sends fields and files', async (t) => {
   await emptied(uploads);
 });
 
-test('fetch() sends FormData', async (t) => {
+test('fetch() uploads FormData, which form() reads', async (t) => {
   const { url, uploads } = await serve(t);
   const form = new FormData();
   form.append('name', 'ü "quoted"\nlines');
@@ -149,7 +149,7 @@ test('fetch() sends FormData', async (t) => {
   await emptied(uploads);
 });
 
-test('Chromium sends a form with files, and its CSRF token in a field before them', async (t) => {
+test('Chromium uploads a form with files, with its CSRF token in a field before them', async (t) => {
   if (!needsChromium(t)) return;
   const { url, uploads } = await serve(t, (app) => {
     app.use(new SessionMiddleware()).use(new CSRFMiddleware({ exempt: ['/'] }));
@@ -191,7 +191,7 @@ test('Chromium sends a form with files, and its CSRF token in a field before the
   await emptied(uploads);
 });
 
-test('Nothing is left of an upload whose client leaves in its middle', async (t) => {
+test('an upload whose client leaves during the body leaves no temporary file', async (t) => {
   const { port, uploads, done } = await serve(t);
   const client = await RawClient.open(port);
   client
@@ -206,7 +206,7 @@ test('Nothing is left of an upload whose client leaves in its middle', async (t)
   await emptied(uploads);
 });
 
-test('An upload that is refused is answered while it is sent, and the connection serves on', async (t) => {
+test('a refused upload is answered while the client still sends, and the connection stays usable', async (t) => {
   const { port, uploads } = await serve(t);
   const client = await RawClient.open(port);
   t.after(() => client[Symbol.asyncDispose]());
@@ -227,7 +227,7 @@ test('An upload that is refused is answered while it is sent, and the connection
 });
 
 test(
-  'A process that is killed within an upload leaves nothing in the folder',
+  'a process that is killed during an upload leaves no file in the upload folder',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = folder(t);

@@ -35,7 +35,7 @@ async function received(
   return { files: (await req.form(options)).files('f'), end };
 }
 
-test('UploadFile.stream() and bytes() give the content as often as they are asked, from memory and from the temporary file', async (t) => {
+test('UploadFile.stream() and bytes() return the content repeatedly, from memory and from the temporary file', async (t) => {
   const uploads = new UploadFolder(t);
   const contents = ['', 'a', 'x'.repeat(700_000), 'yz', 'w'.repeat(262_144)];
   for (const memoryBytes of [0, 2, 1e9]) {
@@ -61,7 +61,7 @@ test('UploadFile.stream() and bytes() give the content as often as they are aske
   }
 });
 
-test('UploadFile.bytes() gives a copy: writing to it changes nothing', async () => {
+test('UploadFile.bytes() returns a copy, so that writing to it changes nothing', async () => {
   const {
     files: [file],
   } = await received(['abc'], {});
@@ -70,7 +70,7 @@ test('UploadFile.bytes() gives a copy: writing to it changes nothing', async () 
 });
 
 test(
-  'UploadStore keeps as much in memory as it may, all files together, and one unnamed file of its owner beyond',
+  'UploadStore holds files in memory up to its limit in total, and others in one unnamed temporary file',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = new UploadFolder(t);
@@ -104,7 +104,7 @@ test(
   },
 );
 
-test('UploadStore keeps small pieces together: a client that sends byte by byte costs bytes', async () => {
+test('UploadStore joins small chunks, so that a client that sends byte by byte needs little memory', async () => {
   const store = new UploadStore('/nowhere', 1e9);
   const file = store.begin({ name: 'f', filename: 'f', contentType: 'a/b' }, Infinity);
   const chunk = Buffer.alloc(65_536, 'x');
@@ -116,7 +116,7 @@ test('UploadStore keeps small pieces together: a client that sends byte by byte 
   assert.ok(after.external + after.arrayBuffers - before.external - before.arrayBuffers < 20_000_000);
 });
 
-test('UploadFile.save() puts a whole file there, and nothing but it', async (t) => {
+test('UploadFile.save() writes exactly the content of the file, completely or not at all', async (t) => {
   const uploads = new UploadFolder(t);
   const target = folder(t);
   const umask = process.umask();
@@ -134,7 +134,7 @@ test('UploadFile.save() puts a whole file there, and nothing but it', async (t) 
   assert.equal(readdirSync(target).length, 2);
 });
 
-test('UploadFile.save() replaces a file only where that is asked for, and leaves nothing when it fails', async (t) => {
+test('UploadFile.save() replaces a file only with overwrite: true, and leaves nothing when it fails', async (t) => {
   const target = folder(t, { 'there.txt': 'before' });
   mkdirSync(join(target, 'folder'));
   writeFileSync(join(target, 'outside.txt'), 'outside');
@@ -163,7 +163,7 @@ test('UploadFile.save() replaces a file only where that is asked for, and leaves
   assert.equal(saves.filter(({ status }) => status === 'fulfilled').length, 1);
 });
 
-test('An uploaded file is there until background tasks have run, and then refuses to be read', async (t) => {
+test('an uploaded file can be read until the background tasks have run, and afterwards reading is refused', async (t) => {
   const uploads = new UploadFolder(t);
   const app = new Svc({ env: 'test', uploadDirectory: uploads.path });
   const kept: UploadFile[] = [];
@@ -188,7 +188,7 @@ test('An uploaded file is there until background tasks have run, and then refuse
   assert.equal(inspect(kept[0]).includes('a.txt'), true);
 });
 
-test('Nothing is left of the files of a handler that throws', async (t) => {
+test('files uploaded to a handler that throws are deleted', async (t) => {
   const uploads = new UploadFolder(t);
   const app = new Svc({ env: 'test', uploadDirectory: uploads.path, logger: collectedLog().logger });
   app.post('/', async ({ req }) => {
@@ -202,7 +202,7 @@ test('Nothing is left of the files of a handler that throws', async (t) => {
   assert.deepEqual(uploads.left, []);
 });
 
-test('A folder for uploads that cannot be used is E_UPLOAD_DIRECTORY, and no concern of forms that fit in memory', async (t) => {
+test('an unusable upload folder is E_UPLOAD_DIRECTORY, and does not affect forms that fit in memory', async (t) => {
   const uploads = new UploadFolder(t);
   const gone = join(uploads.path, 'gone');
   await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), {
@@ -220,7 +220,7 @@ test('A folder for uploads that cannot be used is E_UPLOAD_DIRECTORY, and no con
   rmSync(gone, { recursive: true });
 });
 
-test('A disk that is full is 507, a process without descriptors 503, anything else an error; nothing is left', async (t) => {
+test('an upload is answered with 507 for a full disk, 503 without file descriptors, and 500 otherwise; no file is left', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [
@@ -242,7 +242,7 @@ test('A disk that is full is 507, a process without descriptors 503, anything el
   }
 });
 
-test('UploadStore writes on where a write has stopped short', async (t) => {
+test('UploadStore continues after a write that wrote only a part', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   type Writev = (chunks: readonly Uint8Array[], position: number) => Promise<unknown>;

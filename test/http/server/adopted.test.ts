@@ -64,7 +64,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   }
 }
 
-test('HttpServer.adopt() limits the time for the first head of a connection, and for one that stops half-way, with 408', async () => {
+test('HttpServer.adopt() limits the time for the first head of a connection, and answers an incomplete head with 408', async () => {
   await using it = await adopting();
   await using silent = await it.open();
   await using half = await it.open();
@@ -87,7 +87,7 @@ test('HttpServer.adopt() limits the time for the first head of a connection, and
   }
 });
 
-test('HttpServer.adopt() limits the time for a body, and takes no body for a head that is late', async () => {
+test('HttpServer.adopt() limits the time for a body, and does not count a body as a late head', async () => {
   await using it = await adopting((app) => app.post('/', async ({ req }) => await req.text()));
   await using client = await it.open();
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc');
@@ -98,7 +98,7 @@ test('HttpServer.adopt() limits the time for a body, and takes no body for a hea
   assert.equal((await client.answer()).status, 408);
 });
 
-test('HttpServer.close() closes adopted connections that are idle, and answers on those that are not', async () => {
+test('HttpServer.close() closes adopted connections that are idle, and answers the others first', async () => {
   const [begun, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   await using it = await adopting((app) =>
     app

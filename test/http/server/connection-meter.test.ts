@@ -35,7 +35,7 @@ function value(app: Svc, line: string): number {
   return found === undefined ? Number.NaN : Number(found.slice(line.length + 1));
 }
 
-test('svc_connections counts what is open, and svc_connection_requests what each has brought', async (t) => {
+test('svc_connections counts open connections, and svc_connection_requests the requests of each', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', () => '');
   const server = await app.run({ port: 0, handleSignals: false });
@@ -55,7 +55,7 @@ test('svc_connections counts what is open, and svc_connection_requests what each
   assert.equal(value(app, 'svc_connection_requests_sum'), 3);
 });
 
-test('svc_connections_refused_total tells why a connection was refused', async (t) => {
+test('svc_connections_refused_total counts refused connections by reason', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', () => '');
   const server = await app.run({ port: 0, handleSignals: false });
@@ -81,7 +81,7 @@ test('svc_connections_refused_total tells why a connection was refused', async (
   );
 });
 
-test('ConnectionMeter counts the requests of a TLS server by the connections above TLS, and handshakes that fail', async () => {
+test('ConnectionMeter counts requests of a TLS server once, and failed handshakes', async () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
@@ -107,7 +107,7 @@ test('ConnectionMeter counts the requests of a TLS server by the connections abo
   raw.destroy();
 });
 
-test('Connections does not count a connection that is destroyed before the server gets it: its end would not be noticed', () => {
+test('ConnectionMeter does not count a connection that is destroyed before the server receives it', () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();

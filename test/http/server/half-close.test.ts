@@ -48,7 +48,7 @@ async function open(port: number): Promise<Socket> {
 const get = (path: string, version = '1.1'): string => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
 
 test(
-  'HttpServer aborts the signal of a client that has ended its side, and still sends it the answer',
+  'HttpServer aborts the signal of a client that half-closes its connection, and still sends the response',
   { skip },
   async () => {
     await using it = await serve();
@@ -61,7 +61,7 @@ test(
   },
 );
 
-test('HttpServer cuts the connection of a client that has ended its side and gets chunks', async () => {
+test('HttpServer cuts the connection of a half-closed client that would get a chunked response', async () => {
   const [entered, gate] = [Promise.withResolvers<AbortSignal>(), Promise.withResolvers<void>()];
   const app = new Svc({ logger: collectedLog().logger }).get('/', async ({ signal }) => {
     entered.resolve(signal);
@@ -78,7 +78,7 @@ test('HttpServer cuts the connection of a client that has ended its side and get
   assert.equal((await client.ended()).length, 0);
 });
 
-test('HttpServer answers all that a client has pipelined before it ended its side', { skip }, async () => {
+test('HttpServer answers all requests that a client pipelined before it half-closed', { skip }, async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.port);
   client.send(get('/') + get('/none') + get('/')).socket.end();
@@ -90,7 +90,7 @@ test('HttpServer answers all that a client has pipelined before it ended its sid
   await client.ended();
 });
 
-test('HttpServer aborts the signal when the client has left, before its answer has begun and amid its pieces', async () => {
+test('HttpServer aborts the signal when the client has left, before the response and during it', async () => {
   for (const path of ['/', '/pieces']) {
     await using it = await serve();
     const socket = await open(it.port);
@@ -101,7 +101,7 @@ test('HttpServer aborts the signal when the client has left, before its answer h
   }
 });
 
-test('HttpServer aborts the signal of a client of HTTP/1.0 that ends its side', async () => {
+test('HttpServer aborts the signal of an HTTP/1.0 client that half-closes its connection', async () => {
   await using it = await serve();
   const socket = await open(it.port);
   socket.write(get('/', '1.0'));
@@ -111,7 +111,7 @@ test('HttpServer aborts the signal of a client of HTTP/1.0 that ends its side', 
   socket.destroy();
 });
 
-test('HttpServer ends a connection without requests when the client ends its side', async () => {
+test('HttpServer closes a connection without requests when the client half-closes it', async () => {
   await using it = await serve();
   await using silent = await RawClient.open(it.port);
   await using used = await RawClient.open(it.port);
@@ -122,7 +122,7 @@ test('HttpServer ends a connection without requests when the client ends its sid
   }
 });
 
-test('HttpServer refuses a body that ends before it is whole with 400, to a client that still reads', async () => {
+test('HttpServer answers a truncated body with 400 when the client still reads', async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc').socket.end();

@@ -44,7 +44,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
 }
 
 test(
-  'HttpServer keeps a connection that is silent for less than the time announced and a second, and closes one that is for longer',
+  'HttpServer closes a connection that is idle for longer than the announced time plus a second, and not earlier',
   { skip },
   async () => {
     await using it = await serve();
@@ -60,7 +60,7 @@ test(
   },
 );
 
-test('HttpServer does not take the time of a handler, or of a body, for silence', async () => {
+test('HttpServer does not count the time of a handler or of a body as idle', async () => {
   const isThere = Promise.withResolvers<void>(),
     gate = Promise.withResolvers<void>();
   await using it = await serve(
@@ -84,7 +84,7 @@ test('HttpServer does not take the time of a handler, or of a body, for silence'
   assert.equal((await client.send('hi').answer()).text(), 'hi');
 });
 
-test('HttpServer does not cut a head that is coming', async () => {
+test('HttpServer does not close a connection while a request head arrives', async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.server.port);
   await client.send(GET).answer();
@@ -97,7 +97,7 @@ test('HttpServer does not cut a head that is coming', async () => {
   assert.equal((await client.send(GET.slice(10)).answer()).status, 200);
 });
 
-test('HttpServer lets a WebSocket be silent', async () => {
+test('HttpServer does not close an idle WebSocket', async () => {
   await using it = await serve((app) => {
     app.get('/', () => 'ok');
     app.websocket('/ws', { heartbeatMs: false, allowMissingOrigin: true }).onOpen(() => undefined);
@@ -115,7 +115,7 @@ test('HttpServer lets a WebSocket be silent', async () => {
   assert.equal(socket!.destroyed, false);
 });
 
-test('HttpServer has no timer without connections that wait', { skip }, async () => {
+test('HttpServer has no timer without idle connections', { skip }, async () => {
   await using it = await serve();
   const before = it.clock.pending;
   await using client = await RawClient.open(it.server.port);

@@ -26,7 +26,7 @@ async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Pro
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
 
-test('Svc refuses limits out of range from every source', () => {
+test('new Svc() refuses limits out of range from every source', () => {
   for (const options of [
     { headersTimeoutMs: 9 },
     { requestTimeoutMs: 0 },
@@ -47,7 +47,7 @@ test('Svc refuses limits out of range from every source', () => {
   }
 });
 
-test('Svc reads limits from variables, which win', (t) => {
+test('new Svc() reads limits from variables, which override options', (t) => {
   process.env['SVC_MAX_IN_FLIGHT'] = '7';
   t.after(() => {
     delete process.env['SVC_MAX_IN_FLIGHT'];
@@ -55,7 +55,7 @@ test('Svc reads limits from variables, which win', (t) => {
   assert.equal(new Svc({ maxInFlight: 9 }).application().limits.maxInFlight, 7);
 });
 
-test('Svc keeps idle connections for 5 seconds, and behind a proxy for longer than proxies do', () => {
+test('new Svc() keeps idle connections open for 5 seconds, and behind a proxy longer than proxies do', () => {
   assert.equal(new Svc().application().limits.keepAliveTimeoutMs, 5_000);
   assert.equal(new Svc({ trustProxy: 'loopback' }).application().limits.keepAliveTimeoutMs, 65_000);
   assert.equal(
@@ -64,7 +64,7 @@ test('Svc keeps idle connections for 5 seconds, and behind a proxy for longer th
   );
 });
 
-test('HttpServer closes silent connections, answers slow heads with 408, and serves an honest client meanwhile', async () => {
+test('HttpServer closes silent connections, answers slow heads with 408, and serves other clients meanwhile', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { headersTimeoutMs: 60 });
   await using silent = await RawClient.open(it.server.port);
   await using slow = await RawClient.open(it.server.port);
@@ -98,7 +98,7 @@ test('HttpServer answers a body that takes too long with 408, and ends its handl
   assert.equal(((await failure.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('HttpServer that stops gives what still comes no more time than before', async () => {
+test('HttpServer.close() does not extend the time limits of requests that still arrive', async () => {
   const reached = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>
@@ -121,7 +121,7 @@ test('HttpServer that stops gives what still comes no more time than before', as
   );
 });
 
-test('HttpServer gives a body the time of its route, shorter or longer than that of the others', async () => {
+test('HttpServer limits the time of a body by its route, shorter or longer than the default', async () => {
   const clock = new ManualClock();
   await using it = await serve(
     (app) => {
@@ -149,14 +149,14 @@ test('HttpServer gives a body the time of its route, shorter or longer than that
   for (const client of [quick, usual, large]) await client[Symbol.asyncDispose]();
 });
 
-test('HttpServer closes a connection that is silent after its answer', async () => {
+test('HttpServer closes a connection that is silent after its response', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { keepAliveTimeoutMs: 10 });
   await using client = await RawClient.open(it.server.port);
   assert.equal((await client.send(GET).answer()).status, 200);
   assert.equal((await client.ended()).length, 0); // a second later: node:http adds one, so that a client that trusts the announced time is on the safe side
 });
 
-test('HttpServer refuses heads larger and with more fields than the settings say, with 431', async () => {
+test('HttpServer answers heads that are too large, or have too many fields, with 431', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), {
     maxHeaderBytes: 2_048,
     maxHeaderFields: 10,
@@ -174,7 +174,7 @@ test('HttpServer refuses heads larger and with more fields than the settings say
   }
 });
 
-test('HttpServer answers surplus connections with 503, closes those beyond, counts both, and serves the others', async () => {
+test('HttpServer answers connections above its limit with 503, closes those far above, counts both, and serves the others', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 10 });
   const within = await Promise.all(Array.from({ length: 10 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
@@ -209,7 +209,7 @@ test('HttpServer answers surplus connections with 503, closes those beyond, coun
   }
 });
 
-test('HttpServer answers a probe over a surplus connection, as its last', async () => {
+test('HttpServer answers a probe on a connection above its limit, and then closes that connection', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 20 });
   const within = await Promise.all(Array.from({ length: 20 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
@@ -226,7 +226,7 @@ test('HttpServer answers a probe over a surplus connection, as its last', async 
   for (const client of within) await client[Symbol.asyncDispose]();
 });
 
-test('HttpServer answers requests beyond maxInFlight with 503 and keeps their connection; probes it serves', async () => {
+test('HttpServer answers requests beyond maxInFlight with 503 and keeps the connection open, but serves probes', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>
@@ -254,7 +254,7 @@ test('HttpServer answers requests beyond maxInFlight with 503 and keeps their co
   for (const each of busy) await each[Symbol.asyncDispose]();
 });
 
-test('HttpServer serves as many pipelined requests as maxPipelined says and one more, then ends the connection', async () => {
+test('HttpServer serves maxPipelined pipelined requests plus one, then closes the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
   await using it = await serve(
@@ -278,7 +278,7 @@ test('HttpServer serves as many pipelined requests as maxPipelined says and one 
   assert.equal(seen, 4);
 });
 
-test('HttpServer bounds the pipelined requests of a connection that it refuses beyond maxInFlight, too', async () => {
+test('HttpServer applies maxPipelined also to a connection whose requests it refuses beyond maxInFlight', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>
@@ -306,7 +306,7 @@ test('HttpServer bounds the pipelined requests of a connection that it refuses b
   assert.equal((await client.ended()).length, 0);
 });
 
-test('HttpServer serves any number of pipelined requests whose answers keep up', async () => {
+test('HttpServer serves any number of pipelined requests when responses keep up', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxPipelined: 3 });
   await using client = await RawClient.open(it.server.port);
   for (let round = 0; round < 50; round++) {
@@ -316,7 +316,7 @@ test('HttpServer serves any number of pipelined requests whose answers keep up',
   }
 });
 
-test('HttpServer counts an answer of a stream as in flight until it has gone', async () => {
+test('HttpServer counts a streamed response as in flight until it is sent', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>

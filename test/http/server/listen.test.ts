@@ -36,7 +36,7 @@ function make(): Svc {
 const modeOf = (path: string): number => lstatSync(path).mode & 0o777;
 
 test(
-  'run({ socket }) serves at a Unix socket of mode 660, and removes it at the stop',
+  'run({ socket }) listens at a Unix socket with mode 660, and removes it when it stops',
   { skip },
   async (t) => {
     const path = join(folder(t), 'app.sock');
@@ -50,68 +50,64 @@ test(
   },
 );
 
-test(
-  'run({ socket, socketMode }) gives the file the permissions that are asked for, whatever the umask',
-  { skip },
-  async (t) => {
-    const path = join(folder(t), 'app.sock');
-    for (const umask of [0o000, 0o077]) {
-      const usual = process.umask(umask);
-      const running = await make().run({ socket: path, socketMode: 0o606, handleSignals: false });
-      assert.equal(process.umask(usual), umask);
-      assert.equal(modeOf(path), 0o606);
-      await running.close();
-    }
-  },
-);
-
-test(
-  'run({ socket }) removes a socket that a killed process has left, and nothing else',
-  { skip },
-  async (t) => {
-    const cwd = project(t, {
-      'app.ts':
-        "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\napp.get('/', () => String(process.pid));\n",
-    });
-    const path = join(cwd, 'app.sock');
-    const killed = start(t, process.execPath, [BIN, 'run', 'app.ts', '--socket', 'app.sock'], { cwd });
-    await killed.printed(/"url":"unix:/);
-    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-      code: 'E_LISTEN',
-      message: `Cannot listen on ${path}: another process listens there`,
-    });
-    assert.equal(await ask(path), String(killed.child.pid)); // it still serves
-    killed.child.kill('SIGKILL');
-    await killed.ended;
-    assert.ok(existsSync(path));
-    const running = await make().run({ socket: path, handleSignals: false });
-    assert.match(await ask(path), /http$/);
+test('run({ socket, socketMode }) sets the given permissions whatever the umask', { skip }, async (t) => {
+  const path = join(folder(t), 'app.sock');
+  for (const umask of [0o000, 0o077]) {
+    const usual = process.umask(umask);
+    const running = await make().run({ socket: path, socketMode: 0o606, handleSignals: false });
+    assert.equal(process.umask(usual), umask);
+    assert.equal(modeOf(path), 0o606);
     await running.close();
-    writeFileSync(path, 'a file');
-    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-      message: `Cannot listen on ${path}: a file is there that is not a socket`,
-    });
-    assert.equal(readFileSync(path, 'utf8'), 'a file');
-  },
-);
-
-test('run({ socket }) says what is wrong with a path, and with a place that is two', { skip }, async (t) => {
-  const cwd = folder(t);
-  for (const [path, problem] of [
-    [join(cwd, 'none/app.sock'), /its folder does not exist, or this user may not write in it$/],
-    [join(cwd, 'x'.repeat(100)), /at most 103 bytes$/],
-  ] as const)
-    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-      code: 'E_LISTEN',
-      message: problem,
-    });
-  for (const options of [{ port: 0 }, { host: '127.0.0.1' }])
-    await assert.rejects(make().run({ socket: 'a.sock', ...options }), { code: 'E_OPTION_RANGE' });
-  for (const options of [{ socket: '' }, { socketMode: 0o1000 }, { socketMode: -1 }])
-    await assert.rejects(make().run(options), { code: 'E_OPTION_RANGE' });
+  }
 });
 
-test('run({ socket }) leaves the socket of a server of others alone', { skip }, async (t) => {
+test('run({ socket }) removes the socket of a killed process, but no other file', { skip }, async (t) => {
+  const cwd = project(t, {
+    'app.ts':
+      "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\napp.get('/', () => String(process.pid));\n",
+  });
+  const path = join(cwd, 'app.sock');
+  const killed = start(t, process.execPath, [BIN, 'run', 'app.ts', '--socket', 'app.sock'], { cwd });
+  await killed.printed(/"url":"unix:/);
+  await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+    code: 'E_LISTEN',
+    message: `Cannot listen on ${path}: another process listens there`,
+  });
+  assert.equal(await ask(path), String(killed.child.pid)); // it still serves
+  killed.child.kill('SIGKILL');
+  await killed.ended;
+  assert.ok(existsSync(path));
+  const running = await make().run({ socket: path, handleSignals: false });
+  assert.match(await ask(path), /http$/);
+  await running.close();
+  writeFileSync(path, 'a file');
+  await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+    message: `Cannot listen on ${path}: the path is an existing file that is not a socket`,
+  });
+  assert.equal(readFileSync(path, 'utf8'), 'a file');
+});
+
+test(
+  'run({ socket }) names what is wrong with its path, and refuses a socket together with a port',
+  { skip },
+  async (t) => {
+    const cwd = folder(t);
+    for (const [path, problem] of [
+      [join(cwd, 'none/app.sock'), /its folder does not exist, or this user may not write in it$/],
+      [join(cwd, 'x'.repeat(100)), /at most 103 bytes$/],
+    ] as const)
+      await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+        code: 'E_LISTEN',
+        message: problem,
+      });
+    for (const options of [{ port: 0 }, { host: '127.0.0.1' }])
+      await assert.rejects(make().run({ socket: 'a.sock', ...options }), { code: 'E_OPTION_RANGE' });
+    for (const options of [{ socket: '' }, { socketMode: 0o1000 }, { socketMode: -1 }])
+      await assert.rejects(make().run(options), { code: 'E_OPTION_RANGE' });
+  },
+);
+
+test('run({ socket }) does not remove the socket of another running server', { skip }, async (t) => {
   const path = join(folder(t), 'other.sock');
   const other = createServer((socket) => void socket.on('error', () => undefined).end('other'));
   await new Promise<void>((resolve) => other.listen(path, resolve));
@@ -152,7 +148,7 @@ for (const [what, args] of [
 }
 
 test(
-  'svc run takes the socket from SVC_SOCKET and SVC_SOCKET_MODE, and refuses what it cannot read',
+  'svc run reads the socket from SVC_SOCKET and SVC_SOCKET_MODE, and refuses invalid values',
   { skip },
   async (t) => {
     const cwd = project(t, {

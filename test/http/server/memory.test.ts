@@ -11,7 +11,7 @@ const app = (): Svc => new Svc({ logger: collectedLog().logger, env: 'test' });
 const get = (path: string, init: RequestInit = {}): Request =>
   new Request(`http://a.example:8080${path}`, init);
 
-test('Svc.fetch() passes a web request through the application', async () => {
+test('Svc.fetch() sends a web Request through the application', async () => {
   const it = app().post('/{id:int}', async ({ req, params }) => ({
     id: params.id,
     q: req.query.get('q'),
@@ -73,7 +73,7 @@ test('Svc.fetch() has an empty body for a request without one', async () => {
   assert.equal(await (await it.fetch(get('/stream'))).json(), 0);
 });
 
-test('Svc.fetch() reads a body in pieces, empty ones among them', async () => {
+test('Svc.fetch() reads a body in chunks, including empty ones', async () => {
   const it = app().post('/', ({ req }) => req.text());
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
@@ -108,7 +108,7 @@ for (const [what, body] of [
       }),
   ],
 ] as const) {
-  test(`Svc.fetch() answers as to a client that left when the source of a request ${what}`, async () => {
+  test(`Svc.fetch() treats the client as disconnected when the source of its body ${what}`, async () => {
     const it = app().post('/', async ({ req }) => {
       await assert.rejects(req.text(), ClientDisconnected);
       return 'seen';
@@ -122,7 +122,7 @@ for (const [what, body] of [
   });
 }
 
-test('Svc.fetch() gives empty bodies where there are none, with the length that HEAD would have', async () => {
+test('Svc.fetch() returns null bodies for HEAD and bodiless statuses, with the length of HEAD', async () => {
   let ended = 0;
   const source = {
     [Symbol.asyncIterator]: () => ({
@@ -150,7 +150,7 @@ test('Svc.fetch() gives empty bodies where there are none, with the length that 
   }
 });
 
-test('Svc.fetch() secures cookies over https, and keeps several apart', async () => {
+test('Svc.fetch() adds Secure to cookies over https, and returns several cookies separately', async () => {
   const it = app().get('/', () => new HttpResponse('x').setCookie('a', '1').setCookie('b', '2'));
   assert.deepEqual((await it.fetch(get('/'))).headers.getSetCookie(), [
     'a=1; Path=/; HttpOnly; SameSite=Lax',
@@ -163,7 +163,7 @@ test('Svc.fetch() secures cookies over https, and keeps several apart', async ()
   );
 });
 
-test('Svc.fetch() has run what a request left for afterwards when it resolves, or when the last piece has been read', async () => {
+test('Svc.fetch() runs the work after a response before it resolves, or after the last chunk of a stream', async () => {
   const order: unknown[] = [];
   const it = app()
     .use((req, next) => {
@@ -180,7 +180,7 @@ test('Svc.fetch() has run what a request left for afterwards when it resolves, o
   assert.deepEqual(order, [undefined, undefined]);
 });
 
-test('Svc.fetch() ends the source, and tells its request, when the reader cancels', async () => {
+test('Svc.fetch() closes the source of a stream, and aborts the signal, when the reader cancels', async () => {
   const outcome = Promise.withResolvers<unknown>();
   let isEnded = false;
   let signal: AbortSignal | undefined;
@@ -206,7 +206,7 @@ test('Svc.fetch() ends the source, and tells its request, when the reader cancel
   assert.ok(signal!.aborted);
 });
 
-test('Svc.fetch() passes the failure of a source on, to its reader and to its request, without an aborted signal', async () => {
+test('Svc.fetch() passes an error of a source to its reader and its request, without aborting the signal', async () => {
   const failure = new Error('source');
   const outcome = Promise.withResolvers<unknown>();
   let signal: AbortSignal | undefined;
@@ -225,7 +225,7 @@ test('Svc.fetch() passes the failure of a source on, to its reader and to its re
   assert.equal(signal!.aborted, false);
 });
 
-test('Svc.fetch() treats an aborted request as a client that has left: signal, body, source', async () => {
+test('Svc.fetch() treats an aborted request like a client that has left: signal, body and source', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
   const outcome = Promise.withResolvers<unknown>();
@@ -258,7 +258,7 @@ test('Svc.fetch() treats an aborted request as a client that has left: signal, b
   await assert.rejects(response.text(), { name: 'AbortError' });
 });
 
-test('Svc.fetch() ends a source that is being read when its request is aborted', async () => {
+test('Svc.fetch() closes a source during a read when its request is aborted', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
   const it = app().get(

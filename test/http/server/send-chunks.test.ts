@@ -13,7 +13,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 
-test('slicesOf() cuts texts and bytes into slices that are together what they were, and none too long, on generated texts', () => {
+test('slicesOf() cuts texts and bytes into slices of limited size that join to the original, for generated texts', () => {
   const random = seeded(31);
   const LETTERS = ['a', 'é', '語', '😀', '😀', '\ud83d', '\ude00'];
   for (let round = 0; round < 60; round++) {
@@ -32,7 +32,7 @@ test('slicesOf() cuts texts and bytes into slices that are together what they we
   }
 });
 
-test('A long text arrives as it is, with its length, whatever its characters', async () => {
+test('a long text is sent unchanged with its length, whatever its characters', async () => {
   const texts = [
     'a'.repeat(SLICE_BYTES + 1),
     'é'.repeat(SLICE_BYTES),
@@ -55,7 +55,7 @@ test('A long text arrives as it is, with its length, whatever its characters', a
   }
 });
 
-test('Before a long text, fields go out as they are: a character of Latin-1 is one byte', async () => {
+test('header fields before a long text are sent as Latin-1, one byte per character', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', () => new TextResponse('é'.repeat(SLICE_BYTES), { headers: { 'X-Name': 'café' } }));
   const { url, close } = await app.run({ port: 0, handleSignals: false });
@@ -82,7 +82,7 @@ function dechunked(chunks: string): string {
   return `${text}…`;
 }
 
-test('A source that fails in the turn of its first pieces: they arrive, and the answer is cut', async () => {
+test('chunks that a source yields before it fails in the same turn are sent, and then the response is cut', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* failing<T>(...values: T[]): AsyncGenerator<T> {
     yield* values;
@@ -118,7 +118,7 @@ test('A source that fails in the turn of its first pieces: they arrive, and the 
   }
 });
 
-test("HTTP/1.0: an answer that is cut ends by a reset, for its connection's end is that of its body; one that is whole, or has a length, ends as usual (RFC 9112 §8)", async () => {
+test('HTTP/1.0: a cut response without length ends by a reset, and a complete one by an ordinary close (RFC 9112 §8)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
     for (const value of values) {
@@ -160,7 +160,7 @@ test("HTTP/1.0: an answer that is cut ends by a reset, for its connection's end 
   }
 });
 
-test('HTTP/1.0: an answer that is not over when a server stops waiting ends by a reset', async () => {
+test('HTTP/1.0: a response that is unfinished when a server stops waiting ends by a reset', async () => {
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock });
   const more = Promise.withResolvers<void>();

@@ -88,7 +88,7 @@ test('HttpServer answers several requests over one connection', async () => {
   }
 });
 
-test('HttpServer leaves no listener on a keep-alive socket, whatever its requests were', async () => {
+test('HttpServer leaves no listeners on a keep-alive socket, for every kind of request', async () => {
   const counts: number[] = [];
   await using it = await serve((app) => {
     app.get('/', ({ signal }) => String(signal.aborted));
@@ -115,7 +115,7 @@ test('HttpServer leaves no listener on a keep-alive socket, whatever its request
   await server.close(0);
 });
 
-test('HttpServer ends a connection, and not the process, where what refuses it fails', async () => {
+test('HttpServer closes a connection, and does not end the process, when sending a refusal fails', async () => {
   const { logger, events } = collectedLog();
   const server = new HttpServer(new Svc({ logger }).application());
   const failure = new Error('a file is gone');
@@ -184,7 +184,7 @@ test('HttpServer handles pipelined requests one after another, and answers them 
   assert.deepEqual(steps, ['slow begins', 'slow ends', 'fast', 'slow begins', 'slow ends']);
 });
 
-test('HttpServer makes no response to a pipelined request while its client has not taken the response before', async () => {
+test('HttpServer creates no response to a pipelined request before the client has read the previous one', async () => {
   let made = 0;
   const page = 'x'.repeat(8_000_000); // more than the buffers of both sides take
   await using it = await serve((app) =>
@@ -203,7 +203,7 @@ test('HttpServer makes no response to a pipelined request while its client has n
   assert.equal(made, 10);
 });
 
-test('HttpServer does not handle pipelined requests of a client that has reset its connection, and counts them no longer', async () => {
+test('HttpServer does not handle pipelined requests of a client that has reset its connection, and stops counting them', async () => {
   const outcomes: unknown[] = [];
   const ended = gate();
   await using it = await serve((app) =>
@@ -224,7 +224,7 @@ test('HttpServer does not handle pipelined requests of a client that has reset i
   assert.ok(outcomes[0] instanceof ClientDisconnected);
 });
 
-test('HttpServer.close() says "Connection: close" with the last pipelined request, which waited when it was called', async () => {
+test('HttpServer.close() sends "Connection: close" with the last waiting pipelined request', async () => {
   const first = gate();
   await using it = await serve((app) =>
     app.get('/{n}', async ({ params }) => {
@@ -247,7 +247,7 @@ test('HttpServer.close() says "Connection: close" with the last pipelined reques
   assert.equal((await it.client.ended()).length, 0);
 });
 
-test('HttpServer ends the request that a CONNECT came behind, and handles none of those that waited', async () => {
+test('HttpServer ends the running request before a CONNECT, and handles none of the waiting requests', async () => {
   const clock = new ManualClock();
   const release = gate();
   const aborted: string[] = [];
@@ -279,7 +279,7 @@ test('HttpServer ends the request that a CONNECT came behind, and handles none o
   assert.equal(await server.close(0), 0);
 });
 
-test('HttpServer.close() ends with a client that asks for a tunnel and takes no answer', async () => {
+test('HttpServer.close() resolves although a client of CONNECT does not read its response', async () => {
   for (const deadlineMs of [1_000, 10_000]) {
     const clock = new ManualClock();
     const server = new HttpServer(new Svc({ clock }).application());
@@ -294,7 +294,7 @@ test('HttpServer.close() ends with a client that asks for a tunnel and takes no 
   }
 });
 
-test('HttpServer serves on when a client asks for a tunnel and resets its connection, or has had its last answer', async () => {
+test('HttpServer continues when a client of CONNECT resets its connection or has its last response', async () => {
   const clock = new ManualClock();
   const server = new HttpServer(new Svc({ clock }).application());
   await server.listen({ port: 0 });
@@ -320,7 +320,7 @@ test('HttpServer serves on when a client asks for a tunnel and resets its connec
   assert.equal(await server.close(0), 0);
 });
 
-test('HttpServer answers HEAD with the head of GET and without its body', async () => {
+test('HttpServer answers HEAD with the head of GET and no body', async () => {
   let ended = 0;
   await using it = await serve((app) => {
     app.get('/text', () => 'five!');
@@ -359,7 +359,7 @@ test('HttpServer answers HEAD with the head of GET and without its body', async 
   assert.equal((await it.client.get('/text').answer()).text(), 'five!'); // nothing is left over of the five before
 });
 
-test('HttpServer tells 404, 405 and OPTIONS apart, and answers OPTIONS *', async () => {
+test('HttpServer answers 404, 405, OPTIONS and OPTIONS *', async () => {
   await using it = await serve((app) =>
     app
       .get('/a', () => 'a')
@@ -384,7 +384,7 @@ test('HttpServer tells 404, 405 and OPTIONS apart, and answers OPTIONS *', async
   assert.equal(star.field('allow'), 'GET, HEAD, POST, DELETE, OPTIONS');
 });
 
-test('HttpServer reads a target in absolute form (RFC 9112 §3.2.2), whose host counts', async () => {
+test('HttpServer accepts a target in absolute form (RFC 9112 §3.2.2), and uses its host', async () => {
   await using it = await serve((app) =>
     app
       .get('/', ({ req }) => ['root', req.host, req.path, req.query.get('q')].join())
@@ -412,7 +412,7 @@ for (const [target, status] of [
   ['/a?%zz', 200],
   ['/a#b', 400],
 ] as const) {
-  test(`HttpServer answers ${status} to the target ${target}`, async () => {
+  test(`HttpServer answers ${status} for the target ${target}`, async () => {
     await using it = await serve((app) => app.get('/{x}', ({ params }) => params.x));
     assert.equal((await it.client.get(target).answer()).status, status);
   });
@@ -428,7 +428,7 @@ test('HttpServer answers a path of 15,000 characters, and of 7,000 segments', as
   assert.equal((await it.client.get('/a'.repeat(7_000)).answer()).text(), '13997');
 });
 
-test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a stream unchunked', async () => {
+test('HttpServer answers HTTP/1.0 without Host, closes the connection afterwards, and does not chunk a stream', async () => {
   await using it = await serve((app) =>
     app.get('/', ({ req }) => `[${req.host}]`).get('/stream', () => new StreamingResponse(['a', 'b'])),
   );
@@ -441,7 +441,7 @@ test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a str
   assert.equal(stream.text(), 'ab');
 });
 
-test('HttpServer tells HTTP/1.0 the length of what it has whole, and keeps the connection of who asks for that', async () => {
+test('HttpServer sends Content-Length to HTTP/1.0, and keeps the connection open on request', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => 'café')
@@ -467,7 +467,7 @@ test('HttpServer tells HTTP/1.0 the length of what it has whole, and keeps the c
   await it.client.ended();
 });
 
-test('HttpServer sends 100 Continue when the body is first read, and serves on', async () => {
+test('HttpServer sends 100 Continue when the body is first read, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app
       .post('/', async ({ req }) => await req.text())
@@ -484,7 +484,7 @@ test('HttpServer sends 100 Continue when the body is first read, and serves on',
   }
 });
 
-test('HttpServer sends no 100 Continue before an answer that does without the body', async () => {
+test('HttpServer sends no 100 Continue before a response that does not need the body', async () => {
   await using it = await serve((app) =>
     app
       .post('/', () => 'unread')
@@ -510,7 +510,7 @@ test('HttpServer sends no 100 Continue before an answer that does without the bo
   }
 });
 
-test('HttpServer does without 100 Continue for HTTP/1.0 (RFC 9110 §10.1.1) and for a body that is there', async () => {
+test('HttpServer sends no 100 Continue to HTTP/1.0 (RFC 9110 §10.1.1), or for a body that has already arrived', async () => {
   await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()));
   assert.equal(
     (
@@ -529,7 +529,7 @@ test('HttpServer does without 100 Continue for HTTP/1.0 (RFC 9110 §10.1.1) and 
   );
 });
 
-test('HttpServer serves a request to upgrade as any other', async () => {
+test('HttpServer answers a request with Upgrade like any other request when no WebSocket route exists', async () => {
   for (const protocol of ['websocket', 'h2c']) {
     await using it = await serve((app) => app.get('/', () => 'plain'));
     const answer = await it.client.get('/', `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`).answer();
@@ -537,7 +537,7 @@ test('HttpServer serves a request to upgrade as any other', async () => {
   }
 });
 
-test('HttpServer takes a valid X-Request-Id and replaces an invalid one', async () => {
+test('HttpServer accepts a valid X-Request-Id, and replaces an invalid one', async () => {
   await using it = await serve((app) => app.get('/', ({ req }) => req.id));
   const given = await it.client.get('/', 'X-Request-Id: trace:0.a_b-1/2+3=@\r\n').answer();
   assert.equal(given.field('x-request-id'), 'trace:0.a_b-1/2+3=@');
@@ -553,7 +553,7 @@ test('HttpServer takes a valid X-Request-Id and replaces an invalid one', async 
   );
 });
 
-test('HttpServer sends one X-Request-Id, its own, when an upstream has set another', async () => {
+test('HttpServer sends only its own X-Request-Id when an upstream response has another', async () => {
   await using it = await serve((app) =>
     app.get('/', () => new Response('x', { headers: { 'x-request-id': 'upstream' } })),
   );
@@ -563,7 +563,7 @@ test('HttpServer sends one X-Request-Id, its own, when an upstream has set anoth
 
 // ── bodies of requests ──
 
-test('HttpServer refuses a body that announces too much before it has come, and serves on', async () => {
+test('HttpServer refuses a body by its Content-Length before it arrives, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length),
   );
@@ -573,7 +573,7 @@ test('HttpServer refuses a body that announces too much before it has come, and 
   assert.equal((await it.client.answer()).text(), '10');
 });
 
-test('HttpServer refuses a chunked body with its first byte too many, and serves on', async () => {
+test('HttpServer refuses a chunked body at the first byte beyond the limit, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length),
   );
@@ -584,7 +584,7 @@ test('HttpServer refuses a chunked body with its first byte too many, and serves
   assert.equal((await it.client.answer()).status, 404);
 });
 
-test('HttpServer cuts a client that goes on sending a refused body, after a while', async () => {
+test('HttpServer disconnects a client that keeps sending a refused body, after 5 seconds', async () => {
   const clock = new ManualClock();
   await using it = await serve((app) => app.post('/', () => 'no, thank you'), { clock });
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx');
@@ -595,7 +595,7 @@ test('HttpServer cuts a client that goes on sending a refused body, after a whil
   assert.equal(clock.pending, 0);
 });
 
-test('HttpServer serves on, with no time limit left, when the rest of an unwanted body has come', async () => {
+test('HttpServer removes the time limit, and the connection stays usable, when an unread body has arrived', async () => {
   const clock = new ManualClock();
   await using it = await serve((app) => app.post('/', () => 'no'), { clock });
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
@@ -608,7 +608,7 @@ test('HttpServer serves on, with no time limit left, when the rest of an unwante
   assert.equal(clock.pending, IDLE_TIMERS);
 });
 
-test('HttpServer serves on, with no time limit left, when the rest of a body has come that a handler waits for beyond its time', async () => {
+test('HttpServer removes the time limit, and the connection stays usable, when a handler reads its body after its timeout', async () => {
   const clock = new ManualClock();
   const read = gate<string>();
   await using it = await serve(
@@ -632,7 +632,7 @@ test('HttpServer serves on, with no time limit left, when the rest of a body has
   assert.equal(clock.pending, IDLE_TIMERS);
 });
 
-test('HttpServer reads a body of GET, and ignores an unread one', async () => {
+test('HttpServer reads a body of GET, and drains an unread one', async () => {
   await using it = await serve((app) => app.get('/read', ({ req }) => req.text()).get('/not', () => 'not'));
   assert.equal(
     (await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(),
@@ -645,7 +645,7 @@ test('HttpServer reads a body of GET, and ignores an unread one', async () => {
   assert.equal((await it.client.get('/read').answer()).text(), '');
 });
 
-test('HttpServer serves on after a handler that left a stream of its body early', async () => {
+test('HttpServer keeps the connection usable after a handler that left a stream of its body early', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => {
       for await (const chunk of req.stream()) return String(chunk.length > 0);
@@ -658,7 +658,7 @@ test('HttpServer serves on after a handler that left a stream of its body early'
   assert.equal((await it.client.answer()).status, 404);
 });
 
-test('HttpServer rejects the body of an upload that is broken off with ClientDisconnected, and logs no error', async () => {
+test('HttpServer rejects the body of an interrupted upload with ClientDisconnected, and logs no error', async () => {
   const started = gate();
   const failed = gate<unknown>();
   await using it = await serve((app) =>
@@ -703,7 +703,7 @@ for (const [how, read] of [
       },
     ],
   ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
-    test(`HttpServer rejects ${how} of a handler that reads on behind its answer when ${end}`, async () => {
+    test(`HttpServer rejects ${how} of a handler that continues to read after the response when ${end}`, async () => {
       const clock = new ManualClock();
       const failed = gate<unknown>();
       await using it = await serve(
@@ -746,7 +746,7 @@ for (const [how, read] of [
     ['whole', 'whole'],
     ['under way', 'who'],
   ]) {
-    test(`HttpServer rejects ${how} of a handler that asks for a body, ${what}, behind its answer, in place of an empty one`, async () => {
+    test(`HttpServer rejects ${how} of a handler that reads a body, ${what}, after the response, instead of returning an empty one`, async () => {
       const answered = gate();
       const failed = gate<unknown>();
       await using it = await serve((app) =>
@@ -772,7 +772,7 @@ for (const [how, read] of [
   }
 }
 
-test('HttpServer rejects a body of which a handler has read the leading fields before its answer, and the rest behind it', async () => {
+test('HttpServer rejects a body that a handler reads after the response, also when it had read the leading fields before', async () => {
   const [ahead, answered] = [gate(), gate()];
   const failed = gate<unknown>();
   await using it = await serve((app) =>
@@ -800,7 +800,7 @@ test('HttpServer rejects a body of which a handler has read the leading fields b
   assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
-test('HttpServer gives a handler behind its answer the empty body of a request that has none', async () => {
+test('HttpServer returns an empty body to a handler that reads after the response to a request without a body', async () => {
   const answered = gate();
   const late = gate<unknown>();
   await using it = await serve((app) =>
@@ -821,7 +821,7 @@ test('HttpServer gives a handler behind its answer the empty body of a request t
 
 // ── the client's going ──
 
-test('HttpServer aborts the signal and ends the source when the client leaves amid an answer', async () => {
+test('HttpServer aborts the signal and closes the source when the client leaves during a response', async () => {
   const outcome = gate<unknown>();
   const returned = gate();
   let reason: unknown;
@@ -852,7 +852,7 @@ test('HttpServer aborts the signal and ends the source when the client leaves am
   assert.ok(reason instanceof ClientDisconnected);
 });
 
-test('HttpServer ends a source at once that has nothing to give when the client leaves', async () => {
+test('HttpServer closes a source that is waiting when the client leaves', async () => {
   const returned = gate();
   await using it = await serve((app) =>
     app.get(
@@ -886,7 +886,7 @@ test('HttpServer ends a source at once that has nothing to give when the client 
   await returned.promise;
 });
 
-test('HttpServer logs no error for a source that stops because the signal aborts', async () => {
+test('HttpServer logs no error for a source that throws because the signal aborted', async () => {
   const ended = gate();
   await using it = await serve((app) =>
     app.get(
@@ -915,7 +915,7 @@ test('HttpServer logs no error for a source that stops because the signal aborts
   );
 });
 
-test('HttpServer gives an aborted signal to a handler that asks for it after the client has left', async () => {
+test('HttpServer returns an aborted signal to a handler that first reads it after the client has left', async () => {
   const started = gate();
   const aborted = gate<boolean>();
   const outcome = gate<unknown>();
@@ -946,7 +946,7 @@ test('HttpServer gives an aborted signal to a handler that asks for it after the
   await returned.promise;
 });
 
-test('HttpServer does not abort the signal when the answer ends well', async () => {
+test('HttpServer does not abort the signal when the response is complete', async () => {
   const signals: AbortSignal[] = [];
   const outcomes: unknown[] = [];
   await using it = await serve((app) =>
@@ -975,7 +975,7 @@ test('HttpServer does not abort the signal when the answer ends well', async () 
 
 // ── chunked responses ──
 
-test('HttpServer pulls a source no faster than its client reads', async () => {
+test('HttpServer reads a source no faster than its client reads the response', async () => {
   let pulled = 0;
   const total = 1_000;
   await using it = await serve((app) =>
@@ -1004,7 +1004,7 @@ test('HttpServer pulls a source no faster than its client reads', async () => {
   assert.equal(answer.body.length, total * 65_536);
 });
 
-test('HttpServer sends strings and bytes of a source, skips empty ones, and knows a declared length', async () => {
+test('HttpServer sends strings and bytes of a source, skips empty ones, and accepts a declared length', async () => {
   await using it = await serve((app) => {
     app.get('/chunked', () => new StreamingResponse(['a', '', Buffer.from('b'), new Uint8Array(), 'é']));
     app.get('/length', () => new StreamingResponse(['ab', 'c'], { contentLength: 3 }));
@@ -1067,7 +1067,7 @@ for (const [what, source, contentLength] of [
     undefined,
   ],
 ] as const) {
-  test(`HttpServer cuts the connection when a source ${what} after the head has gone, and logs it once`, async () => {
+  test(`HttpServer cuts the connection when a source ${what} after the response head, and logs it once`, async () => {
     const outcome = gate<unknown>();
     let isAborted = false;
     await using it = await serve((app) =>
@@ -1095,7 +1095,7 @@ for (const [what, source, contentLength] of [
   });
 }
 
-test('HttpServer sends no content with 204, 205 and 304, and ends their sources', async () => {
+test('HttpServer sends no content with 204, 205 and 304, and closes their sources', async () => {
   let ended = 0;
   await using it = await serve((app) => {
     app.get('/{status:int}', ({ params }) => new HttpResponse('body', { status: params.status }));
@@ -1124,7 +1124,7 @@ test('HttpServer sends no content with 204, 205 and 304, and ends their sources'
   assert.equal(ended, 1);
 });
 
-test('HttpServer gives no length to an empty body but 0, whatever contentLength says', async () => {
+test('HttpServer sends Content-Length 0 for an empty body, whatever contentLength says', async () => {
   await using it = await serve((app) =>
     app.get('/', () => {
       const response = new HttpResponse(null);
@@ -1229,7 +1229,7 @@ async function firstPart(req: HttpRequest): Promise<FormPart> {
   return value as FormPart; // it has been sent
 }
 
-test('HttpServer answers 500 once, and serves on, when node:http refuses what it is to send', async () => {
+test('HttpServer answers 500 once, and the connection stays usable, when node:http refuses a response', async () => {
   await using it = await serve((app) => {
     app.get('/field', () => {
       const response = new HttpResponse('x');
@@ -1250,7 +1250,7 @@ test('HttpServer answers 500 once, and serves on, when node:http refuses what it
   }
 });
 
-test('HttpServer says what its 500 is, in place of what node:http was to send', async () => {
+test('HttpServer answers 500 with its own header fields when node:http refuses a response', async () => {
   await using it = await serve((app) => {
     app.get('/text', () => new HttpResponse('x', { status: 201, headers: { Trailer: 'X-Sum' } }));
     app.get('/field', () => {
@@ -1271,7 +1271,7 @@ test('HttpServer says what its 500 is, in place of what node:http was to send', 
 
 // ── draining ──
 
-test('HttpServer.close() finishes what is in flight with Connection: close, and closes idle and fresh connections', async () => {
+test('HttpServer.close() finishes requests in flight with Connection: close, and closes idle and new connections', async () => {
   const started = gate();
   const release = gate();
   await using it = await serve((app) =>
@@ -1301,7 +1301,7 @@ test('HttpServer.close() finishes what is in flight with Connection: close, and 
   await Promise.all([fresh.ended(), partial.ended(), busy.ended()]);
 });
 
-test('HttpServer.close() ends with the last request, not with the keep-alive time of an answer under way', async () => {
+test('HttpServer.close() resolves after the last request, and does not wait for the keep-alive time', async () => {
   const started = gate();
   const release = gate();
   await using it = await serve(
@@ -1328,7 +1328,7 @@ test('HttpServer.close() ends with the last request, not with the keep-alive tim
   await closed;
 });
 
-test('HttpServer.close() answers what comes right behind the last answer that began before it', async () => {
+test('HttpServer.close() answers a request that arrives directly after the last response that had begun', async () => {
   const started = gate();
   const release = gate();
   const app = new Svc();
@@ -1384,7 +1384,7 @@ for (const [what, head, answer] of [
   ['a head alone', 'HEAD /', 'x'],
   ['no content', 'GET /none', null],
 ] as const) {
-  test(`HttpServer.close() lets an answer of ${what} go out that its client has yet to take`, async () => {
+  test(`HttpServer.close() waits until the client has read a response of ${what}`, async () => {
     const app = new Svc();
     app.get('/', () => answer);
     app.get('/none', { status: 204 }, () => answer);
@@ -1411,7 +1411,7 @@ for (const [what, isBefore] of [
   ['before it', true],
   ['during it', false],
 ] as const) {
-  test(`HttpServer.close() lets the rest of a body come that was answered ${what}, so that its sender gets to see the answer`, async () => {
+  test(`HttpServer.close() reads the rest of a body that was answered ${what}, so that its client receives the response`, async () => {
     const clock = new ManualClock();
     const release = gate();
     const app = new Svc({ clock });
@@ -1452,7 +1452,7 @@ for (const [what, isBefore] of [
   });
 }
 
-test('HttpServer.close() cuts what is left at its deadline, says how much, and aborts the signal', async () => {
+test('HttpServer.close() cuts unfinished requests at its deadline, returns their number, and aborts their signals', async () => {
   const clock = new ManualClock();
   const started = gate();
   const aborted = gate();
@@ -1479,12 +1479,12 @@ test('HttpServer.close() cuts what is left at its deadline, says how much, and a
   assert.equal(clock.pending, 0);
 });
 
-test('HttpServer.close() of a server that does not listen answers 0', async () => {
+test('HttpServer.close() of a server that does not listen resolves with 0', async () => {
   const server = new HttpServer(new Svc().application());
   assert.equal(await server.close(1_000), 0);
 });
 
-test("HttpServer.listen() rejects with E_LISTEN when the address is taken, another one's or empty, and logs nothing besides", async () => {
+test('HttpServer.listen() rejects with E_LISTEN when the address is in use, foreign or empty, and logs nothing else', async () => {
   await using it = await serve(() => undefined);
   await assert.rejects(new HttpServer(it.app.application()).listen({ port: it.port }), {
     code: 'E_LISTEN',
@@ -1503,7 +1503,7 @@ test("HttpServer.listen() rejects with E_LISTEN when the address is taken, anoth
   );
 });
 
-test('HttpServer.listen() puts an IPv6 address into brackets', async (t) => {
+test('HttpServer.listen() returns a URL with an IPv6 address in brackets', async (t) => {
   const server = new HttpServer(new Svc().application());
   const address = await server.listen({ host: '::1', port: 0 }).catch(() => undefined);
   if (address === undefined) return t.skip('no IPv6 here');
@@ -1511,7 +1511,7 @@ test('HttpServer.listen() puts an IPv6 address into brackets', async (t) => {
   await server.close(0);
 });
 
-test('HttpServer cuts a connection whose answer has begun when rubbish follows, instead of a second head', async () => {
+test('HttpServer cuts a connection whose response has begun when malformed bytes follow, without a second head', async () => {
   const started = gate();
   await using it = await serve((app) =>
     app.get(
@@ -1541,7 +1541,7 @@ for (const [what, behind] of [
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`HttpServer sends a stream to its end when ${what} behind it comes too late, and ends the connection then`, async () => {
+  test(`HttpServer sends a stream completely when ${what} behind it exceeds its time limit, and then closes the connection`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(
@@ -1576,7 +1576,7 @@ for (const [what, behind] of [
   });
 }
 
-test('HttpServer gives one answer to a request whose body turns out to be rubbish behind it', async () => {
+test('HttpServer sends one response to a request whose body becomes malformed after it', async () => {
   await using it = await serve((app) => app.post('/', () => 'early'));
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n');
   assert.equal((await it.client.answer()).text(), 'early');
@@ -1584,7 +1584,7 @@ test('HttpServer gives one answer to a request whose body turns out to be rubbis
   assert.equal((await it.client.ended()).toString(), '');
 });
 
-test('HttpServer ends a connection behind the answer before rubbish, also when one that is never sent has been made meanwhile', async () => {
+test('HttpServer closes a connection after the response before malformed bytes, and drops a response that was made meanwhile', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
   app
@@ -1618,7 +1618,7 @@ test('HttpServer ends a connection behind the answer before rubbish, also when o
   await server.close(0);
 });
 
-test('HttpServer answers a request that came with the rest of the one before, whose answer had gone, and with rubbish', async () => {
+test('HttpServer answers a request that arrived between the rest of the previous body and malformed bytes', async () => {
   const release = gate();
   await using it = await serve((app) =>
     app
@@ -1642,7 +1642,7 @@ for (const [what, bytes] of [
   ['rubbish', 'RUBBISH\r\n\r\n'],
   ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n'],
 ] as const) {
-  test(`HttpServer answers all pipelined requests that ${what} comes behind`, async () => {
+  test(`HttpServer answers all pipelined requests before ${what}`, async () => {
     const release = gate();
     const app = new Svc();
     app.get('/{n}', async ({ params }) => {
@@ -1667,7 +1667,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('HttpServer survives a client that resets its connection amid a request', async () => {
+test('HttpServer continues when a client resets its connection during a request', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'));
   const socket = connect(it.port, '127.0.0.1');
   await once(socket, 'connect');

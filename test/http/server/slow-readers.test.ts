@@ -67,7 +67,7 @@ function stepwise(): Duplex & { allow: (() => void) | undefined; bytesWritten: n
   return socket;
 }
 
-test('HttpServer spares a client that takes one write of an answer within its time, and cuts it when it takes none', async () => {
+test('HttpServer keeps a client that reads one write of a response in time, and disconnects it when it reads none', async () => {
   await using it = await serve(
     () =>
       new StreamingResponse(
@@ -92,7 +92,7 @@ test('HttpServer spares a client that takes one write of an answer within its ti
   assert.equal(socket.destroyed, true);
 });
 
-test('HttpServer cuts a client that never reads, tells its request, and looks at nothing any more', async () => {
+test('HttpServer disconnects a client that never reads, aborts its request, and stops its timer', async () => {
   await using it = await serve(() => BIG);
   const client = connect(it.server.port, '127.0.0.1');
   client.pause();
@@ -115,7 +115,7 @@ test('HttpServer cuts a client that never reads, tells its request, and looks at
 });
 
 test(
-  'HttpServer holds a bounded part of long answers for 80 clients that never read',
+  'HttpServer buffers a bounded part of long responses for 80 clients that never read',
   { timeout: 120_000 },
   async () => {
     await using it = await serve(

@@ -66,7 +66,7 @@ async function ask(socket: TLSSocket, path: string): Promise<string> {
   return bytes.toString();
 }
 
-test('Svc.run({ tls }) speaks HTTP/1.1 over TLS, and requests know it', async (t) => {
+test('run({ tls }) serves HTTP/1.1 over TLS, and req.scheme is https', async (t) => {
   const { cert, key } = files(t, FIRST);
   const app = new Svc({ logger: collectedLog().logger }).get('/', ({ req }) => ({
     scheme: req.scheme,
@@ -86,7 +86,7 @@ test('Svc.run({ tls }) speaks HTTP/1.1 over TLS, and requests know it', async (t
   socket.destroy();
 });
 
-test('Svc.run({ tls }) speaks the newest of what a client offers by ALPN, HTTP/1.0 too, and nothing else (RFC 7301)', async (t) => {
+test('run({ tls }) selects the newest HTTP version that a client offers by ALPN, also HTTP/1.0, and nothing else (RFC 7301)', async (t) => {
   const { cert, key } = files(t, FIRST);
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'served');
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { cert, key } });
@@ -105,7 +105,7 @@ test('Svc.run({ tls }) speaks the newest of what a client offers by ALPN, HTTP/1
   });
 });
 
-test('Svc.run({ tls }) refuses versions before TLS 1.2, or before what minVersion says', async (t) => {
+test('run({ tls }) refuses versions before TLS 1.2, or before minVersion', async (t) => {
   for (const [minVersion, refused, accepted] of [
     [undefined, 'TLSv1.1', 'TLSv1.2'],
     ['TLSv1.3', 'TLSv1.2', 'TLSv1.3'],
@@ -118,7 +118,7 @@ test('Svc.run({ tls }) refuses versions before TLS 1.2, or before what minVersio
   }
 });
 
-test('Svc.run({ tls }) takes of TLS 1.2 ciphers with forward secrecy and authenticated encryption only (RFC 9325 §4.2), unless the process has a list of its own', async (t) => {
+test('run({ tls }) accepts with TLS 1.2 only ciphers with forward secrecy and authenticated encryption (RFC 9325 §4.2), unless the process has its own list', async (t) => {
   const serve = async (): Promise<number> => {
     const { port, close } = await new Svc({ logger: collectedLog().logger }).run({
       port: 0,
@@ -158,7 +158,7 @@ test('Svc.run({ tls }) takes of TLS 1.2 ciphers with forward secrecy and authent
   assert.equal(await named(await serve(), `ECDHE-${kind}-AES128-SHA`), `ECDHE-${kind}-AES128-SHA`);
 });
 
-test('Svc.run({ tls }) closes a connection that speaks HTTP without TLS, sends nothing, and serves on', async (t) => {
+test('run({ tls }) closes a connection that speaks plain HTTP without a response, and continues', async (t) => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger }).get('/', () => 'ok');
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: FIRST });
@@ -179,7 +179,7 @@ test('Svc.run({ tls }) closes a connection that speaks HTTP without TLS, sends n
   );
 });
 
-test('Svc.run({ tls }) asks clients for a certificate where it is given authorities, and serves none without', async (t) => {
+test('run({ tls }) requires a client certificate when authorities are configured', async (t) => {
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'ok');
   const { port, close } = await app.run({
     port: 0,
@@ -196,7 +196,7 @@ test('Svc.run({ tls }) asks clients for a certificate where it is given authorit
   await once(stranger, 'error');
 });
 
-test('SecureTransport.reload() shows new connections the new certificate, and keeps those that are open', async (t) => {
+test('SecureTransport.reload() uses the new certificate for new connections, and keeps open ones', async (t) => {
   const { logger, events } = collectedLog();
   const { cert, key, write } = files(t, FIRST);
   const app = new Svc({ logger }).get('/', () => 'ok');
@@ -216,7 +216,7 @@ test('SecureTransport.reload() shows new connections the new certificate, and ke
   assert.ok(events.some((event) => event['event'] === 'tls_reloaded'));
 });
 
-test('SecureTransport.reload() keeps the old certificate where the new one cannot be used, and says why without showing it', async (t) => {
+test('SecureTransport.reload() keeps the old certificate when the new one is invalid, and logs why without showing it', async (t) => {
   const { logger, events } = collectedLog();
   const { cert, key, write } = files(t, FIRST);
   const app = new Svc({ logger }).get('/', () => 'ok');
@@ -250,7 +250,7 @@ test('SecureTransport.reload() keeps the old certificate where the new one canno
   );
 });
 
-test('SecureTransport makes the keys of session tickets anew, so that those before fit no more', async (t) => {
+test('SecureTransport renews the keys of session tickets, so that old tickets become invalid', async (t) => {
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock }).get('/', () => 'ok');
   await app.startup();
@@ -270,7 +270,7 @@ test('SecureTransport makes the keys of session tickets anew, so that those befo
   later.destroy();
 });
 
-test('Svc.run({ tls }) refuses what it cannot serve with before anything starts, with E_TLS', async () => {
+test('run({ tls }) refuses an invalid certificate or key before anything starts, with E_TLS', async () => {
   let started = 0;
   for (const tls of [
     {},
@@ -292,7 +292,7 @@ test('Svc.run({ tls }) refuses what it cannot serve with before anything starts,
   assert.equal(started, 0);
 });
 
-test('readTlsOptions() takes certificate and key from the settings, below the options', () => {
+test('readTlsOptions() reads certificate and key from the settings when the options omit them', () => {
   const config = new Config({ environment: { SVC_TLS_CERT: 'a.pem', SVC_TLS_KEY: 'b.pem' } });
   assert.deepEqual(
     { ...readTlsOptions(undefined, config)! },
@@ -305,7 +305,7 @@ test('readTlsOptions() takes certificate and key from the settings, below the op
   });
 });
 
-test('examinePair() tells of a certificate that has ended, ends soon, has not begun, or has another key', () => {
+test('examinePair() reports a certificate that has expired, expires soon, is not yet valid, or has another key', () => {
   const [now, end] = [Date.parse('2027-01-01'), Date.parse('2126-11-01')];
   for (const [pair, nowMs, problem] of [
     [FIRST, now, undefined],
@@ -322,7 +322,7 @@ test('examinePair() tells of a certificate that has ended, ends soon, has not be
   }
 });
 
-test('HttpServer drains over TLS: what is in flight is answered with Connection: close', async (t) => {
+test('HttpServer.close() over TLS answers requests in flight with Connection: close', async (t) => {
   const release = Promise.withResolvers<void>();
   const app = new Svc({ logger: collectedLog().logger }).get('/', async () => {
     await release.promise;
@@ -341,7 +341,7 @@ test('HttpServer drains over TLS: what is in flight is answered with Connection:
   assert.ok(silent.destroyed || (await once(silent, 'close')));
 });
 
-test('Svc.run({ tls }) closes a connection that does not shake hands', async (t) => {
+test('run({ tls }) closes a connection that does not complete the TLS handshake', async (t) => {
   const app = new Svc({ logger: collectedLog().logger, headersTimeoutMs: 30 });
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: FIRST });
   t.after(close);
@@ -349,7 +349,7 @@ test('Svc.run({ tls }) closes a connection that does not shake hands', async (t)
   assert.equal((await silent.ended()).length, 0);
 });
 
-test('HttpServer.adopt() over TLS lets go of clients that leave, whenever that is, as it does of those that it accepts itself', async (t) => {
+test('HttpServer.adopt() over TLS releases connections of clients that leave at any time, like connections that it accepts itself', async (t) => {
   const app = new Svc({
     logger: collectedLog().logger,
     headersTimeoutMs: 60_000,

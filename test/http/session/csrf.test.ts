@@ -54,7 +54,7 @@ async function post(
 const reasons = (of: Site): unknown[] => of.audited('malicious_csrf').map((line) => line['reason']);
 
 for (const env of ['production', 'test'] as const) {
-  test(`GET, HEAD and OPTIONS pass; POST, PUT, PATCH, DELETE and unknown methods need proof (${env})`, async () => {
+  test(`CSRFMiddleware passes GET, HEAD and OPTIONS, and requires proof for POST, PUT, PATCH, DELETE and unknown methods (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const statuses: Record<string, number> = {};
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'get'])
@@ -82,7 +82,7 @@ for (const env of ['production', 'test'] as const) {
     );
   });
 
-  test(`A token is accepted in X-CSRF-Token and in the form field _csrf_token, and the handler still reads the form (${env})`, async () => {
+  test(`CSRFMiddleware accepts a token in X-CSRF-Token or the form field _csrf_token, and the handler can still read the form (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const token = await tokenFrom(protectedSite, login);
     assert.match(token, /^[\w-]{43}\.[\w-]{43}$/);
@@ -97,7 +97,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('Every flipped bit and cut of a token is refused, and so are 2,000 mutations', async () => {
+test('CSRFMiddleware refuses a token with any flipped bit or cut, and 2,000 mutations', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const below = seeded(11);
@@ -121,7 +121,7 @@ test('Every flipped bit and cut of a token is refused, and so are 2,000 mutation
   assert.equal(await post(protectedSite, { 'x-csrf-token': token }), 200);
 });
 
-test('A token of session A with session B is refused', async () => {
+test('CSRFMiddleware refuses a token of session A with session B', async () => {
   await using protectedSite = site();
   const ofA = await tokenFrom(protectedSite, login);
   const sessionA = protectedSite.client.cookies.get('svc_session')!;
@@ -139,7 +139,7 @@ test('A token of session A with session B is refused', async () => {
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('A visitor cookie that a sibling host has planted does not stand for a session', async () => {
+test('CSRFMiddleware does not accept a visitor cookie that a sibling host has planted as a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;
@@ -157,7 +157,7 @@ test('A visitor cookie that a sibling host has planted does not stand for a sess
 });
 
 for (const how of ['cookie', 'store'] as const) {
-  test(`A token from before login is refused after it, and a new one is accepted (session in the ${how})`, async () => {
+  test(`CSRFMiddleware refuses a token from before the login after it, and accepts a new one (session in the ${how})`, async () => {
     await using protectedSite = site({}, how === 'cookie' ? {} : stored(new ManualClock()));
     const anonymous = await tokenFrom(protectedSite);
     assert.equal(
@@ -195,7 +195,7 @@ for (const [env, name] of [
   ['production', '__Host-svc_csrf'],
   ['test', 'svc_csrf'],
 ] as const) {
-  test(`A visitor without a session gets a cookie of this host when a token is asked for, no session, and can log in with it (${env})`, async () => {
+  test(`csrfToken() gives a visitor without session a host-only cookie instead of a session, and the token is valid for the login (${env})`, async () => {
     await using protectedSite = site({}, { env });
     assert.deepEqual((await protectedSite.visit(ok)).headers.getSetCookie(), []);
     const page = await protectedSite.visit((req) => csrfField(req) + csrfField(req));
@@ -224,7 +224,7 @@ for (const [env, name] of [
 }
 
 for (const env of ['production', 'test'] as const) {
-  test(`Sec-Fetch-Site: cross-site is refused even with a valid token, unless the origin is trusted (${env})`, async () => {
+  test(`CSRFMiddleware refuses Sec-Fetch-Site: cross-site even with a valid token, unless the origin is trusted (${env})`, async () => {
     await using protectedSite = site({ trustedOrigins: ['https://admin.example'] }, { env });
     const token = await tokenFrom(protectedSite, login);
     const cross = { 'sec-fetch-site': 'cross-site', 'x-csrf-token': token };
@@ -240,7 +240,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('Sec-Fetch-Site: same-site is refused unless allowed; same-origin and none go on to the token; unknown values are refused', async () => {
+test('CSRFMiddleware refuses Sec-Fetch-Site: same-site by default and unknown values always; same-origin and none still need a token', async () => {
   for (const [options, expected] of [
     [{}, [403, 200, 200, 403, 403, 403]],
     [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]],
@@ -283,7 +283,7 @@ for (const [baseUrl, config, origin, expected] of [
   ['https://shop.example', {}, 'http://shop.example', 403],
   ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
-  test(`Without Sec-Fetch-Site the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ' behind a trusted proxy' : ''} is answered ${expected}`, async () => {
+  test(`CSRFMiddleware without Sec-Fetch-Site: origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ', proxied,' : ''} is answered with ${expected}`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
     const token = await tokenFrom(protectedSite, login);
     assert.equal(await post(protectedSite, { origin, 'x-csrf-token': token }), expected);
@@ -291,7 +291,7 @@ for (const [baseUrl, config, origin, expected] of [
   });
 }
 
-test('The own origin may come in capitals, or with the port of its scheme', async () => {
+test('CSRFMiddleware accepts its own origin in capitals, or with the default port of its scheme', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [host, origin, expected] of [
@@ -310,7 +310,7 @@ test('The own origin may come in capitals, or with the port of its scheme', asyn
   }
 });
 
-test('With neither field a request needs a token, and passes with one: it comes from no browser', async () => {
+test('CSRFMiddleware requires a token from requests without Sec-Fetch-Site and Origin, which do not come from a browser', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   assert.deepEqual(
@@ -319,7 +319,7 @@ test('With neither field a request needs a token, and passes with one: it comes 
   );
 });
 
-test('X-Forwarded-Host and X-Forwarded-Proto of untrusted peers do not make an origin our own', async () => {
+test('CSRFMiddleware ignores X-Forwarded-Host and X-Forwarded-Proto of untrusted peers when it compares origins', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const forged = {
@@ -332,7 +332,7 @@ test('X-Forwarded-Host and X-Forwarded-Proto of untrusted peers do not make an o
   assert.equal(await post(protectedSite, forged), 403);
 });
 
-test('A token of 10 kB, an empty one and one of other characters are refused at once', async () => {
+test('CSRFMiddleware refuses a token that is empty, of 10 kB or of invalid characters in a short time', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   const startedMs = cpuMs();
@@ -343,13 +343,13 @@ test('A token of 10 kB, an empty one and one of other characters are refused at 
   assert.deepEqual([...new Set(reasons(protectedSite))], ['token_malformed']);
 });
 
-test('A token in the query is not accepted', async () => {
+test('CSRFMiddleware does not accept a token in the query string', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   assert.equal(await post(protectedSite, {}, { query: { _csrf_token: token, 'X-CSRF-Token': token } }), 403);
 });
 
-test('A multipart body proves nothing before its field is found; with a token in the header it stays unread for the handler', async () => {
+test('CSRFMiddleware refuses a multipart body without a token field; with a token in the header the handler reads the body unread', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = new FormData();
@@ -375,7 +375,7 @@ function multipart(...entries: readonly (readonly [name: string, value: string |
 }
 const largeFile = (bytes: number): File => new File(['x'.repeat(bytes)], 'a.txt');
 
-test('A token in a field of a multipart form counts before the first file, and the handler reads the whole form however it likes', async () => {
+test('CSRFMiddleware finds a token in a multipart field before the first file, and the handler reads the whole form in any way', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = multipart(
@@ -418,7 +418,7 @@ test('A token in a field of a multipart form counts before the first file, and t
   assert.equal(await small.text(), 'b');
 });
 
-test('A token behind a file, behind 64 KiB, as a file, twice or wrong is none', async () => {
+test('CSRFMiddleware refuses a token field after a file, after 64 KiB, sent as a file, repeated, or wrong', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [form, status] of [
@@ -444,7 +444,7 @@ test('A token behind a file, behind 64 KiB, as a file, twice or wrong is none', 
   ]);
 });
 
-test('A refused upload is not read: its client has sent 64 KiB and more to come, and is answered', async () => {
+test('CSRFMiddleware refuses an upload after 64 KiB without reading the rest, and its client receives the response', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   let pulled = 0;
@@ -464,7 +464,7 @@ test('A refused upload is not read: its client has sent 64 KiB and more to come,
   assert.ok(pulled < 20, `${pulled} pieces were taken`);
 });
 
-test('A form that is too large or no text is refused as ever, not as CSRF', async () => {
+test('a form that is too large or not text is refused as such, not as a CSRF failure', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -481,7 +481,7 @@ test('A form that is too large or no text is refused as ever, not as CSRF', asyn
   assert.deepEqual(reasons(protectedSite), []);
 });
 
-test('Header and field that differ are refused, and so are two fields', async () => {
+test('CSRFMiddleware refuses a header and a field with different tokens, and two token fields', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const other = await tokenFrom(protectedSite);
@@ -494,7 +494,7 @@ test('Header and field that differ are refused, and so are two fields', async ()
   assert.deepEqual(reasons(protectedSite), [...Array<string>(4).fill('token_twice'), 'token_malformed']);
 });
 
-test('A request with a bearer token and no cookie passes only when that is asked for', async () => {
+test('CSRFMiddleware passes a request with a bearer token and no cookie only with its option', async () => {
   for (const exemptBearer of [false, true]) {
     await using protectedSite = site({ exemptBearer });
     const expected = exemptBearer ? 200 : 403;
@@ -510,7 +510,7 @@ test('A request with a bearer token and no cookie passes only when that is asked
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`The 403 is a problem with the fields of outer middleware, and one event malicious_csrf without any token (${env})`, async () => {
+  test(`CSRFMiddleware answers 403 as a problem with header fields of outer middleware, and logs one event malicious_csrf without the token (${env})`, async () => {
     const outer: Middleware = {
       async handle(_req, next) {
         const response = await next();
@@ -542,7 +542,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('Answers to requests that were checked vary by Sec-Fetch-Site and Origin, refusals too; others do not', async () => {
+test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses of checked requests, also refusals, and to no others', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}'] });
   const token = await tokenFrom(protectedSite, login);
   const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> =>
@@ -556,7 +556,7 @@ test('Answers to requests that were checked vary by Sec-Fetch-Site and Origin, r
   assert.equal(await varyOf({ method: 'POST', path: '/hooks/a' }), null);
 });
 
-test('No two tokens are alike in any part, and an answer that holds one is not stored', async () => {
+test('csrfToken() returns a different token each time, and a response that contains one is not cached', async () => {
   await using protectedSite = site();
   await protectedSite.visit(login);
   const seen = new Set<string>();
@@ -576,7 +576,7 @@ test('No two tokens are alike in any part, and an answer that holds one is not s
   }
 });
 
-test('Neither a header nor a field changes the method that is checked', async () => {
+test('neither a header nor a form field changes the method that CSRFMiddleware checks', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   for (const name of ['x-http-method-override', 'x-http-method', 'x-method-override'])
@@ -591,7 +591,7 @@ test('Neither a header nor a field changes the method that is checked', async ()
 
 // ── further cases ──
 
-test('exempt paths are templates, matched as routes are', async () => {
+test('the option exempt of CSRFMiddleware has path templates that match like routes', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}', '/hooks/{p:path}', '/exact'] });
   assert.equal(await post(protectedSite, { 'sec-fetch-site': 'cross-site' }, { path: '/hooks/pay/1' }), 200);
   assert.equal(await post(protectedSite, {}, { path: '/hooks/%70ay' }), 200);
@@ -609,7 +609,7 @@ test('exempt paths are templates, matched as routes are', async () => {
     assert.equal(await post(protectedSite, {}, { path }), 403, path);
 });
 
-test('Tokens of the previous secret are accepted, and those of a removed one are not', async () => {
+test('CSRFMiddleware accepts tokens of the previous secret, and refuses those of a removed one', async () => {
   const withSecrets = (secrets: readonly string[]): Site =>
     new Site({ session: { secrets }, use: [new CSRFMiddleware()] });
   await using old = withSecrets([SECRET]);
@@ -620,14 +620,14 @@ test('Tokens of the previous secret are accepted, and those of a removed one are
   assert.deepEqual([await post(both, headers), await post(removed, headers)], [200, 403]);
 });
 
-test('a token for a session that this very request begins is valid from then on', async () => {
+test('csrfToken() in the request that starts a session returns a token that is valid for that session', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, (req) => req.session.set('cart', []));
   assert.deepEqual(protectedSite.client.cookies.names(), ['svc_session']);
   assert.equal(await post(protectedSite, { 'x-csrf-token': token }), 200);
 });
 
-test('csrfToken() without the middleware, and once the answer has left, is a mistake', async () => {
+test('csrfToken() throws without CSRFMiddleware, and after the response has been sent', async () => {
   await using plain = new Site();
   assert.equal((await plain.visit((req) => csrfToken(req))).status, 500);
   assert.equal(
@@ -653,10 +653,10 @@ test('csrfToken() without the middleware, and once the answer has left, is a mis
   assert.equal(code, 'E_SESSION_SENT');
 });
 
-test('SVC121 protection without a session before it is refused when the application is compiled, with the remedy', async () => {
+test('SVC121 reports CSRFMiddleware without a session middleware before it, with the remedy, and the application does not compile', async () => {
   for (const [layers, expected] of [
-    [[new CSRFMiddleware()], /no session middleware before it/],
-    [[new CSRFMiddleware(), new SessionMiddleware()], /stands behind it/],
+    [[new CSRFMiddleware()], /no session middleware is registered before it/],
+    [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after it/],
     [[new SessionMiddleware(), new CSRFMiddleware()], undefined],
   ] as const) {
     const app = new Svc({ authSecret: SECRET });
@@ -719,7 +719,7 @@ class OtherSessions implements Middleware {
   }
 }
 
-test("another session middleware will do, with the application's secret, without which nothing starts", async () => {
+test('CSRFMiddleware works with a custom session middleware when the application has a secret', async () => {
   for (const isNew of [false, true]) {
     await using protectedSite = new Site({
       before: [new OtherSessions(isNew)],
@@ -754,7 +754,7 @@ test("another session middleware will do, with the application's secret, without
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`a visitor logs in, sends a form and logs out over a socket (${env})`, async () => {
+  test(`a visitor logs in, sends a form with a CSRF token and logs out over a socket (${env})`, async () => {
     await using protectedSite = site({}, { env, listen: true, ...stored(new ManualClock()) });
     const form = async (act: (req: HttpRequest) => unknown, token: string): Promise<Response> =>
       protectedSite.visit(
@@ -774,7 +774,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('neither secrets nor tokens are seen when the middleware, a session or a request is printed', async () => {
+test('printing CSRFMiddleware, SessionMiddleware, a session or a request shows neither secrets nor tokens', async () => {
   const session = new SessionMiddleware({ secrets: SECRET, encrypt: true });
   const csrf = new CSRFMiddleware();
   await using protectedSite = new Site({ before: [session], use: [csrf], isWithoutSession: true });

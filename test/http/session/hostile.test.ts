@@ -23,7 +23,7 @@ const login = (req: HttpRequest): void => {
 const flashes = (req: HttpRequest): readonly Flash[] => req.session.takeFlashes();
 
 for (const [how, options] of KEPT) {
-  test(`a message with 3,000 characters of a client's is cut to 500, in whole characters (${how})`, async () => {
+  test(`a flash message of 3,000 characters from a client is cut to 500, between whole characters (${how})`, async () => {
     await using site = new Site(options());
     for (const [text, expected] of [
       ['x'.repeat(3_000), `${'x'.repeat(499)}…`],
@@ -35,7 +35,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`numbers and nestings that JSON of a client may hold, and no session, are a 400 and one line with the mistake (${how})`, async () => {
+  test(`numbers and nesting depths that JSON allows but a session cannot store are a 400, and the log names the mistake (${how})`, async () => {
     for (const json of [
       '1e999',
       '{"a":[-1e999]}',
@@ -74,7 +74,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('where there is no room for all messages the oldest are left out, and values stay', async () => {
+test('a session cookie without room for all flash messages drops the oldest messages, and keeps the values', async () => {
   await using site = new Site();
   await site.visit((req) => {
     req.session.set('user', 'ada');
@@ -88,7 +88,7 @@ test('where there is no room for all messages the oldest are left out, and value
   assert.equal(await site.ask((req) => req.session.get('user')), 'ada');
 });
 
-test('a message that alone has no room beside the values is left out, and values without room are a 413 with or without one', async () => {
+test('a flash message that does not fit beside the values is dropped, and values that do not fit are a 413', async () => {
   await using site = new Site();
   await site.visit((req) => {
     req.session.set('text', 'x'.repeat(2_700));
@@ -107,7 +107,7 @@ test('a message that alone has no room beside the values is left out, and values
   assert.equal(await site.ask((req) => req.session.get('more')), null);
 });
 
-test('a store keeps no more than its most bytes of values and messages, the newest of those', async () => {
+test('a session store has a maximum size for values and messages, and keeps the newest messages', async () => {
   await using site = new Site(stored(new ManualClock()));
   await site.visit((req) => {
     req.session.set('text', 'x'.repeat(999_000));
@@ -119,7 +119,7 @@ test('a store keeps no more than its most bytes of values and messages, the newe
   );
 });
 
-test('kept in the cookie, a session that was only read is renewed by pages, and not by what runs beside them', async () => {
+test('a session in a cookie that was only read is renewed by page requests, and not by script requests', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -139,7 +139,7 @@ test('kept in the cookie, a session that was only read is renewed by pages, and 
   assert.equal(await read(undefined), 1);
 });
 
-test('kept in the cookie, a request that is under way at logout and only reads gives no session back', async () => {
+test('a session in a cookie: a request that only reads and ends after a logout does not restore the session', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -161,7 +161,7 @@ test('kept in the cookie, a request that is under way at logout and only reads g
   assert.equal(await site.ask((req) => req.session.get('user')), null);
 });
 
-test('kept in a store, a session that was only read is renewed whatever reads it: it cannot come back', async () => {
+test('a session in a store that was only read is renewed by every request, because a logout deletes the record', async () => {
   await using site = new Site(stored(new ManualClock(), { maxAgeSeconds: 1_000 }));
   await site.visit(login);
   await site.wait(200);
@@ -174,7 +174,7 @@ test('kept in a store, a session that was only read is renewed whatever reads it
 });
 
 for (const isStored of [false, true]) {
-  test(`cookies of one name and other paths or domains are no sessions of each other (${isStored ? 'in a store' : 'in the cookie'})`, async () => {
+  test(`session cookies with one name and different paths or domains are separate sessions (stored: ${isStored})`, async () => {
     const store = isStored ? { store: new MemoryRecordStore() } : {};
     const [admin, shop, domain, plain] = [
       { path: '/admin' },
@@ -204,7 +204,7 @@ for (const isStored of [false, true]) {
   });
 }
 
-test('in production a CSRF cookie over a connection without TLS and proxy is logged as a warning, once, as the session cookie is', async () => {
+test('a CSRF cookie over a connection without TLS and proxy is logged once as a warning in production', async () => {
   await using site = new Site({ env: 'production', use: [new CSRFMiddleware()] });
   await site.visit((req) => csrfToken(req), { headers: { 'x-forwarded-proto': 'https' } });
   assert.deepEqual(site.audited('session_cookie_without_tls'), []);
@@ -222,7 +222,7 @@ test('in production a CSRF cookie over a connection without TLS and proxy is log
   );
 });
 
-test('outside production, and over TLS, there is no warning', async () => {
+test('a CSRF cookie is not logged as a warning outside production, or over TLS', async () => {
   for (const options of [{ env: 'test' }, { env: 'production', baseUrl: 'https://a.example' }] as const) {
     await using site = new Site({ ...options, use: [new CSRFMiddleware()] });
     await site.visit((req) => csrfToken(req));

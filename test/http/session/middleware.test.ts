@@ -36,7 +36,7 @@ const KEPT: readonly (readonly [how: string, options: (session?: SessionOptions)
   ['encrypted in a store', (session = {}) => stored(new ManualClock(), { encrypt: true, ...session })],
 ];
 
-test('The session cookie is __Host-svc_session with Secure, HttpOnly, SameSite=Lax and Path=/, and has no Domain', async () => {
+test('the session cookie is __Host-svc_session with Secure, HttpOnly, SameSite=Lax, Path=/ and no Domain', async () => {
   await using site = new Site({ env: 'production' });
   const [field, ...others] = (await site.visit(setUser)).headers.getSetCookie();
   const { name, attributes } = cookieParts(field!);
@@ -58,7 +58,7 @@ for (const [what, cookie] of [
   ['__Secure- without Secure', { name: '__Secure-a', secure: false }],
   ['a prefix and nothing behind it', { name: '__Host-' }],
 ] as readonly (readonly [string, { readonly name: string } & CookieOptions])[]) {
-  test(`A cookie name ${what} is refused, by the middleware and by setCookie()`, () => {
+  test(`SessionMiddleware and setCookie() refuse a cookie name ${what}`, () => {
     assert.throws(() => new SessionMiddleware({ cookie: cookie as SessionCookieOptions }), {
       code: 'E_COOKIE',
     });
@@ -68,7 +68,7 @@ for (const [what, cookie] of [
   });
 }
 
-test('SameSite=None without Secure, and an unknown SameSite, are refused; None alone means Secure', async () => {
+test('a cookie with SameSite=None and secure: false, or an unknown SameSite, is refused; SameSite=None alone implies Secure', async () => {
   assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } }), {
     code: 'E_COOKIE',
   });
@@ -90,7 +90,7 @@ test('SameSite=None without Secure, and an unknown SameSite, are refused; None a
   );
 });
 
-test('No control character, separator or non-ASCII character reaches a Set-Cookie field: names throw, values are encoded', () => {
+test('no control character, separator or non-ASCII character reaches Set-Cookie: names throw, values are encoded', () => {
   for (const character of ['\r', '\n', '\0', ';', ',', ' ', '\t', '\x7f', 'é', '"', '\\']) {
     assert.throws(() => serializeCookie(`a${character}b`, 'x'), { code: 'E_COOKIE' });
     assert.throws(() => new SessionMiddleware({ cookie: { name: `a${character}b` } }), { code: 'E_COOKIE' });
@@ -102,7 +102,7 @@ test('No control character, separator or non-ASCII character reaches a Set-Cooki
 });
 
 for (const [how, options] of KEPT) {
-  test(`A session that is too large ${how} is a 413, and the log names the mistake and the way out`, async () => {
+  test(`a session that is too large ${how} is a 413, and the log names the mistake and the remedy`, async () => {
     await using site = new Site(options());
     const isStored = how.includes('store');
     const large = 'x'.repeat(isStored ? 1_000_000 : 4_000);
@@ -117,7 +117,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('A cookie of 4,096 bytes is set, and one of 4,097 is refused with word of a store', async () => {
+test('a session cookie of 4,096 bytes is set, and one of 4,097 is refused with the advice to use a store', async () => {
   const least = 'a'.repeat(4_090);
   assert.ok(serializeCookie('name', `${least}bb`).startsWith('name=aaa'));
   assert.throws(() => serializeCookie('name', `${least}bbb`), {
@@ -136,7 +136,7 @@ test('A cookie of 4,096 bytes is set, and one of 4,097 is refused with word of a
 });
 
 for (const [how, options] of KEPT) {
-  test(`A changed, cut, renamed or foreign cookie is an empty session, and one line for those who watch (${how})`, async () => {
+  test(`a changed, cut, renamed or foreign session cookie is an empty session, and is logged once (${how})`, async () => {
     const other = new Site({ ...options(), session: { ...options().session, secrets: NEXT_SECRET } });
     await other.visit(setUser);
     const foreign = other.client.cookies.get('svc_session')!;
@@ -170,7 +170,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`A value is worth nothing under another cookie name (${how})`, async () => {
+  test(`a session cookie is invalid under another cookie name (${how})`, async () => {
     const first = new Site(options());
     await first.visit(setUser);
     const text = first.client.cookies.get('svc_session')!;
@@ -183,7 +183,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'forged');
   });
 
-  test(`A cookie of the previous secret is accepted and signed anew in this answer; one of a removed secret is empty (${how})`, async () => {
+  test(`a session cookie of the previous secret is accepted and signed again, and one of a removed secret is an empty session (${how})`, async () => {
     const store = options().session?.store;
     const clock = options().clock ?? new ManualClock();
     const base = { ...options(), clock };
@@ -212,7 +212,7 @@ for (const [how, options] of KEPT) {
     assert.equal(removed.audited('session_rejected')[0]!['reason'], 'unknown_key');
   });
 
-  test(`A session that was not used for its idle time is empty although the browser sends it, without a warning (${how})`, async () => {
+  test(`a session that was idle for too long is empty, although the browser sends its cookie, without a warning (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 100 }));
     await site.visit(setUser);
     const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
@@ -223,7 +223,7 @@ for (const [how, options] of KEPT) {
     assert.deepEqual(site.audited('session_rejected'), []);
   });
 
-  test(`A session ends at its absolute time although it was used every minute (${how})`, async () => {
+  test(`a session ends at its absolute limit, although it was used every minute (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 300, absoluteSeconds: 3_600 }));
     await site.visit(setUser);
     for (let minute = 1; minute < 60; minute++) {
@@ -236,7 +236,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`regenerate() at login gives a new id and leaves what is not named in "keep" behind (${how})`, async () => {
+  test(`session.regenerate() at login changes the id, and drops values that are not in "keep" (${how})`, async () => {
     await using site = new Site(options());
     await site.visit((req) => {
       req.session.set('cart', [1]);
@@ -262,7 +262,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
   });
 
-  test(`A session planted before a login is not logged in afterwards (${how})`, async () => {
+  test(`a session that an attacker planted before a login is not logged in afterwards (${how})`, async () => {
     const shared = options();
     await using site = new Site(shared);
     await site.visit((req) => req.session.set('mine', 'attacker'));
@@ -277,7 +277,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`destroy() deletes the cookie with the attributes it was set with (${how})`, async () => {
+  test(`session.destroy() deletes the cookie with the attributes that it was set with (${how})`, async () => {
     const clock = new ManualClock();
     const base = how.includes('store') ? stored(clock) : { clock, session: {} };
     await using site = new Site({
@@ -305,7 +305,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('After destroy() the record is gone from the store, and a copy of the cookie is worth nothing', async () => {
+test('session.destroy() deletes the record from the store, so that a copy of the cookie is invalid', async () => {
   const options = stored(new ManualClock());
   await using site = new Site(options);
   await site.visit(setUser);
@@ -317,7 +317,7 @@ test('After destroy() the record is gone from the store, and a copy of the cooki
   assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
 });
 
-test('Without a store a copy of the cookie lives until its own time is over, as the option says', async () => {
+test('without a store a copy of the session cookie stays valid until it expires, also after destroy()', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 60 } });
   await site.visit(setUser);
   const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
@@ -327,7 +327,7 @@ test('Without a store a copy of the cookie lives until its own time is over, as 
   assert.equal(await site.ask(user, { headers: { cookie } }), null);
 });
 
-test('The first of several cookies with one name is used, and only the prefixed one if the prefix is required', async () => {
+test('SessionMiddleware uses the first of several cookies with its name, and ignores an unprefixed cookie when it requires a prefix', async () => {
   await using site = new Site({ env: 'production' });
   await site.visit(setUser);
   const good = site.client.cookies.get('__Host-svc_session')!;
@@ -346,7 +346,7 @@ test('The first of several cookies with one name is used, and only the prefixed 
   assert.equal(site.audited('session_rejected').length, 1);
 });
 
-test('64 kB of cookies, 1,000 cookies and __proto__ cost little and mean nothing', async () => {
+test('64 kB of cookies, 1,000 cookies, and the name __proto__ are read quickly and give an empty session', async () => {
   const startedMs = cpuMs();
   for (const field of [
     'a=1;'.repeat(16_000),
@@ -373,7 +373,7 @@ test('64 kB of cookies, 1,000 cookies and __proto__ cost little and mean nothing
 });
 
 for (const [how, options] of KEPT) {
-  test(`Values with members named __proto__ and constructor are data, and change no prototype (${how})`, async () => {
+  test(`session values with members named __proto__ and constructor are data, and change no prototype (${how})`, async () => {
     await using site = new Site(options());
     const evil: unknown = JSON.parse(
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"list":[{"__proto__":{"polluted":1}}]}',
@@ -393,7 +393,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('With encrypt no value can be read, and a box is worth nothing under another name or key id', async () => {
+test('SessionMiddleware({ encrypt: true }) hides the values of its cookie, which is invalid under another name or key id', async () => {
   await using site = new Site({ session: { encrypt: true, secrets: [SECRET, NEXT_SECRET] } });
   await site.visit((req) => req.session.set('user', 'ada-lovelace'));
   const text = site.client.cookies.get('svc_session')!;
@@ -410,7 +410,7 @@ test('With encrypt no value can be read, and a box is worth nothing under anothe
   assert.ok(signed.split('.').some((part) => Buffer.from(part, 'base64url').toString().includes('lovelace')));
 });
 
-test('With encrypt the records of a store cannot be read, and do not fit another session', async () => {
+test('SessionMiddleware({ encrypt: true }) hides the values in its store, and a record is invalid for another session', async () => {
   const options = stored(new ManualClock(), { encrypt: true });
   const records = new Map<string, string>();
   const { add } = options.store;
@@ -442,7 +442,7 @@ for (const [what, given, expected] of [
   ['nothing between commas', ' , ', 'private'],
   ['both', 'no-store, public', 'private, no-store'],
 ] as const) {
-  test(`An answer with a cookie whose Cache-Control says ${what} stays out of shared caches`, async () => {
+  test(`a response with a session cookie and Cache-Control ${what} is not stored by shared caches`, async () => {
     await using site = new Site();
     const answer = (): JSONResponse =>
       new JSONResponse({}, { headers: given === undefined ? {} : { 'Cache-Control': given } });
@@ -470,7 +470,7 @@ for (const [what, given, expected] of [
 }
 
 for (const [how, options] of KEPT) {
-  test(`An unchanged session sets no cookie, a changed one exactly one, and reading makes none (${how})`, async () => {
+  test(`an unchanged session sets no cookie, a changed one exactly one, and reading creates no session (${how})`, async () => {
     await using site = new Site(options());
     const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
       (await site.visit(act)).headers.getSetCookie().length;
@@ -520,7 +520,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await cookies((req) => req.session.takeFlashes()), 1);
   });
 
-  test(`A session that is read is renewed once a tenth of its idle time is over, and not with every answer (${how})`, async () => {
+  test(`a session that is only read is renewed after a tenth of its idle time, and not with every response (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 1_000 }));
     const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
       (await site.visit(act)).headers.getSetCookie().length;
@@ -537,7 +537,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`A value changed in place is detected (${how})`, async () => {
+  test(`a session value that is changed in place is saved (${how})`, async () => {
     await using site = new Site(options());
     await site.visit((req) => req.session.set('cart', { items: [] }));
     const response = await site.visit((req) => {
@@ -556,7 +556,7 @@ for (const [env, baseUrl, expected] of [
   ['test', 'http://localhost', 'svc_session'],
   ['test', 'https://localhost', '__Host-svc_session Secure'],
 ] as const) {
-  test(`In ${env} over ${baseUrl.split(':')[0]} the cookie is ${expected}`, async () => {
+  test(`the session cookie in ${env} over ${baseUrl.split(':')[0]} is named ${expected}`, async () => {
     await using site = new Site({ env, baseUrl });
     const response = await site.visit(setUser);
     const { name, attributes } = cookieParts(response.headers.getSetCookie()[0]!);
@@ -569,7 +569,7 @@ for (const [env, baseUrl, expected] of [
   });
 }
 
-test('In production a request without TLS and without a proxy that tells of it is logged as a warning, once', async () => {
+test('a session cookie over a request without TLS and without a TLS proxy is logged once as a warning in production', async () => {
   await using site = new Site({ env: 'production' });
   for (const headers of [{ 'x-forwarded-proto': 'https' }, { forwarded: 'proto=https' }] as const)
     await site.visit((req) => req.session.set('n', req.id), { headers });
@@ -609,7 +609,7 @@ test('Session ids are 256 random bits, and the store holds only their hash', asy
   }
 });
 
-test('Without any secret the application does not start, and the variable is named', async () => {
+test('an application with SessionMiddleware and no secret does not start, and the error names the variable', async () => {
   const app = new Svc({ logger: new Site().app.log });
   app.use(new SessionMiddleware());
   const report = app.check();
@@ -623,7 +623,7 @@ test('Without any secret the application does not start, and the variable is nam
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
 });
 
-test('Empty text is no secret', () => {
+test('SessionMiddleware refuses an empty text as secret', () => {
   for (const authSecret of ['', null]) {
     const app = new Svc({ config: { authSecret } });
     app.use(new SessionMiddleware());
@@ -637,7 +637,7 @@ test('Empty text is no secret', () => {
   }
 });
 
-test('a short secret is refused, by the middleware and when the application is compiled', () => {
+test('SessionMiddleware refuses a short secret, also one from the settings when the application compiles', () => {
   assert.throws(() => new SessionMiddleware({ secrets: 'short' }), { code: 'E_SECRET_WEAK' });
   const app = new Svc({ authSecret: 'short' });
   app.use(new SessionMiddleware());
@@ -669,12 +669,12 @@ for (const [what, options, code] of [
   });
 }
 
-test('an absolute time below the usual idle time shortens it', async () => {
+test('absoluteSeconds below the default idle time shortens the idle time of a session', async () => {
   await using site = new Site({ session: { absoluteSeconds: 60 } });
   assert.ok((await site.visit(setUser)).headers.getSetCookie()[0]!.includes('Max-Age=60'));
 });
 
-test('SVC207 a cookie that is not Secure, or shared with other hosts, is found in production only', () => {
+test('SVC207 reports in production a session cookie that is not Secure or is shared with other hosts', () => {
   for (const [cookie, env, expected] of [
     [{ secure: false }, 'production', ['error']],
     [{ domain: 'a.example' }, 'production', ['warning']],
@@ -695,7 +695,7 @@ test('SVC207 a cookie that is not Secure, or shared with other hosts, is found i
   }
 });
 
-test('SVC121 a second session middleware is refused, and one for each of two routers is not', () => {
+test('SVC121 reports a second SessionMiddleware around a route, but not one in each of two routers', () => {
   const app = new Svc({ authSecret: SECRET });
   app.use(new SessionMiddleware()).use(new SessionMiddleware({ cookie: { name: 'b' } }));
   assert.match(
@@ -710,7 +710,7 @@ test('SVC121 a second session middleware is refused, and one for each of two rou
   );
 });
 
-test('names and attributes of the cookie follow the options', async () => {
+test('name and attributes of the session cookie follow the options', async () => {
   for (const [cookie, env, expected] of [
     [{ name: 'sid' }, 'production', '__Host-sid HttpOnly Path=/ SameSite=Lax Secure'],
     [{ path: '/app' }, 'production', '__Secure-svc_session HttpOnly Path=/app SameSite=Lax Secure'],
@@ -736,7 +736,7 @@ test('names and attributes of the cookie follow the options', async () => {
   }
 });
 
-test('a typed key reads and writes its type, and is the plain name', async () => {
+test('sessionKey() gives a session value a type, and uses its plain name as key', async () => {
   const cart = sessionKey<string[]>('cart');
   await using site = new Site();
   await site.visit((req) => req.session.set(cart, ['book']));
@@ -751,7 +751,7 @@ test('a typed key reads and writes its type, and is the plain name', async () =>
   assert.equal(await site.ask((req) => req.session.get(cart)), null);
 });
 
-test('set() takes a copy of JSON values and refuses others, naming the key and never the value', async () => {
+test('session.set() copies JSON values and refuses others, and the error names the key and never the value', async () => {
   await using site = new Site();
   const loop: unknown[] = [];
   loop.push(loop);
@@ -805,7 +805,7 @@ test('set() takes a copy of JSON values and refuses others, naming the key and n
   });
 });
 
-test('a value that an in-place change made invalid as JSON is an error with its key', async () => {
+test('a session value that an in-place change made invalid as JSON is an error that names the key', async () => {
   await using site = new Site();
   const response = await site.visit((req) => {
     req.session.set('cart', {});
@@ -818,7 +818,7 @@ test('a value that an in-place change made invalid as JSON is an error with its 
   );
 });
 
-test('a session is written when the handler fails, and when it answers an error', async () => {
+test('a session is saved when the handler throws, and when it returns an error status', async () => {
   await using site = new Site();
   assert.equal(
     (
@@ -842,7 +842,7 @@ test('a session is written when the handler fails, and when it answers an error'
   assert.equal(await site.ask((req) => req.session.get('tries')), 2);
 });
 
-test('changes after the response left the handler are refused, and reading still works', async () => {
+test('session changes after the response has left the handler are refused, and reading still works', async () => {
   await using site = new Site();
   await site.visit(setUser);
   const seen: unknown[] = [];
@@ -874,7 +874,7 @@ test('changes after the response left the handler are refused, and reading still
 });
 
 for (const [how, options] of KEPT) {
-  test(`messages are shown once, by a later request, the oldest first (${how})`, async () => {
+  test(`flash messages are shown once, by a later request, the oldest first (${how})`, async () => {
     await using site = new Site(options());
     assert.deepEqual(
       await site.ask((req) => {
@@ -895,7 +895,7 @@ for (const [how, options] of KEPT) {
     assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), []);
   });
 
-  test(`destroy() leaves room for a message and a new session of another id (${how})`, async () => {
+  test(`session.destroy() allows a flash message and a new session with another id afterwards (${how})`, async () => {
     await using site = new Site(options());
     const before = await site.ask((req) => {
       setUser(req);
@@ -920,7 +920,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('untaken messages are limited, and only strings are accepted', async () => {
+test('unread flash messages are limited in number, and must be strings', async () => {
   await using site = new Site(stored(new ManualClock()));
   await site.visit((req) => {
     for (let index = 0; index < 60; index++) req.session.flash('info', String(index));
@@ -940,7 +940,7 @@ test('untaken messages are limited, and only strings are accepted', async () => 
   );
 });
 
-test('settings that became shorter hold for cookies that were issued before', async () => {
+test('session limits that became shorter apply to cookies that were issued before', async () => {
   const clock = new ManualClock();
   await using long = new Site({ clock });
   await long.visit(setUser);
@@ -957,7 +957,7 @@ test('settings that became shorter hold for cookies that were issued before', as
   }
 });
 
-test('a cookie that another version of the program has signed, and that is no session, is an empty one', async () => {
+test('a correctly signed session cookie whose payload is not a session gives an empty session', async () => {
   await using site = new Site();
   const values = new ProtectedValues(Keyring.of(SECRET), 'svc session', 'signed');
   const seconds = Math.floor(site.clock.nowMs() / 1_000);

@@ -31,7 +31,7 @@ function reasonOf(
 }
 
 for (const protection of BOTH) {
-  test(`a ${protection} value is read back with its times, and is a cookie value as it is`, () => {
+  test(`a ${protection} value is read with its payload and times, and needs no encoding in a cookie`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.match(text, /^[se]1(?:\.[\w-]+)+$/);
     assert.deepEqual(values(protection).read('a', text, 1_999), {
@@ -46,7 +46,7 @@ for (const protection of BOTH) {
     }
   });
 
-  test(`a ${protection} value is refused from the second in which it ends`, () => {
+  test(`a ${protection} value is refused from the second of its end`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.deepEqual(
       [1_999, 2_000, 9_000].map((nowSeconds) => reasonOf(values(protection), 'a', text, nowSeconds)),
@@ -54,7 +54,7 @@ for (const protection of BOTH) {
     );
   });
 
-  test(`a ${protection} value is worth nothing under another name, label, key or form`, () => {
+  test(`a ${protection} value is refused under another name, label, key or form`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.equal(reasonOf(values(protection), 'b', text), 'forged');
     assert.equal(reasonOf(values(protection, NEW, 'other'), 'a', text), 'forged');
@@ -65,7 +65,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(values(protection), 'a', text.replace('.1000.', '.01000.')), 'forged');
   });
 
-  test(`A ${protection} value of the previous secret is read and known as such; without that secret it is refused`, () => {
+  test(`a ${protection} value of the previous secret is accepted and marked as old; without that secret it is refused`, () => {
     const text = values(protection, OLD).write('a', PAYLOAD, TIMES);
     assert.deepEqual(values(protection, [NEW, OLD]).read('a', text, 1_500), {
       kind: 'valid',
@@ -115,7 +115,7 @@ for (const protection of BOTH) {
     }
   });
 
-  test(`a ${protection} value that is longer than a cookie is not looked at`, () => {
+  test(`a ${protection} value that is longer than a cookie is refused in a short time`, () => {
     const text = values(protection).write('a', 'x'.repeat(4_000), TIMES);
     assert.equal(reasonOf(values(protection), 'a', text), 'malformed');
     assert.equal(
@@ -135,7 +135,7 @@ for (const protection of BOTH) {
   });
 }
 
-test('sealed values of the same payload have nothing in common but their head, and the payload is not in them', () => {
+test('two sealed values of the same payload differ in every encrypted part, and do not contain the payload', () => {
   const [left, right] = [
     values('sealed').write('a', PAYLOAD, TIMES),
     values('sealed').write('a', PAYLOAD, TIMES),
@@ -145,6 +145,6 @@ test('sealed values of the same payload have nothing in common but their head, a
   for (const box of [left, right]) assert.ok(!Buffer.from(box, 'base64url').includes(Buffer.from('Ada')));
 });
 
-test('signed values of one name and purpose are the same text for the same payload', () => {
+test('two signed values of the same name, purpose and payload are equal', () => {
   assert.equal(values('signed').write('a', PAYLOAD, TIMES), values('signed').write('a', PAYLOAD, TIMES));
 });

@@ -60,7 +60,7 @@ async function overtaken(
 }
 
 for (const encrypt of [false, true]) {
-  test(`requests of one session at the same time each keep their own keys${encrypt ? ', encrypted' : ''}`, async () => {
+  test(`concurrent requests of one session each save their own keys${encrypt ? ', encrypted' : ''}`, async () => {
     const { site, store } = slowSite({ encrypt });
     await using _site = site;
     await site.visit((req) => {
@@ -95,7 +95,7 @@ for (const encrypt of [false, true]) {
   });
 }
 
-test('a message that two requests take at the same time is gone, and one that came meanwhile stays', async () => {
+test('a flash message that two requests read at the same time is gone, and one added meanwhile stays', async () => {
   const { site } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.flash('info', 'one'));
@@ -143,7 +143,7 @@ test('regenerate() of a session that another request ended keeps only the values
   assert.equal(records.size, 0);
 });
 
-test('the store is asked only when a cookie counts, and written only when something is to be written', async () => {
+test('the session store is read only for a valid cookie, and written only for a change', async () => {
   const { site, store } = slowSite();
   await using _site = site;
   const calls = async (act: (req: HttpRequest) => unknown, cookie?: string): Promise<string[]> => {
@@ -161,7 +161,7 @@ test('the store is asked only when a cookie counts, and written only when someth
   assert.deepEqual(await calls((req) => req.session.destroy()), ['get', 'delete']);
 });
 
-test('a full store is 503 for requests that need a new session, and does not affect others', async () => {
+test('a full session store is a 503 for requests that need a new session, and does not affect others', async () => {
   const clock = new ManualClock();
   await using site = new Site({ clock, session: { store: new MemoryRecordStore({ clock, maxRecords: 1 }) } });
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -173,7 +173,7 @@ test('a full store is 503 for requests that need a new session, and does not aff
   assert.equal(await site.ask((req) => req.session.get('user'), { headers: { cookie: first } }), 'ada');
 });
 
-test('a session that others change without end is a 503 with Retry-After, not a loop', async () => {
+test('a session that other requests change endlessly is a 503 with Retry-After, not an endless loop', async () => {
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   const busy: RecordStore = {
@@ -189,7 +189,7 @@ test('a session that others change without end is a 503 with Retry-After, not a 
   assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '1']);
 });
 
-test('a store that fails fails the request, before its handler', async () => {
+test('a session store that fails rejects the request before its handler runs', async () => {
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   let isDown = false;
@@ -224,7 +224,7 @@ for (const [what, record] of [
   ['an id that is a number', '{"i":5,"b":1,"v":{}}'],
   ['messages that are none', '{"b":1,"v":{},"f":{}}'],
 ] as const) {
-  test(`a record that is ${what} is no session`, async () => {
+  test(`a session record that is ${what} gives an empty session`, async () => {
     const options = stored(new ManualClock());
     const keys: string[] = [];
     const { add } = options.store;
@@ -240,7 +240,7 @@ for (const [what, record] of [
   });
 }
 
-test('a record of messages is read as far as it is one', async () => {
+test('invalid entries in a record of flash messages are skipped', async () => {
   const options = stored(new ManualClock());
   const keys: string[] = [];
   const { add } = options.store;
@@ -258,7 +258,7 @@ test('a record of messages is read as far as it is one', async () => {
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'yes' }]);
 });
 
-test('an unused session parses no cookies and derives no key', async () => {
+test('an application whose requests use no session parses no cookies and derives no key', async () => {
   await using site = new Site();
   let reads = 0;
   const original = Object.getOwnPropertyDescriptor(TransportRequest.prototype, 'cookies')!;

@@ -87,7 +87,7 @@ for (const [what, event, expected] of [
   ['an id alone', { id: '' }, 'id: \n\n'],
   ['a leading space', ' x', 'data:  x\n\n'],
 ] as const) {
-  test(`encodeEvent() writes ${what}`, () => assert.equal(encodeEvent(event), expected));
+  test(`encodeEvent() writes an event with ${what}`, () => assert.equal(encodeEvent(event), expected));
 }
 
 for (const event of [
@@ -109,7 +109,7 @@ for (const event of [
     assert.throws(() => encodeEvent(event), { code: 'E_EVENT' }));
 }
 
-test('encodeEvent() gives browsers the data that went in, whatever it is', () => {
+test("a browser's EventSource returns the data that encodeEvent() was given, for generated texts", () => {
   for (let round = 0; round < 2_000; round++) {
     const data = Array.from(
       { length: round % 12 },
@@ -125,14 +125,14 @@ test('encodeEvent() gives browsers the data that went in, whatever it is', () =>
   }
 });
 
-test('lastEventId() is what the client has had last, in UTF-8, or undefined', () => {
+test('lastEventId() returns the field Last-Event-ID decoded as UTF-8, or undefined', () => {
   assert.equal(lastEventId({ headers: {} }), undefined);
   assert.equal(lastEventId({ headers: { 'last-event-id': '' } }), undefined);
   assert.equal(lastEventId({ headers: { 'last-event-id': 'a-1' } }), 'a-1');
   assert.equal(lastEventId({ headers: { 'last-event-id': Buffer.from('é→').toString('latin1') } }), 'é→');
 });
 
-test('EventStreamResponse begins at once, with its fields, and sends each event as it comes', async () => {
+test('EventStreamResponse sends its head at once, and each event when it is yielded', async () => {
   const more = Promise.withResolvers<void>();
   await using it = await serve((app) =>
     app.get(
@@ -160,7 +160,7 @@ test('EventStreamResponse begins at once, with its fields, and sends each event 
   assert.equal(answer.text(), 'retry: 700\n\nevent: a\ndata: 1\n\ndata: b\n\n');
 });
 
-test('Heartbeats come by one timer for all streams, none where events come, and end with the last stream', async () => {
+test('EventStreamResponse sends heartbeats by one timer for all streams, not while events are sent, and stops with the last stream', async () => {
   const clock = new ManualClock();
   const sources = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   await using it = await serve(
@@ -197,7 +197,7 @@ test('Heartbeats come by one timer for all streams, none where events come, and 
   while (clock.pending > before + 1) await turn(); // the timer of idle connections
 });
 
-test('An event that comes as a heartbeat goes out is not lost, and a failure ends the connection', async () => {
+test('EventStreamResponse loses no event that arrives during a heartbeat, and a failing source cuts the connection', async () => {
   const clock = new ManualClock();
   const steps = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   let at = 0;
@@ -228,7 +228,7 @@ test('An event that comes as a heartbeat goes out is not lost, and a failure end
   );
 });
 
-test('The source of events is ended when the client leaves, with HEAD, and when a layer answers something else', async () => {
+test('EventStreamResponse closes its source when the client leaves, for HEAD, and when a middleware replaces the response', async () => {
   let ended = 0;
   const source = (): AsyncIterable<string> => ({
     [Symbol.asyncIterator]: () => ({
@@ -264,7 +264,7 @@ test('The source of events is ended when the client leaves, with HEAD, and when 
   while (clock.pending > 0) await turn();
 });
 
-test('A kept EventStreamResponse keeps its options and fields for every request', async () => {
+test('one EventStreamResponse keeps its options and header fields for every request that returns it', async () => {
   const kept = new EventStreamResponse(['a'], { retryMs: 5, headers: { 'Cache-Control': 'no-cache' } });
   kept.setCookie('a', 'b');
   const app = new Svc().get('/', () => kept) as Svc;
@@ -277,7 +277,7 @@ test('A kept EventStreamResponse keeps its options and fields for every request'
   }
 });
 
-test('Options of event streams are checked', () => {
+test('EventStreamResponse and EventBroadcast refuse options that are unknown or out of range', () => {
   assert.throws(() => new EventStreamResponse(5 as never), { code: 'E_STREAM' });
   assert.throws(() => new EventStreamResponse([], { heartbeatSeconds: 0 }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new EventStreamResponse([], { retryMs: -1 }), { code: 'E_OPTION_RANGE' });
@@ -287,7 +287,7 @@ test('Options of event streams are checked', () => {
 
 // ── broadcast ──
 
-test('EventBroadcast sends one text to all, those that were missed first, and ends with close()', async () => {
+test('EventBroadcast sends each event to all streams, missed events first, and ends with close()', async () => {
   const news = new EventBroadcast({ retryMs: 9 });
   await using it = await serve((app) =>
     app.get('/', ({ req }) => news.stream(lastEventId(req) === '1' ? [{ id: '2', data: 'missed' }] : [])),
@@ -323,7 +323,7 @@ for (const [how, watch, chunks] of [
   ],
 ] as const) {
   const skip = how.startsWith('a chunk') && !USES_INTERNALS && 'only with the undocumented parts of Node';
-  test(`EventBroadcast writes ${how}`, { skip }, async () => {
+  test(`EventBroadcast writes each event ${how}`, { skip }, async () => {
     using written = watch();
     const news = new EventBroadcast();
     await using it = await serve((app) => app.get('/', () => news.stream()));
@@ -367,7 +367,7 @@ function watched(prototype: ServerResponse | Socket): Disposable & { readonly te
   };
 }
 
-test('EventBroadcast sends no chunks to HTTP/1.0, and long texts as they are', async () => {
+test('EventBroadcast sends HTTP/1.0 clients no chunked coding, and long texts unchanged', async () => {
   const news = new EventBroadcast();
   await using it = await serve((app) => app.get('/', () => news.stream()));
   it.client.send('GET / HTTP/1.0\r\n\r\n');
@@ -379,7 +379,7 @@ test('EventBroadcast sends no chunks to HTTP/1.0, and long texts as they are', a
   assert.equal((await it.client.answer()).text(), `:\n\ndata: 1\n\ndata: ${text}\n\n`);
 });
 
-test('EventBroadcast gives who comes in the same turn what is sent from then on', async () => {
+test('a stream of EventBroadcast gets only events that are sent after it has opened, also within one turn', async () => {
   const news = new EventBroadcast();
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const read = async (): Promise<string> => (await app.fetch(new Request('http://a/'))).text();
@@ -397,7 +397,7 @@ test('EventBroadcast gives who comes in the same turn what is sent from then on'
   await app.shutdown();
 });
 
-test('EventBroadcast beats where no event was sent, and refuses more streams than it may have', async () => {
+test('EventBroadcast sends heartbeats when no event was sent, and refuses streams beyond maxStreams', async () => {
   const clock = new ManualClock();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
   await using it = await serve((app) => app.get('/', () => news.stream()), {
@@ -416,7 +416,7 @@ test('EventBroadcast beats where no event was sent, and refuses more streams tha
   assert.equal((await it.client.answer()).text(), ':\n\ndata: x\n\n:\n\n');
 });
 
-test('EventBroadcast cuts a client that does not read, and the others go on', async () => {
+test('EventBroadcast disconnects a client that does not read, and continues for the others', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 400_000 });
   await using it = await serve((app) => app.get('/', () => news.stream()));
   await using slow = await RawClient.open(it.port);
@@ -436,7 +436,7 @@ test('EventBroadcast cuts a client that does not read, and the others go on', as
   assert.ok((await it.client.answer()).isWhole);
 });
 
-test('EventBroadcast without a socket limits unread events: the stream ends', async () => {
+test('EventBroadcast without a socket ends a stream that has too many unread events', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 1_024 });
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const reader = (await app.fetch(new Request('http://a/'))).body!.getReader();
@@ -454,10 +454,10 @@ test('EventBroadcast without a socket limits unread events: the stream ends', as
 });
 
 for (const [how, accessLog] of [
-  ['', false],
-  [', those whose bytes are counted, too', true],
+  ['without', false],
+  ['with', true],
 ] as const) {
-  test(`A server that stops ends its streams of events between two of them, at once${how}`, async () => {
+  test(`a stopping server ends event streams at once, between two events, ${how} an access log`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(
@@ -495,7 +495,7 @@ for (const [how, accessLog] of [
 
 // ── NDJSON ──
 
-test('NDJSONResponse sends a line of JSON for each value of whatever gives them', async () => {
+test('NDJSONResponse sends a line of JSON for each value of an iterable, async iterable or stream', async () => {
   for (const values of [
     [{ a: 1 }, 'x\ny', null, 1n, new Date(0)],
     (async function* () {
@@ -510,7 +510,7 @@ test('NDJSONResponse sends a line of JSON for each value of whatever gives them'
   }
 });
 
-test('NDJSONResponse is a 500 when its first value is no JSON, and cut when a later one is', async () => {
+test('NDJSONResponse answers 500 when its first value has no JSON form, and cuts the connection when a later one has none', async () => {
   await using it = await serve((app) =>
     app
       .get('/first', () => new NDJSONResponse([undefined]))
@@ -523,7 +523,7 @@ test('NDJSONResponse is a 500 when its first value is no JSON, and cut when a la
 
 // ── real clients ──
 
-test('curl --no-buffer shows events as they come', async (t) => {
+test('curl --no-buffer shows events when they are sent', async (t) => {
   const curl = await promisify(execFile)('curl', ['--version']).then(
     () => true,
     () => false,
@@ -541,7 +541,7 @@ test('curl --no-buffer shows events as they come', async (t) => {
   assert.deepEqual(await once(child, 'close'), [0, null]);
 });
 
-test('EventSource in Chromium gets events of every form, and comes back with Last-Event-ID', async (t) => {
+test('EventSource in Chromium receives events of every form, and reconnects with Last-Event-ID', async (t) => {
   if (!needsChromium(t)) return;
   const ids: (string | undefined)[] = [];
   await using it = await serve((app) =>

@@ -54,7 +54,7 @@ const TEXTS = [
 const PATHS = ['/plain', '/zip', '/window', '/context'];
 
 for (const path of PATHS) {
-  test(`Node's own client speaks with ${path}`, async (t) => {
+  test(`the WebSocket client of Node.js exchanges messages with the route ${path}`, async (t) => {
     const { url } = await serve(t);
     const socket = new WebSocket(`${url}${path}`, ['a', 'b']);
     socket.binaryType = 'arraybuffer';
@@ -94,7 +94,7 @@ for (const path of PATHS)
     ['without context takeover', { clientNoContextTakeover: true, serverNoContextTakeover: true }],
     ['with small windows', { serverMaxWindowBits: 9, clientMaxWindowBits: 9 }],
   ] as const) {
-    test(`the package ws ${how} speaks with ${path}`, async (t) => {
+    test(`the WebSocket client of the package ws ${how} exchanges messages with the route ${path}`, async (t) => {
       const folder = scratch(t, 'websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' });
       if (folder === undefined) return;
       const WebSocketOfWs = createRequire(join(folder, 'package.json'))('ws') as WsClass;
@@ -137,7 +137,7 @@ for (const [path, hasCompression] of [
   ['/window', true],
   ['/context', true],
 ] as const) {
-  test(`Chromium speaks with ${path}, from a page of the same origin`, async (t) => {
+  test(`Chromium exchanges WebSocket messages with the route ${path} from a page of the same origin`, async (t) => {
     if (!needsChromium(t)) return;
     const { server } = await serve(t);
     const page = await chromium!.visitor();
@@ -156,7 +156,7 @@ for (const [path, hasCompression] of [
   });
 }
 
-test('Chromium on a page of another origin is refused', async (t) => {
+test('a WebSocket of a Chromium page with another origin is refused', async (t) => {
   if (!needsChromium(t)) return;
   const [{ url }, other] = [await serve(t), await serve(t)];
   const page = await chromium!.visitor();

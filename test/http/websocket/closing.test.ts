@@ -21,8 +21,8 @@ async function talk(t: TestContext, handler: Handler, bytes: Buffer): Promise<st
   return messagesOf(await raw.ended());
 }
 
-describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
-  test('by an error closes with 1011, and its error is logged once', async (t) => {
+describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, () => {
+  test('a WebSocket whose for-await loop throws an error closes with 1011, and the error is logged once', async (t) => {
     const { app, lines } = loggedApp();
     app.websocket('/x', async (socket) => {
       for await (const message of socket) throw new Error(`on purpose: ${String(message)}`);
@@ -35,7 +35,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
     assert.equal(lines().filter(({ event }) => event === 'unhandled_error').length, 1);
   });
 
-  test('by an exception that is meant for clients closes with 1008 and its text', async (t) => {
+  test("a WebSocket whose for-await loop throws an HTTP exception closes with 1008 and the exception's text", async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -46,7 +46,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
     assert.deepEqual(got, ['CLOSE 1008 not for you']);
   });
 
-  test('by break has the socket until it returns', async (t) => {
+  test('a WebSocket stays open after a break in its for-await loop until the handler returns', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -60,7 +60,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
     assert.deepEqual(got, ['behind the loop', 'CLOSE 1000']);
   });
 
-  test('by break may iterate again, and gets what came meanwhile', async (t) => {
+  test('a WebSocket handler may start a second for-await loop after break, and gets the messages that arrived meanwhile', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -79,7 +79,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
     assert.deepEqual(got, ['first a', 'then b', 'then c', 'CLOSE 1000']);
   });
 
-  test('by break and fails behind it closes with 1011', async (t) => {
+  test('a WebSocket handler that throws after a break in its for-await loop closes with 1011', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -91,7 +91,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
     assert.deepEqual(got, ['CLOSE 1011']);
   });
 
-  test('by a message that does not fit may iterate again', async (t) => {
+  test('a WebSocket handler may start a second for-await loop after an invalid message', async (t) => {
     class Say extends Schema {
       n = Field(int);
     }
@@ -112,7 +112,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
     assert.deepEqual(messagesOf(await raw.ended()), [...replies, 'CLOSE 1000']);
   });
 
-  test('gets no message from an iterator that it has left', async (t) => {
+  test('a WebSocket iterator that was returned yields no more messages', async (t) => {
     const results: unknown[] = [];
     const got = await talk(
       t,
@@ -130,7 +130,7 @@ describe('a handler that leaves its for-await loop', LIMITED_SUITE, () => {
   });
 });
 
-test('the loop of an onOpen listener closes with 1011 by an error, and leaves the socket open by break', async (t) => {
+test('a for-await loop in an onOpen listener closes the WebSocket with 1011 on an error, and leaves it open on break', async (t) => {
   const { app } = loggedApp();
   app.websocket('/x').onOpen(async (socket) => {
     for await (const message of socket) {
@@ -156,7 +156,7 @@ for (const [what, payload, expected] of [
   ['a code alone', closing(1001), 'CLOSE 1001'],
   ['nothing', Buffer.alloc(0), 'CLOSE 1005'],
 ] as const)
-  test(`a close frame with ${what} is echoed (RFC 6455 §5.5.1)`, async (t) => {
+  test(`a WebSocket close frame with ${what} is echoed (RFC 6455 §5.5.1)`, async (t) => {
     const { app } = loggedApp();
     app.websocket('/x').onMessage(() => undefined);
     const raw = await openRaw(t, await portOf(t, app), '/x');
@@ -164,7 +164,7 @@ for (const [what, payload, expected] of [
     assert.deepEqual(messagesOf(await raw.ended()), [expected]);
   });
 
-describe('a client that closes behind its messages, in one packet', LIMITED_SUITE, () => {
+describe('a WebSocket client that sends messages and a close frame in one packet', LIMITED_SUITE, () => {
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const CLOSED = 'CLOSE 4000 enough';
   const bytes = packet(['a', 'b', 'c'], 4000, 'enough');
@@ -234,7 +234,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
           }),
     ],
   ] as const)
-    test(`gets the replies of a ${what} before the answer to its close frame`, async (t) => {
+    test(`a WebSocket client that sends messages and a close frame gets the replies of a ${what} before the close frame`, async (t) => {
       const { app } = loggedApp();
       declare(app);
       const raw = await openRaw(t, await portOf(t, app), '/x');
@@ -243,7 +243,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
       assert.deepEqual(got, ['re a', 're b', 're c', CLOSED]);
     });
 
-  test('gets replies that are larger than what the stream takes at once', async (t) => {
+  test('a WebSocket client gets replies before the close frame that are larger than the buffer of the socket', async (t) => {
     const { app } = loggedApp();
     app
       .websocket('/x', { maxBufferedBytes: 2 ** 26 })
@@ -257,7 +257,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
     );
   });
 
-  test('gets the replies although it has ended its side of the connection', async (t) => {
+  test('a WebSocket client gets replies before the close frame although it has half-closed its connection', async (t) => {
     const { app } = loggedApp();
     const closes: WebSocketClose[] = [];
     app
@@ -273,7 +273,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
     assert.deepEqual(closes, [{ code: 4000, reason: 'enough', wasClean: true }]);
   });
 
-  test('gets its own code back although the handler fails or closes with another one', async (t) => {
+  test('a WebSocket client gets its own close code back although the handler throws, or closes with another code', async (t) => {
     const { app } = loggedApp();
     app.websocket('/x').onMessage(async (socket, message) => {
       await turn();
@@ -286,7 +286,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
     assert.deepEqual(messagesOf(await raw.ended()), ['re a', CLOSED]);
   });
 
-  test('gets its answer at once when no message waits, also while a handler runs', async (t) => {
+  test('a WebSocket client gets its close frame at once when no message waits, also while a handler runs', async (t) => {
     const { app } = loggedApp();
     const gate = gateOf(t);
     app.websocket('/x', async (socket, { signal }) => {
@@ -298,7 +298,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
     assert.deepEqual(messagesOf(await raw.ended()), ['open', CLOSED]);
   });
 
-  test('waits no longer than closeTimeoutMs for replies; send() returns false from then on', async (t) => {
+  test('a WebSocket waits no longer than closeTimeoutMs for replies after a close frame, and send() then returns false', async (t) => {
     const { app } = loggedApp();
     const clock = new ManualClock();
     const gate = gateOf(t);
@@ -327,7 +327,7 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
     assert.deepEqual(sent, [true, [false, false, false]]);
   });
 
-  test('is reported with its code when it leaves before the answer', async (t) => {
+  test('a WebSocket client that leaves before the close frame of the server is reported with its own close code', async (t) => {
     const { app } = loggedApp();
     const gate = gateOf(t);
     const handling = Promise.withResolvers<void>();
@@ -349,23 +349,27 @@ describe('a client that closes behind its messages, in one packet', LIMITED_SUIT
   });
 });
 
-test('a client that closes while it does not read ends after closeTimeoutMs', LIMITED, async (t) => {
-  const { app } = loggedApp();
-  const closed = Promise.withResolvers<void>();
-  app
-    .websocket('/x', { maxBufferedBytes: 2 ** 26, closeTimeoutMs: 50 })
-    .onMessage((socket) => socket.send(Buffer.alloc(14_000_000)))
-    .onClose(() => closed.resolve());
-  const port = await portOf(t, app);
-  const raw = await openRaw(t, port, '/x');
-  raw.socket.pause();
-  raw.send(packet(['a', 'b'], 1000));
-  await closed.promise;
-  await until(() => app.operations.inFlight() === 0);
-});
+test(
+  'a WebSocket client that sends a close frame and does not read is disconnected after closeTimeoutMs',
+  LIMITED,
+  async (t) => {
+    const { app } = loggedApp();
+    const closed = Promise.withResolvers<void>();
+    app
+      .websocket('/x', { maxBufferedBytes: 2 ** 26, closeTimeoutMs: 50 })
+      .onMessage((socket) => socket.send(Buffer.alloc(14_000_000)))
+      .onClose(() => closed.resolve());
+    const port = await portOf(t, app);
+    const raw = await openRaw(t, port, '/x');
+    raw.socket.pause();
+    raw.send(packet(['a', 'b'], 1000));
+    await closed.promise;
+    await until(() => app.operations.inFlight() === 0);
+  },
+);
 
 test(
-  'send() and sendJson() return false once the handler has closed the socket, and true before',
+  'send() and sendJson() of a WebSocket return true before the handler closes it, and false afterwards',
   LIMITED,
   async (t) => {
     const { app } = loggedApp();
@@ -383,7 +387,7 @@ test(
   },
 );
 
-test('send() returns false when the policy "disconnect" closes the socket for it', LIMITED, async (t) => {
+test('send() of a WebSocket returns false when the policy "disconnect" closes it', LIMITED, async (t) => {
   const { app } = loggedApp();
   const result = Promise.withResolvers<boolean[]>();
   app.websocket('/x', { maxBufferedBytes: 65_536, closeTimeoutMs: 50 }).onOpen((socket) => {

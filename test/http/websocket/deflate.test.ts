@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { constants, createDeflateRaw, createInflateRaw } from 'node:zlib';
-import {
-  MessageDeflater,
-  MessageInflater,
-  deflateMessage,
-  negotiateDeflate,
-  parseExtensions,
-  readCompression,
-} from '../../../src/http/websocket/deflate.ts';
+import { MessageDeflater, MessageInflater, deflateMessage } from '../../../src/http/websocket/deflate.ts';
+import { negotiateDeflate, parseExtensions, readCompression } from '../../../src/http/websocket/handshake.ts';
 import { seeded } from '../../support/random.ts';
-import type { WebSocketCompression } from '../../../src/http/websocket/deflate.ts';
+import type { WebSocketCompression } from '../../../src/http/websocket/handshake.ts';
 
 const settings = (options: WebSocketCompression = {}): ReturnType<typeof readCompression> =>
   readCompression('test', options);
@@ -72,7 +66,7 @@ describe('negotiateDeflate()', () => {
       'permessage-deflate; client_no_context_takeover',
     ],
   ] as const)
-    test(`answers "${offer}" with "${field}"${'windowBits' in options ? `, bits ${options.windowBits}` : ''}`, () => {
+    test(`negotiateDeflate() answers the offer "${offer}" with "${field}"${'windowBits' in options ? `, windowBits=${options.windowBits}` : ''}`, () => {
       const agreement = negotiateDeflate(offer, settings(options));
       assert.ok(typeof agreement === 'object');
       assert.equal(agreement.field, field);
@@ -94,7 +88,7 @@ describe('negotiateDeflate()', () => {
     'client_max_window_bits; client_max_window_bits',
     'server_no_context_takeover; server_no_context_takeover',
   ])
-    test(`does not accept "${bad}", and takes the offer behind it`, () => {
+    test(`negotiateDeflate() refuses the offer "${bad}", and accepts the next offer`, () => {
       assert.equal(negotiateDeflate(`permessage-deflate; ${bad}`, settings()), undefined);
       const agreement = negotiateDeflate(
         `permessage-deflate; ${bad}, permessage-deflate; client_max_window_bits=10`,
@@ -104,7 +98,7 @@ describe('negotiateDeflate()', () => {
       assert.equal(agreement.clientBits, 10);
     });
 
-  test('does without where nothing is offered that it knows', () => {
+  test('negotiateDeflate() negotiates no compression when it knows none of the offered extensions', () => {
     for (const offer of [
       '',
       ' ',
@@ -128,16 +122,16 @@ describe('negotiateDeflate()', () => {
     'a; "b"',
     'a, ;',
   ]) {
-    test(`says of "${field}" that it is malformed (RFC 6455 §9.1)`, () =>
+    test(`negotiateDeflate() reports "${field}" as malformed (RFC 6455 §9.1)`, () =>
       assert.equal(negotiateDeflate(field, settings()), 'malformed'));
   }
 
-  test('reads a long field in linear time', () => {
+  test('parseExtensions() reads a long field in linear time', () => {
     for (const part of ['a;', 'a ', 'a; b="\\', '; ;', 'permessage-deflate; a, '])
       parseExtensions(part.repeat(16_000 / part.length));
   });
 
-  test('has options of its own', () => {
+  test('the options of WebSocket compression have defaults and ranges', () => {
     assert.deepEqual(settings(), { level: 3, thresholdBytes: 1_024, contextTakeover: false, windowBits: 15 });
     for (const options of [
       { level: 0 },
@@ -174,10 +168,10 @@ function messages(): Buffer[] {
   });
 }
 
-describe('MessageDeflater and MessageInflater', () => {
+describe('compression of WebSocket messages', () => {
   for (const bits of [9, 10, 12, 15])
     for (const takesOver of [true, false]) {
-      test(`give back what was said with windows of ${bits} bits, context takeover ${takesOver}`, () => {
+      test(`MessageInflater returns what MessageDeflater compressed: ${bits} window bits, context takeover ${takesOver}`, () => {
         const deflater = new MessageDeflater(bits, 6, takesOver),
           inflater = new MessageInflater(bits, takesOver);
         let sent = 0;
@@ -189,7 +183,7 @@ describe('MessageDeflater and MessageInflater', () => {
         assert.ok(sent < messages().reduce((sum, { length }) => sum + length, 0) / 2);
       });
 
-      test(`speak with a zlib stream that lives as long as the connection: ${bits} bits, context takeover ${takesOver}`, async () => {
+      test(`MessageDeflater and MessageInflater exchange data with a zlib stream of a whole connection: ${bits} bits, context takeover ${takesOver}`, async () => {
         const deflater = new MessageDeflater(bits, 6, takesOver),
           inflater = new MessageInflater(bits, takesOver);
         const theirInflate = createInflateRaw({ windowBits: bits }),
@@ -222,7 +216,7 @@ describe('MessageDeflater and MessageInflater', () => {
       });
     }
 
-  test('take no message that breaks off within a block for a shorter one', () => {
+  test('MessageInflater refuses a message that is truncated within a block', () => {
     for (const text of [
       'hello world, this is a text that is long enough '.repeat(3),
       'a'.repeat(5_000),
@@ -240,7 +234,7 @@ describe('MessageDeflater and MessageInflater', () => {
     assert.deepEqual(new MessageInflater(15, false).inflate(Buffer.alloc(0), 100), Buffer.alloc(0));
   });
 
-  test('with context takeover need less for what was said before', () => {
+  test('MessageDeflater with context takeover compresses repeated messages better', () => {
     const text = Buffer.from(
       JSON.stringify(
         Array.from({ length: 30 }, (_, index) => ({ index, name: `name ${(index * 7919) % 100}` })),
@@ -253,7 +247,7 @@ describe('MessageDeflater and MessageInflater', () => {
     assert.equal(deflater.deflate(text)!.length, first);
   });
 
-  test('a message that stands alone may come between messages of a context', () => {
+  test('MessageInflater accepts a message without context between messages with context takeover', () => {
     const deflater = new MessageDeflater(12, 6, true),
       inflater = new MessageInflater(12, true);
     const [one, two] = [Buffer.from('one '.repeat(50)), Buffer.from('two '.repeat(5_000))];
@@ -264,13 +258,13 @@ describe('MessageDeflater and MessageInflater', () => {
     assert.deepEqual(inflater.inflate(deflater.deflate(two)!, 100_000), two);
   });
 
-  test('send as it is what would be no smaller', () => {
+  test('MessageDeflater returns undefined for a message that would not become smaller', () => {
     const deflater = new MessageDeflater(15, 6, true);
     assert.equal(deflater.deflate(Buffer.from('x')), undefined);
     assert.equal(deflater.deflate(noise(300)), undefined);
   });
 
-  test('hold of a connection no more than it has said, and a window at most', () => {
+  test('MessageDeflater and MessageInflater use memory of at most one window per connection', () => {
     const inflater = new MessageInflater(15, true),
       deflater = new MessageDeflater(15, 6, true);
     for (let count = 0; count < 50; count++)

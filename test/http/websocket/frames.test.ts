@@ -274,7 +274,7 @@ const CASES: readonly Case[] = [
 
 describe('FrameReader', () => {
   for (const [what, bytes, reported, isLong = false] of CASES) {
-    test(`reads ${what}, however it is cut`, () => {
+    test(`FrameReader reads ${what}, however the bytes are split`, () => {
       for (const [how, chunks] of isLong ? heads(bytes) : everySplit(bytes))
         assert.deepEqual(read(chunks), reported, how);
       assert.deepEqual(readFrames(bytes, 1_048_576), reported, 'the reference');
@@ -294,7 +294,7 @@ describe('FrameReader', () => {
     ];
   }
 
-  test('refuses a text at its first bad byte, before the frame, the message or the character is whole', () => {
+  test('FrameReader refuses a text message at its first invalid UTF-8 byte, before the frame or the character is complete', () => {
     const long = frame({
       opcode: OPCODE.text,
       payload: Buffer.concat([Buffer.from('good'), hex('eda080'), Buffer.alloc(100)]),
@@ -329,13 +329,13 @@ describe('FrameReader', () => {
       ],
     ],
   ] as const) {
-    test(`holds to maxMessageBytes: ${what}`, () => {
+    test(`FrameReader enforces maxMessageBytes: ${what}`, () => {
       for (const [how, chunks] of everySplit(bytes))
         assert.deepEqual(read(chunks, { maxMessageBytes: 8 }), reported, how);
     });
   }
 
-  test('counts a fragment as 64 bytes of its message: fragments without content have an end', () => {
+  test('FrameReader counts each fragment as at least 64 bytes, so that empty fragments are limited', () => {
     const empty = frame(more('', { isFinal: false }));
     const most = [frame(start('')), ...Array.from({ length: 16_384 / 64 - 1 }, () => empty)];
     assert.deepEqual(read([Buffer.concat(most)], { maxMessageBytes: 100 }), []);
@@ -345,7 +345,7 @@ describe('FrameReader', () => {
     ]);
   });
 
-  test('keeps of many small fragments no more than their bytes, whatever lies between them', async () => {
+  test('FrameReader needs no more memory for many small fragments than their bytes', async () => {
     const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576 }, SILENT);
     reader.push(frame(start('')));
     const padding = Buffer.concat(Array.from({ length: 400 }, () => frame(ping('*'.repeat(120)))));
@@ -365,7 +365,7 @@ describe('FrameReader', () => {
   });
 
   for (const ownsChunks of [false, true]) {
-    test(`reads a long message out of chunks of any size, ${ownsChunks ? 'and releases its own chunks' : 'and does not release foreign chunks'}`, () => {
+    test(`FrameReader reads a long message from chunks of any size, and ${ownsChunks ? 'releases' : 'keeps'} them with ownsChunks: ${ownsChunks}`, () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
@@ -405,7 +405,7 @@ describe('FrameReader', () => {
     });
   }
 
-  test('releases a chunk that contained only text, and none with bytes in use or of another owner', () => {
+  test('FrameReader releases a chunk that contained only text, but not one whose bytes are in use or that it does not own', () => {
     const words = 'word '.repeat(600);
     const whole = frame(text(words));
     const own = (...parts: Uint8Array[]): Buffer => {
@@ -461,14 +461,14 @@ describe('FrameReader', () => {
     }
   });
 
-  test('refuses a long text at its first bad byte, when it has memory of its own already', () => {
+  test('FrameReader refuses a long text message at its first invalid byte after it has allocated its own memory', () => {
     const long = frame(
       text(Buffer.concat([Buffer.alloc(150_000, 'a'), hex('eda080'), Buffer.alloc(50_000, 'a')])),
     );
     assert.deepEqual(read([long.subarray(0, 100_000), long.subarray(100_000, 150_020)]), [NOT_TEXT]);
   });
 
-  test('takes no memory for a message that only says it is long', () => {
+  test('FrameReader allocates no memory for the announced length of a message', () => {
     const before = process.memoryUsage().arrayBuffers;
     const readers = Array.from(
       { length: 20 },
@@ -480,7 +480,7 @@ describe('FrameReader', () => {
     assert.ok(readers.every(({ isOver }) => !isOver));
   });
 
-  test('reads unmasked frames of a server with that option', () => {
+  test('FrameReader reads unmasked frames of a server with isMasked: false', () => {
     for (const [how, chunks] of everySplit(
       Buffer.concat([encodeFrame(OPCODE.text, 'Hello'), encodeFrame(OPCODE.binary, Buffer.alloc(200, 1))]),
     )) {
@@ -496,7 +496,7 @@ describe('FrameReader', () => {
     assert.deepEqual(read([frame(text('x'))], { isMasked: false }), [BAD]);
   });
 
-  test('stops in the middle of a chunk and goes on there', () => {
+  test('FrameReader stops in the middle of a chunk, and continues there', () => {
     const reported: string[] = [];
     const reader: FrameReader = new FrameReader(
       { isMasked: true, maxMessageBytes: 100 },
@@ -523,7 +523,7 @@ describe('FrameReader', () => {
     assert.deepEqual(reported, ['a', 'b', 'c', 'd', 'e']);
   });
 
-  test('says nothing more once it was ended, also out of a message', () => {
+  test('FrameReader reports nothing after end(), also when end() is called during a message', () => {
     const reported: string[] = [];
     const reader: FrameReader = new FrameReader(
       { isMasked: true, maxMessageBytes: 100 },
@@ -541,7 +541,7 @@ describe('FrameReader', () => {
     assert.equal(reader.isOver, true);
   });
 
-  test('agrees with a plain reading of the RFC on 10,000 streams that were changed at random', () => {
+  test('FrameReader agrees with a plain implementation of RFC 6455 on 10,000 mutated streams', () => {
     const random = seeded(6455);
     const pick = <T>(items: readonly T[]): T => items[random(items.length)]!;
     const payloads = [
@@ -586,7 +586,7 @@ describe('FrameReader', () => {
   });
 });
 
-describe('FrameReader with compression', () => {
+describe('FrameReader with decompression of messages', () => {
   const inflate = (): {
     inflate: (bytes: Uint8Array, most: number) => ReturnType<MessageInflater['inflate']>;
   } => {
@@ -670,12 +670,12 @@ describe('FrameReader with compression', () => {
       [['binary', 'ff'.repeat(30)]],
     ],
   ] as const) {
-    test(`reads ${what}, however it is cut`, () => {
+    test(`FrameReader with compression reads ${what}, however the bytes are split`, () => {
       for (const [how, chunks] of everySplit(bytes)) assert.deepEqual(read(chunks, inflate()), reported, how);
     });
   }
 
-  test('refuses a text that no string can hold, whatever maxMessageBytes allows', () => {
+  test('FrameReader with compression refuses a text that exceeds the longest string, whatever maxMessageBytes allows', () => {
     const reported: unknown[] = [];
     const tell = (what: unknown): void => void reported.push(what);
     new FrameReader(
@@ -696,7 +696,7 @@ describe('FrameReader with compression', () => {
     assert.deepEqual(reported, [CLOSE.messageTooBig]);
   });
 
-  test('never inflates more than maxMessageBytes', () => {
+  test('FrameReader with compression never inflates more than maxMessageBytes', () => {
     const bomb = new MessageDeflater(15, 9, false).deflate(Buffer.alloc(20_000_000))!;
     assert.ok(bomb.length < 25_000);
     const before = process.memoryUsage().arrayBuffers;
@@ -715,8 +715,8 @@ describe('FrameReader with compression', () => {
   });
 });
 
-describe('frames that are sent', () => {
-  test('are the examples of RFC 6455 §5.7', () => {
+describe('encoding of WebSocket frames', () => {
+  test('encodeFrame() writes the examples of RFC 6455 §5.7', () => {
     assert.deepEqual(encodeFrame(OPCODE.text, 'Hello'), hex('8105 48656c6c6f'));
     assert.deepEqual(
       encodeMaskedFrame(OPCODE.text, 'Hello', hex('37fa213d')),
@@ -729,7 +729,7 @@ describe('frames that are sent', () => {
     );
   });
 
-  test('are read again, whatever their size and key', () => {
+  test('FrameReader reads what encodeMaskedFrame() wrote, for every size and key', () => {
     const random = seeded(7);
     for (const length of [0, 1, 3, 4, 5, 47, 48, 51, 125, 126, 1000, 65_535, 65_536, 200_001]) {
       const payload = Buffer.from(Array.from({ length }, () => random(256)));
@@ -754,7 +754,7 @@ describe('frames that are sent', () => {
     }
   });
 
-  test('close with a reason of at most 123 bytes, cut between characters', () => {
+  test('closePayload() cuts the reason to 123 bytes, between characters', () => {
     for (const [reason, expected] of [
       ['bye', 'bye'],
       ['r'.repeat(200), 'r'.repeat(123)],
@@ -769,7 +769,7 @@ describe('frames that are sent', () => {
     }
   });
 
-  test('never have a close code that is not sent', () => {
+  test('isCloseCode() accepts exactly the codes that a close frame may contain', () => {
     const allowed = Array.from({ length: 6000 }, (_, code) => code).filter(isCloseCode);
     assert.deepEqual(
       allowed.filter((code) => code < 3000),

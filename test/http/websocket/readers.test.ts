@@ -57,7 +57,7 @@ describe('SpareReaders', () => {
     ['messages and a close frame', { opcode: OPCODE.close, payload: closing(1000, 'bye') }],
     ['messages and a violation', { opcode: OPCODE.text, payload: 'x', rsv: 7 }],
   ] as const) {
-    test(`lets two sockets read ${what}, however they are cut, as if each had a reader of its own`, () => {
+    test(`SpareReaders lets two sockets read ${what}, however the bytes are split, as if each had its own reader`, () => {
       const readers = new SpareReaders(1_048_576);
       const bytes = Buffer.concat(
         [...message, last, { opcode: OPCODE.text, payload: 'behind the end' }].map(frame),
@@ -70,7 +70,7 @@ describe('SpareReaders', () => {
     });
   }
 
-  test('gives one out again that is at rest, and no other', () => {
+  test('SpareReaders reuses a reader between messages, and no other reader', () => {
     const readers = new SpareReaders(1_048_576);
     const reader = readers.take(SILENT, false);
     assert.ok(reader instanceof FrameReader);
@@ -90,7 +90,7 @@ describe('SpareReaders', () => {
     assert.notEqual(readers.take(SILENT, false), reader);
   });
 
-  test('reads nothing from a closed socket, whichever reader is used', () => {
+  test('SpareReaders never reuses the reader of a closed socket', () => {
     const readers = new SpareReaders(1_048_576);
     const reader = readers.take(SILENT, false);
     reader.push(frame({ opcode: OPCODE.close, payload: closing(1000) }));
@@ -98,8 +98,8 @@ describe('SpareReaders', () => {
   });
 });
 
-describe('sockets that share readers', () => {
-  test('have one each while they read, also when what they send is answered within the write', async () => {
+describe('WebSockets that share frame readers', () => {
+  test('WebSockets that share frame readers have one each during a read, also when a reply arrives within a write', async () => {
     const received: unknown[] = [];
     const log = createLogger({ sink: () => undefined });
     const deps: SharedSocketDeps = {

@@ -15,7 +15,7 @@ function member(): RoomMember & { readonly got: string[] } {
   };
 }
 
-test('Rooms send to each member once, in every process of a bus, but not to whom is left out', () => {
+test('Rooms.send() reaches each member once in every process of a bus, except excluded members', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const [here, there] = [new Rooms(logger), new Rooms(logger)];
@@ -38,7 +38,7 @@ test('Rooms send to each member once, in every process of a bus, but not to whom
   assert.deepEqual([here.count('a'), there.count('a'), here.count('nobody')], [2, 1, 0]);
 });
 
-test('Rooms that are left are forgotten, and so are buses', () => {
+test('Rooms removes a room without members, and a bus that is disconnected', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const [here, there] = [new Rooms(logger), new Rooms(logger)];
@@ -54,7 +54,7 @@ test('Rooms that are left are forgotten, and so are buses', () => {
   assert.deepEqual([there.size, far.got, there.isConnected, here.isConnected], [0, [], false, true]);
 });
 
-test('Rooms whose bus fails send to their own members and log it', () => {
+test('Rooms sends to its own members and logs when its bus fails', () => {
   const { logger, events } = collectedLog();
   const rooms = new Rooms(logger);
   rooms.connect({
@@ -74,7 +74,7 @@ test('Rooms whose bus fails send to their own members and log it', () => {
   assert.throws(() => rooms.broadcast('', 'x'), { code: 'E_ROOM' });
 });
 
-test('Rooms send nothing on that came over the bus and is no message', () => {
+test('Rooms ignores frames from the bus that are not messages', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const rooms = new Rooms(logger);
@@ -90,7 +90,7 @@ test('Rooms send nothing on that came over the bus and is no message', () => {
   assert.deepEqual(one.got, [`bytes ${Buffer.of(0xff).toString()}`, 'text ok']);
 });
 
-test('an application serves once its bus has settled', async () => {
+test('an application starts to serve after its room bus has settled', async () => {
   const settled = Promise.withResolvers<void>();
   const steps: string[] = [];
   const bus: RoomBus = {
@@ -108,7 +108,7 @@ test('an application serves once its bus has settled', async () => {
   assert.deepEqual(steps, ['subscribed', 'asked', 'settled', 'hook', 'started']);
 });
 
-test('an application that does not start listens to its bus no more', async () => {
+test('an application that fails to start unsubscribes from its room bus', async () => {
   const steps: string[] = [];
   const bus: RoomBus = {
     publish: () => undefined,

@@ -3,14 +3,14 @@ import { Writable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createLogger } from '../../../src/observability/log.ts';
-import { MessageDeflater, readCompression } from '../../../src/http/websocket/deflate.ts';
+import { MessageDeflater, MessageInflater } from '../../../src/http/websocket/deflate.ts';
+import { readCompression } from '../../../src/http/websocket/handshake.ts';
 import { OPCODE } from '../../../src/http/websocket/codes.ts';
 import { FrameReader } from '../../../src/http/websocket/frames.ts';
 import { closePayload } from '../../../src/http/websocket/encode.ts';
 import { WebSocketMeter } from '../../../src/http/websocket/meter.ts';
 import { FrameSender } from '../../../src/http/websocket/sender.ts';
 import { SharedMessage } from '../../../src/http/websocket/rooms.ts';
-import { MessageInflater } from '../../../src/http/websocket/deflate.ts';
 import type { Duplex } from 'node:stream';
 import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
 
@@ -129,7 +129,7 @@ function bench({
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('FrameSender', () => {
-  test('keeps what is sent within a write apart from what others send', async () => {
+  test('FrameSender does not mix messages that are sent within a write with those of other senders', async () => {
     const [one, other, third] = [bench(), bench(), bench()];
     for (const isFlushed of [true, false]) {
       const write = one.client._write.bind(one.client);
@@ -156,7 +156,7 @@ describe('FrameSender', () => {
     );
   });
 
-  test('does not wait on a stream with room, which would emit no drain', async () => {
+  test('FrameSender.drain() resolves at once on a stream with free room, which emits no drain event', async () => {
     const { client, sender, calls } = bench({ slowConsumer: 'wait', highWaterMark: 1_048_576 }); // as setDefaultHighWaterMark() makes them
     client.stop();
     sender.sendBytes(Buffer.alloc(200_000));
@@ -165,7 +165,7 @@ describe('FrameSender', () => {
     assert.deepEqual([calls, sender.bufferedAmount], [[], 0]);
   });
 
-  test('fills a stream with room, and resolves drain()', async () => {
+  test('FrameSender fills the buffer of its stream, and resolves drain() when there is room again', async () => {
     const { client, sender } = bench({
       slowConsumer: 'wait',
       highWaterMark: 262_144,
@@ -193,7 +193,7 @@ describe('FrameSender', () => {
     assert.ok(sender.bufferedAmount >= 100_000);
   });
 
-  test('resolves drain() of a destroyed stream only at its end', async () => {
+  test('FrameSender.drain() of a destroyed stream resolves only at its end', async () => {
     const { client, sender } = bench({ slowConsumer: 'wait' });
     client.stop();
     sender.sendBytes(Buffer.alloc(100_000));
@@ -218,7 +218,7 @@ describe('FrameSender', () => {
     ['text', undefined],
     ['text and bytes', Buffer.alloc(3_000)],
   ] as const) {
-    test(`keeps little more memory for ${what} that a client does not take than it is long`, async () => {
+    test(`FrameSender needs little more memory than their length for ${what} that a client does not read`, async () => {
       const { client, sender } = bench();
       client.stop();
       for (let round = 0; round < 6; round++) {
@@ -238,7 +238,7 @@ describe('FrameSender', () => {
     });
   }
 
-  test('sends what is sent in one turn with one write, in order', async () => {
+  test('FrameSender sends all messages of one turn with one write, in order', async () => {
     const { client, sender } = bench();
     sender.sendText('a');
     sender.sendText('wörld');
@@ -263,7 +263,7 @@ describe('FrameSender', () => {
       ['two bytes each', 'ä'.repeat(length)],
       ['three bytes each', '€'.repeat(length)],
     ] as const) {
-      test(`writes ${length} characters, ${what}, and as many bytes`, async () => {
+      test(`FrameSender writes ${length} characters, ${what}, as text and as bytes`, async () => {
         const { client, sender } = bench({ maxBufferedBytes: 10_000_000 });
         sender.sendText(text);
         sender.sendBytes(Buffer.from(text));
@@ -274,7 +274,7 @@ describe('FrameSender', () => {
     }
   }
 
-  test('keeps the frames of several senders apart, however their turns mix', async () => {
+  test('FrameSender keeps the frames of several senders separate, however they are interleaved', async () => {
     const many = Array.from({ length: 5 }, () => bench());
     for (let round = 0; round < 2_000; round++)
       many.forEach(({ sender }, index) => sender.sendText(`${index}:${round}`));
@@ -286,7 +286,7 @@ describe('FrameSender', () => {
       );
   });
 
-  test('says when half of what may wait does, and when it has gone; drain() resolves below 64 KiB', async () => {
+  test('FrameSender reports a half-full queue and an empty queue; drain() resolves below 64 KiB', async () => {
     const { client, sender, calls } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -308,7 +308,7 @@ describe('FrameSender', () => {
     await sender.drain();
   });
 
-  test('with the policy "disconnect" parts with a client for whom more waits than may', () => {
+  test('FrameSender with the policy "disconnect" closes a client whose queue exceeds maxBufferedBytes', () => {
     const { client, sender, calls } = bench();
     client.stop();
     for (let count = 0; count < 10 && !calls.includes('too slow'); count++) {
@@ -319,7 +319,7 @@ describe('FrameSender', () => {
     assert.ok(sender.bufferedAmount <= 200_000);
   });
 
-  test('with the policy "drop-oldest" leaves out what waits longest, and says how much', async () => {
+  test('FrameSender with the policy "drop-oldest" drops the oldest waiting messages, and reports their number', async () => {
     const { client, sender, calls, dropped } = bench({ slowConsumer: 'drop-oldest' });
     client.stop();
     for (let count = 0; count < 1_000; count++) {
@@ -344,7 +344,7 @@ describe('FrameSender', () => {
     );
   });
 
-  test('with the policy "wait" loses nothing that it took, and takes nothing more', async () => {
+  test('FrameSender with the policy "wait" loses no accepted message, and throws when its queue is full', async () => {
     const { client, sender, dropped } = bench({ slowConsumer: 'wait' });
     client.stop();
     let taken = 0;
@@ -366,7 +366,7 @@ describe('FrameSender', () => {
     assert.equal(client.messages().at(-1), 'again');
   });
 
-  test('counts what small frames cost besides their bytes', () => {
+  test('FrameSender counts the overhead of small frames in its queue limit', () => {
     const { client, sender, calls } = bench({ maxBufferedBytes: 100_000 });
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -376,7 +376,7 @@ describe('FrameSender', () => {
     assert.ok(count < 34_464 / 128 + 2, `${count} frames of 3 bytes wait`);
   });
 
-  test('answers the newest of the pings that came while others waited', async () => {
+  test('FrameSender sends only the pong for the newest ping when several have waited', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -388,11 +388,10 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['PONG three', 'last', 'CLOSE 1000']);
   });
 
-  test('compresses from its threshold on, and shared messages once for all', async () => {
+  test('FrameSender compresses messages from its threshold on, and shared messages once for all sockets', async () => {
     const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
     const { client, sender } = bench({ compression });
     const shared = new SharedMessage('shared '.repeat(100));
-    assert.equal(shared.deflated(15, 3), shared.deflated(15, 3));
     const expected: string[] = [];
     for (let round = 0; round < 5; round++) {
       for (const text of ['short', 'long '.repeat(50)]) {
@@ -405,10 +404,12 @@ describe('FrameSender', () => {
     await tick();
     assert.deepEqual(client.messages(), expected);
     assert.ok(client.writes.reduce((sum, { length }) => sum + length, 0) < 400);
+    assert.equal(shared.frames?.deflated(15, 3), shared.frames?.deflated(15, 3));
+    assert.ok(shared.frames?.deflated(15, 3));
   });
 
   for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
-    test(`with context takeover and the policy "${slowConsumer}" sends nothing that refers to what was left out`, async () => {
+    test(`FrameSender with context takeover and the policy "${slowConsumer}" sends no message that refers to a dropped one`, async () => {
       const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
       const { client, sender, dropped } = bench({ slowConsumer, maxBufferedBytes: 150_000, compression });
       const noise = (seed: number, length = 4_000): Buffer => {
@@ -453,7 +454,7 @@ describe('FrameSender', () => {
     });
   }
 
-  test('asks with a ping that others kept waiting as soon as the client takes more', async () => {
+  test('FrameSender sends a ping that had to wait as soon as the client reads again', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -465,7 +466,7 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['PONG one', 'PING']);
   });
 
-  test('says that it closes, where others kept that waiting, before it ends; what was before it is left out', async () => {
+  test('FrameSender.end() sends a waiting close frame before it ends, and drops the messages before it', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -477,7 +478,7 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['CLOSE 1000']);
   });
 
-  test('says once that it closes, where nothing kept that waiting', async () => {
+  test('FrameSender sends a close frame once when nothing delays it', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -490,7 +491,7 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['waits', 'CLOSE 1000']);
   });
 
-  test('sends nothing once it has ended', async () => {
+  test('FrameSender sends nothing after end()', async () => {
     const { client, sender } = bench();
     sender.sendText('before');
     sender.end();

@@ -110,7 +110,7 @@ function refused(code: string, reason?: string) {
   };
 }
 
-test('A refresh token is exchanged for a new one, and the login stays alive', async () => {
+test('refresh tokens: a refresh token is exchanged for a new one, and the login stays alive', async () => {
   const { login, refresh, clock, store } = machine();
   const first = await login();
   await clock.advance(1_000);
@@ -125,7 +125,7 @@ test('A refresh token is exchanged for a new one, and the login stays alive', as
   assert.equal(new Set([first.refreshToken, second.refreshToken, third.refreshToken]).size, 3);
 });
 
-test('A refresh token has 256 bits of secret, a prefix for scanners, and fewer than 160 characters', async () => {
+test('refresh tokens: a refresh token has 256 bits of secret, a prefix for scanners, and fewer than 160 characters', async () => {
   const { login, codec } = machine({}, { secrets: SECRETS });
   const { refreshToken } = await login();
   assert.match(refreshToken, /^svcrt_1[\w-]+\.[\w-]{22}\.0\.[\w-]{43}\.[\w-]{22}$/);
@@ -133,7 +133,7 @@ test('A refresh token has 256 bits of secret, a prefix for scanners, and fewer t
   assert.equal(codec.parse(refreshToken)?.secret.length, 32);
 });
 
-test('The stored row contains no usable part of the token', async () => {
+test('refresh tokens: the stored row contains no part of a token that could be used', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const next = await refresh(refreshToken);
@@ -150,7 +150,7 @@ test('The stored row contains no usable part of the token', async () => {
   }
 });
 
-test('A replayed token ends its login, and no other login of the user', async () => {
+test('refresh tokens: a replayed token ends its login, and no other login of the user', async () => {
   const { login, refresh, clock, names, events } = machine();
   const [first, other] = [await login(), await login()];
   const second = await refresh(first.refreshToken);
@@ -166,7 +166,7 @@ test('A replayed token ends its login, and no other login of the user', async ()
   );
 });
 
-test('A sequential replay is detected every time, in a hundred of a hundred attempts', async () => {
+test('refresh tokens: sequential replays are detected in a hundred of a hundred attempts', async () => {
   const { login, refresh, clock } = machine();
   let caught = 0;
   for (let round = 0; round < 100; round++) {
@@ -181,7 +181,7 @@ test('A sequential replay is detected every time, in a hundred of a hundred atte
 });
 
 for (const count of [2, 5, 20, 100]) {
-  test(`${count} simultaneous refreshes all get the same token, and the login stays alive`, async () => {
+  test(`refresh tokens: ${count} simultaneous refreshes all get the same token, and the login stays alive`, async () => {
     const { login, refresh, clock, store } = machine({ holdMs: 25 });
     const { refreshToken, login: row } = await login();
     await clock.advance(1_000);
@@ -198,7 +198,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('A refresh responds when the wait is over, and is complete when its response was sent', async () => {
+test('refresh tokens: a refresh responds when its wait is over, and is complete when the response was sent', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -222,7 +222,7 @@ test('A refresh responds when the wait is over, and is complete when its respons
   );
 });
 
-test('A token whose response was never handed to the socket stays the current one', async () => {
+test('refresh tokens: a token whose response was never sent stays the current one', async () => {
   const { login, answer, refresh, clock } = machine();
   const { refreshToken } = await login();
   const lost = await answer(refreshToken);
@@ -233,7 +233,7 @@ test('A token whose response was never handed to the socket stays the current on
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('A token that arrives after the response is a replay, even if the mark is late', async () => {
+test('refresh tokens: a token that arrives after the response was sent is a replay, even if the delivery is recorded late', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -245,7 +245,7 @@ test('A token that arrives after the response is a replay, even if the mark is l
   assert.ok(names().includes('token_reuse_detected'));
 });
 
-test('An overlapping request is refused without harm when the successor was used already', async () => {
+test('refresh tokens: an overlapping request is refused without ending the login when the new token was already used', async () => {
   const clock = new ManualClock();
   const { login, answer, refresh, tokens } = machine({ holdMs: 25 }, still(clock));
   const { refreshToken } = await login();
@@ -263,7 +263,7 @@ test('An overlapping request is refused without harm when the successor was used
   assert.ok((await last).refreshToken);
 });
 
-test('With concurrency "strict" one of many gets a token, the others are refused, and the login stays alive', async () => {
+test('refresh tokens: with concurrency "strict" one of many gets a token, the others are refused, and the login stays alive', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25, concurrency: 'strict' });
   const { refreshToken } = await login();
   await clock.advance(1_000);
@@ -280,7 +280,7 @@ test('With concurrency "strict" one of many gets a token, the others are refused
   assert.ok((await next).refreshToken);
 });
 
-test('With concurrency "strict" an undelivered successor is returned to a later retry', async () => {
+test('refresh tokens: with concurrency "strict" an undelivered successor is returned to a later retry', async () => {
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -302,7 +302,7 @@ test('With concurrency "strict" an undelivered successor is returned to a later 
   assert.equal((await refresh(refreshToken)).refreshToken, codec.format(codec.next(token)));
 });
 
-test('Within the grace period a retry gets the same refresh token; once the successor was used, it is theft', async () => {
+test('refresh tokens: within the grace period a retry gets the same new token; after that token was used, a retry is theft', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -313,7 +313,7 @@ test('Within the grace period a retry gets the same refresh token; once the succ
   await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'revoked_reuse'));
 });
 
-test('A retry at the end of the grace period is theft', async () => {
+test('refresh tokens: a retry at the end of the grace period is theft', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   await refresh(refreshToken);
@@ -321,7 +321,7 @@ test('A retry at the end of the grace period is theft', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('clockSkewMs tolerates different clocks of several hosts', async () => {
+test('refresh tokens: clockSkewMs tolerates different clocks of several hosts', async () => {
   const { login, refresh, clock } = machine({ clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -331,7 +331,7 @@ test('clockSkewMs tolerates different clocks of several hosts', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('A token two generations old is theft, also within the grace period', async () => {
+test('refresh tokens: a token two generations old is theft, also within the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 60 * SECOND });
   const first = await login();
   const second = await refresh(first.refreshToken);
@@ -340,7 +340,7 @@ test('A token two generations old is theft, also within the grace period', async
   await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('A forged token, and one composed of two logins, is invalid', async () => {
+test('refresh tokens: a forged token, and one composed of two logins, is invalid', async () => {
   const { login, codec, refresh } = machine();
   const [one, two] = [await login(), await login()];
   const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
@@ -355,7 +355,7 @@ test('A forged token, and one composed of two logins, is invalid', async () => {
   assert.ok((await refresh(two.refreshToken)).refreshToken);
 });
 
-test('No mutation of a token is valid', async () => {
+test('refresh tokens: a mutated refresh token is never accepted', async () => {
   const { login, codec } = machine();
   const { refreshToken } = await login();
   const below = seeded(20_261_121);
@@ -376,7 +376,7 @@ test('No mutation of a token is valid', async () => {
     assert.equal(codec.parse(text), undefined);
 });
 
-test('A login ends at its absolute limit, however often it is used', async () => {
+test('refresh tokens: a login ends at its absolute limit, however often it is used', async () => {
   const { login, refresh, clock } = machine({
     idleTtl: 2 * 86_400 * SECOND,
     absoluteTtl: 3 * 86_400 * SECOND,
@@ -390,14 +390,14 @@ test('A login ends at its absolute limit, however often it is used', async () =>
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('An unused login ends at its idle limit', async () => {
+test('refresh tokens: an unused login ends at its idle limit', async () => {
   const { login, refresh, clock } = machine({ idleTtl: 60 * SECOND });
   const { refreshToken } = await login();
   await clock.advance(60_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('A scope narrows one access token; a wider one is refused and changes nothing', async () => {
+test('refresh tokens: a scope narrows one access token; a wider one is refused and changes nothing', async () => {
   const { login, refresh, store } = machine();
   const { refreshToken, login: row } = await login();
   await assert.rejects(refresh(refreshToken, { scopes: ['read', 'admin'] }), refused('invalid_scope'));
@@ -407,7 +407,7 @@ test('A scope narrows one access token; a wider one is refused and changes nothi
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('An undelivered successor is found again at any time, without a grace period', async () => {
+test('refresh tokens: a new token that was not delivered is returned at any time, without a grace period', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -426,7 +426,7 @@ test('An undelivered successor is found again at any time, without a grace perio
   assert.ok((await refresh(retried.refreshToken)).refreshToken);
 });
 
-test('A login whose onRefresh returns false ends at that refresh', async () => {
+test('refresh tokens: a login whose onRefresh returns false ends at that refresh', async () => {
   let verdict: RefreshVerdict = true;
   const { login, refresh, names } = machine({}, { onRefresh: () => verdict });
   const { refreshToken } = await login();
@@ -441,7 +441,7 @@ test('A login whose onRefresh returns false ends at that refresh', async () => {
   assert.ok(names().includes('token_revoked'));
 });
 
-test('When onRefresh ends a login during simultaneous refreshes, one event is logged', async () => {
+test('refresh tokens: when onRefresh ends a login during simultaneous refreshes, one event is logged', async () => {
   const { login, refresh, names } = machine({}, { onRefresh: () => false });
   const { refreshToken } = await login();
   const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
@@ -452,7 +452,7 @@ test('When onRefresh ends a login during simultaneous refreshes, one event is lo
   );
 });
 
-test('A hook that throws leaves the login unchanged for the retry', async () => {
+test('refresh tokens: an onRefresh hook that throws leaves the login unchanged for the retry', async () => {
   let fails = true;
   const { login, refresh, clock } = machine(
     {},
@@ -470,7 +470,7 @@ test('A hook that throws leaves the login unchanged for the retry', async () => 
   assert.ok((await refresh(refreshToken)).refreshToken);
 });
 
-test('A login bound to a key is refreshed only with that key', async () => {
+test('refresh tokens: a login bound to a key is refreshed only with that key', async () => {
   const { tokens, clock, refresh, store } = machine();
   const bound = await tokens.issue({
     sub: 'a',
@@ -493,7 +493,7 @@ test('A login bound to a key is refreshed only with that key', async () => {
   assert.ok((await refresh(next.refreshToken, { keyThumbprint: 'key-1' })).refreshToken);
 });
 
-test('A token ahead of a restored backup is refused, and ends nothing', async () => {
+test('refresh tokens: a token that is newer than a restored backup is refused, and ends no login', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const ahead = codec.format(codec.next(codec.parse(refreshToken)!));
@@ -501,7 +501,7 @@ test('A token ahead of a restored backup is refused, and ends nothing', async ()
   assert.equal((await store.findLogin(row.id))?.revokedAt, null);
 });
 
-test('A token with a valid tag on another secret is refused, and ends nothing', async () => {
+test('refresh tokens: a token with a valid tag on another secret is refused, and ends nothing', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const other = codec.format({ id: row.id, generation: 0, secret: Buffer.alloc(32, 7) });
@@ -512,14 +512,14 @@ test('A token with a valid tag on another secret is refused, and ends nothing', 
   assert.ok((await refresh(second.refreshToken)).refreshToken);
 });
 
-test('A token of an unknown login is refused', async () => {
+test('refresh tokens: a token of an unknown login is refused', async () => {
   const { refresh, codec } = machine();
   const token = codec.format(codec.first());
   await assert.rejects(refresh(token), refused('invalid_grant', 'unknown_login'));
   await assert.rejects(refresh(token, { scopes: ['read'] }), refused('invalid_grant', 'unknown_login'));
 });
 
-test('A token of the previous key is exchanged for one of the current key; a token of a removed key is invalid', async () => {
+test('refresh tokens: a token of the previous key is exchanged for one of the current key; a token of a removed key is invalid', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
@@ -531,7 +531,7 @@ test('A token of the previous key is exchanged for one of the current key; a tok
   assert.ok((await after.refresh(next.refreshToken)).refreshToken);
 });
 
-test('A retry after a key rotation finds the successor that the previous key made', async () => {
+test('refresh tokens: a retry after a key rotation gets the new token that the previous key made', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({ grace: 60 * SECOND }, { store, clock, secrets: [SECRETS[1]!] });
@@ -542,7 +542,7 @@ test('A retry after a key rotation finds the successor that the previous key mad
   assert.deepEqual(during.codec.parse(retried.refreshToken), before.codec.parse(next.refreshToken));
 });
 
-test('Revoking a rotated token ends its login', async () => {
+test('refresh tokens: revoking a rotated token ends its login', async () => {
   const { login, refresh, tokens, codec, names } = machine();
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -553,7 +553,7 @@ test('Revoking a rotated token ends its login', async () => {
   await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
 });
 
-test('A login that began before revokeAll() is refused', async () => {
+test('refresh tokens: a login that began before revokeAll() is refused', async () => {
   const { login, store, clock } = machine();
   const startedAt = clock.nowMicros();
   await clock.advance(1);
@@ -564,7 +564,7 @@ test('A login that began before revokeAll() is refused', async () => {
   assert.ok((await login()).refreshToken);
 });
 
-test('The login that is refused because of revokeAll() has ended in the store', async () => {
+test('refresh tokens: the login that is refused because of revokeAll() has ended in the store', async () => {
   const isRevoked: boolean[] = [];
   const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
@@ -579,7 +579,7 @@ test('The login that is refused because of revokeAll() has ended in the store', 
   assert.deepEqual(isRevoked, [true]);
 });
 
-test('With clockSkewMs a login that began shortly after revokeAll() is refused as well', async () => {
+test('refresh tokens: with clockSkewMs a login that began shortly after revokeAll() is refused as well', async () => {
   const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
   await store.revokeAll('alice', clock.nowMicros());
   await clock.advance(2_000);
@@ -588,7 +588,7 @@ test('With clockSkewMs a login that began shortly after revokeAll() is refused a
   assert.ok((await login()).refreshToken);
 });
 
-test('A login right after revokeAll() waits until its access token is distinguishable from older ones', async () => {
+test('refresh tokens: a login right after revokeAll() waits until its access token is distinguishable from older ones', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   assert.equal((await login()).issuedAt, clock.nowMicros(), 'nothing has been revoked: it does not wait');
   await clock.advance(1);
@@ -601,7 +601,7 @@ test('A login right after revokeAll() waits until its access token is distinguis
   assert.equal((await login()).issuedAt, clock.nowMicros());
 });
 
-test('A login does not wait for a clock that was set back', async () => {
+test('refresh tokens: a new login does not wait when the clock was set back', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   const later = clock.nowMicros() + 3_600 * SECOND;
   await store.revokeAll('alice', later);
@@ -611,7 +611,7 @@ test('A login does not wait for a clock that was set back', async () => {
   assert.ok((await waiting).refreshToken);
 });
 
-test('A login that is revoked while it waits is refused', async () => {
+test('refresh tokens: a login that is revoked while it waits is refused', async () => {
   for (const lag of [0, 5_000]) {
     // in the process that revokes
     const { login, store, clock } = machine({ apart: 10_000 }, still());
@@ -626,7 +626,7 @@ test('A login that is revoked while it waits is refused', async () => {
   }
 });
 
-test('A slow commit does not use up the wait for overlapping requests', async () => {
+test('refresh tokens: a slow commit does not shorten the wait for overlapping requests', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
   const rotate = memory.rotate.bind(memory);
@@ -646,7 +646,7 @@ test('A slow commit does not use up the wait for overlapping requests', async ()
   assert.equal((await store.findLogin(row.id))?.deliveredAt, clock.nowMicros());
 });
 
-test('A slow hook leaves one turn of the event loop for overlapping requests', async () => {
+test('refresh tokens: a slow onRefresh hook leaves one turn of the event loop for overlapping requests', async () => {
   const clock = new ManualClock();
   const { login, refresh } = machine(
     { holdMs: 25 },
@@ -660,7 +660,7 @@ test('A slow hook leaves one turn of the event loop for overlapping requests', a
   assert.ok((await answer).refreshToken);
 });
 
-test('After a stall of the event loop the waiting requests still get the same token', async () => {
+test('refresh tokens: after a stall of the event loop the waiting requests still get the same token', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);
@@ -672,7 +672,7 @@ test('After a stall of the event loop the waiting requests still get the same to
   assert.equal((await first).refreshToken, (await second).refreshToken);
 });
 
-test('clockSkewMs extends the grace period', async () => {
+test('refresh tokens: clockSkewMs extends the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND, clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -682,7 +682,7 @@ test('clockSkewMs extends the grace period', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('With concurrency "strict" a retry within clockSkewMs is refused, and is not theft', async () => {
+test('refresh tokens: with concurrency "strict" a retry within clockSkewMs is refused, and is not theft', async () => {
   const { login, refresh, clock } = machine({ concurrency: 'strict', clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);

@@ -25,12 +25,12 @@ import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 /** Longer than any retry of the store and any test here. */
 const MOST_MS = 30_000;
 
-tokenStoreContract('SqlTokenStore on SQLite in memory', async () => {
+tokenStoreContract('SqlTokenStore with SQLite in memory', async () => {
   const database = await oauthDatabase('sqlite::memory:');
   return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
 });
 
-tokenStoreContract('SqlTokenStore on a SQLite file', async () => {
+tokenStoreContract('SqlTokenStore with a SQLite file', async () => {
   const ends: (() => void | Promise<void>)[] = [];
   const database = await oauthDatabase(
     `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,
@@ -112,7 +112,7 @@ async function passed(clock: ManualClock, work: Promise<unknown>): Promise<numbe
 }
 
 for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
-  test(`A ${Failure.name} is retried three times after pauses, and the fourth result counts`, async () => {
+  test(`SqlTokenStore retries a ${Failure.name} three times after pauses, and uses the fourth result`, async () => {
     const clock = new ManualClock();
     const { database, asked } = failing('postgres', [new Failure('1'), new Failure('2'), new Failure('3')]);
     const work = new SqlTokenStore(() => database, clock).rotate({
@@ -130,7 +130,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     assert.ok(tookMs >= 3 && tookMs <= 20 + 40 + 80 + 3, `${tookMs} ms`);
   });
 
-  test(`A persistent ${Failure.name} is temporarily_unavailable, never invalid_grant`, async () => {
+  test(`SqlTokenStore reports a persistent ${Failure.name} as temporarily_unavailable, never as invalid_grant`, async () => {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
@@ -151,7 +151,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 }
 
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
-  test(`A database that fails with a ${failure.constructor.name} is temporarily_unavailable at once, for every method`, async () => {
+  test(`SqlTokenStore reports a ${failure.constructor.name} as temporarily_unavailable at once, in every method`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
       (store) =>
         store.rotate({
@@ -184,7 +184,7 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
   });
 }
 
-test('A call inside a transaction of the application is a mistake (E_DB_NESTED), not an unavailable database', async () => {
+test('SqlTokenStore inside a transaction of the application fails with E_DB_NESTED, not as an unavailable database', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const store = new SqlTokenStore(() => database, new ManualClock());
   await database.transaction(async () => {
@@ -194,7 +194,7 @@ test('A call inside a transaction of the application is a mistake (E_DB_NESTED),
   assert.equal(await store.revokeAll('ada', 1), 0);
 });
 
-test('A database that is not open is temporarily_unavailable', async () => {
+test('SqlTokenStore reports a database that is not open as temporarily_unavailable', async () => {
   const closed = new Error('not open');
   await assert.rejects(
     new SqlTokenStore(() => {
@@ -205,7 +205,7 @@ test('A database that is not open is temporarily_unavailable', async () => {
 });
 
 test(
-  'A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards',
+  'SqlTokenStore: a refresh while another process holds the lock is a 503, rotates nothing, and succeeds afterwards',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');
@@ -230,29 +230,33 @@ test(
   },
 );
 
-test('A lock that is released in time is not visible to the client', { timeout: MOST_MS }, async (t) => {
-  const path = join(folder(t), 'data.db');
-  const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
-  t.after(() => database.close());
-  const other = new DatabaseSync(path);
-  t.after(() => other.close());
-  const clock = new (class extends ManualClock {
-    override pass(ms: number): Promise<void> {
-      return this.sleep(ms); // so the test can look
-    }
-  })();
-  const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
-  const { refreshToken } = await issue('alice');
-  other.exec('begin immediate');
-  const work = refresh(refreshToken);
-  await clock.advance(0); // the first attempt failed, and the second waits
-  assert.equal(clock.pending, 1);
-  other.exec('rollback');
-  await passed(clock, work);
-  assert.notEqual(await work, refreshToken);
-});
+test(
+  'SqlTokenStore: a lock that is released in time does not affect the client',
+  { timeout: MOST_MS },
+  async (t) => {
+    const path = join(folder(t), 'data.db');
+    const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+    t.after(() => database.close());
+    const other = new DatabaseSync(path);
+    t.after(() => other.close());
+    const clock = new (class extends ManualClock {
+      override pass(ms: number): Promise<void> {
+        return this.sleep(ms); // so the test can look
+      }
+    })();
+    const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
+    const { refreshToken } = await issue('alice');
+    other.exec('begin immediate');
+    const work = refresh(refreshToken);
+    await clock.advance(0); // the first attempt failed, and the second waits
+    assert.equal(clock.pending, 1);
+    other.exec('rollback');
+    await passed(clock, work);
+    assert.notEqual(await work, refreshToken);
+  },
+);
 
-test('A committed refresh whose mark fails leaves its token the current one', async () => {
+test('SqlTokenStore: a refresh whose delivery cannot be recorded leaves its token the current one', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const clock = new ManualClock();
   const store = new SqlTokenStore(() => database, clock);
@@ -314,7 +318,7 @@ test('The files of the database contain no part of any refresh token', async (t)
   assert.equal(issued.length, 120);
 });
 
-test('Each dialect gets deletions and insertions in its own syntax', async () => {
+test('SqlTokenStore writes deletions and insertions in the syntax of each dialect', async () => {
   for (const dialect of ['sqlite', 'postgres', 'mysql', 'mariadb'] as const) {
     const { database, asked } = failing(dialect, []);
     const store = new SqlTokenStore(() => database, new ManualClock());
@@ -334,7 +338,7 @@ test('Each dialect gets deletions and insertions in its own syntax', async () =>
   }
 });
 
-test('The rotation sets the previous hash before the next one, because MySQL evaluates from left to right', async () => {
+test('SqlTokenStore sets the previous hash before the next one in a rotation, because MySQL evaluates from left to right', async () => {
   const { database, asked } = failing('mysql', []);
   await new SqlTokenStore(() => database, new ManualClock()).rotate({
     id: 'a',
@@ -360,7 +364,7 @@ test('The rotation sets the previous hash before the next one, because MySQL eva
   assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
 
-test('No statement reads a whole table; the oldest states are read from their index, up to the limit', async () => {
+test('SqlTokenStore has no statement that reads a whole table, and reads the oldest states from their index', async () => {
   const { database, asked } = failing('sqlite', []);
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());

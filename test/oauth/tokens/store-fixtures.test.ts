@@ -39,10 +39,10 @@ async function opened(
   };
 }
 
-test('There is a fixture', () => assert.ok(names.includes('1.4')));
+test('test/oauth/tokens has a fixture of version 1.4', () => assert.ok(names.includes('1.4')));
 
 for (const name of names) {
-  test(`Tokens of version ${name} are refreshed, again and again`, async (t) => {
+  test(`refresh tokens stored by version ${name} are refreshed repeatedly`, async (t) => {
     const { fixture, refresh, clock } = await opened(t, name);
     for (const text of [fixture.fresh, fixture.current]) {
       const next = await refresh(text);
@@ -51,7 +51,7 @@ for (const name of names) {
     }
   });
 
-  test(`Tokens of version ${name} are refreshed after its secret became the previous one`, async (t) => {
+  test(`refresh tokens stored by version ${name} are refreshed after their secret became the previous one`, async (t) => {
     const { fixture, refresh } = await opened(t, name, 60_000, (secret) => [
       'another-secret-that-is-the-current-one',
       secret,
@@ -60,19 +60,19 @@ for (const name of names) {
     assert.equal((await refresh(fixture.interrupted)).split('.')[3], fixture.successor.split('.')[3]);
   });
 
-  test(`A replayed token of version ${name} is theft`, async (t) => {
+  test(`a replay of a token stored by version ${name} is theft`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     await assert.rejects(refresh(fixture.superseded), { code: 'invalid_grant', reason: 'reuse' });
     await assert.rejects(refresh(fixture.current), { code: 'invalid_grant', reason: 'revoked_reuse' });
   });
 
-  test(`An interrupted refresh of version ${name} is finished with the same successor`, async (t) => {
+  test(`a refresh that version ${name} began is finished with the same new token`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     assert.equal(await refresh(fixture.interrupted), fixture.successor);
     assert.ok(await refresh(fixture.successor));
   });
 
-  test(`Logins that had ended in version ${name} stay ended`, async (t) => {
+  test(`logins that had ended in version ${name} stay ended`, async (t) => {
     const { fixture, refresh, store } = await opened(t, name);
     for (const [text, reason] of [
       [fixture.revoked, 'revoked_logout'],
@@ -89,7 +89,7 @@ for (const name of names) {
     await assert.rejects(later(fresh), { reason: 'expired' });
   });
 
-  test(`All logins of version ${name} are listed`, async (t) => {
+  test(`logins stored by version ${name} are listed`, async (t) => {
     const { fixture, store, clock, codec } = await opened(t, name);
     assert.equal((await store.listLogins('alice', clock.nowMicros())).length, 2);
     const row = await store.findLogin(codec.parse(fixture.interrupted)!.id);

@@ -52,7 +52,7 @@ export function tokenStoreContract(
   make: (t: TestContext) => Awaitable<TokenStoreUnderTest | undefined>,
 ): void {
   function contract(does: string, run: (store: TokenStore) => Promise<void>): void {
-    test(`${name} ${does}`, { timeout: MOST_MS }, async (t) => {
+    test(`${name}: ${does}`, { timeout: MOST_MS }, async (t) => {
       const under = await make(t);
       if (under === undefined) return;
       t.after(() => under.close?.());
@@ -69,7 +69,7 @@ export function tokenStoreContract(
     idleExpiresAt: NOW + 15 * DAY,
   };
 
-  contract('returns a login with every member as stored', async (store) => {
+  contract('findLogin() returns a login with every member as stored', async (store) => {
     await store.addLogin(loginRow());
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
     const bare = loginRow({
@@ -86,7 +86,7 @@ export function tokenStoreContract(
     assert.equal(await store.findLogin('none'), undefined);
   });
 
-  contract('rotates a live login in the expected state, once', async (store) => {
+  contract('rotate() changes a live login in the expected state, once', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate(rotation), true);
     assert.deepEqual(
@@ -104,13 +104,13 @@ export function tokenStoreContract(
     assert.equal(await store.rotate(rotation), false);
   });
 
-  contract('lets one of many simultaneous rotations win', async (store) => {
+  contract('exactly one of many simultaneous rotate() calls succeeds', async (store) => {
     await store.addLogin(loginRow());
     const wins = await Promise.all(Array.from({ length: 20 }, () => store.rotate(rotation)));
     assert.equal(wins.filter(Boolean).length, 1);
   });
 
-  contract('never moves the idle end beyond the absolute end', async (store) => {
+  contract('rotate() never moves the idle end of a login beyond its absolute end', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate({ ...rotation, idleExpiresAt: NOW + 1_000 * DAY }), true);
     assert.equal((await store.findLogin('login-1'))?.idleExpiresAt, NOW + 90 * DAY);
@@ -124,7 +124,7 @@ export function tokenStoreContract(
     ['at its absolute end', { absoluteExpiresAt: NOW + 1 }, {}],
     ['that is not there', { id: 'other' }, {}],
   ] as const) {
-    contract(`does not rotate a login ${what}`, async (store) => {
+    contract(`rotate() does not change a login ${what}`, async (store) => {
       await store.addLogin(loginRow(row));
       assert.equal(await store.rotate({ ...rotation, ...change }), false);
       assert.deepEqual(await store.findLogin(loginRow(row).id), loginRow(row));
@@ -132,7 +132,7 @@ export function tokenStoreContract(
   }
 
   contract(
-    'binds a login to the key of the rotation that wins, and rotates it with that key alone',
+    'rotate() binds a login to the key of the call that succeeds, and later needs that key',
     async (store) => {
       const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
       await store.addLogin(loginRow());
@@ -160,7 +160,7 @@ export function tokenStoreContract(
     },
   );
 
-  contract('marks a delivery once, and only for the current generation', async (store) => {
+  contract('markDelivered() succeeds once, and only for the current generation', async (store) => {
     await store.addLogin(loginRow());
     await store.rotate(rotation);
     await store.markDelivered('login-1', 0, NOW + 2);
@@ -170,7 +170,7 @@ export function tokenStoreContract(
     assert.equal((await store.findLogin('login-1'))?.deliveredAt, NOW + 3);
   });
 
-  contract('revokes a login once, with its reason', async (store) => {
+  contract('revoke() ends a login once, and stores the reason', async (store) => {
     await store.addLogin(loginRow());
     const ends = await Promise.all(
       Array.from({ length: 6 }, () => store.revoke('login-1', 'reuse', NOW + 5)),
@@ -183,7 +183,7 @@ export function tokenStoreContract(
     assert.equal(await store.revoke('none', 'logout', NOW), false);
   });
 
-  contract('revokes the login of its subject only', async (store) => {
+  contract('revokeOf() ends a login only for its own subject', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.revokeOf('mallory', 'login-1', NOW), false);
     assert.equal(await store.revokeOf('ALICE', 'login-1', NOW), false);
@@ -192,28 +192,31 @@ export function tokenStoreContract(
     assert.equal((await store.findLogin('login-1'))?.revokeReason, 'user');
   });
 
-  contract('revokes the logins of an identity at a provider, or of one session there', async (store) => {
-    for (const [id, parts] of [
-      ['1', { subject: 'p-1', providerSid: 's-1' }],
-      ['2', { subject: 'p-1', providerSid: 's-2' }],
-      ['3', { subject: 'p-2', providerSid: 's-1' }],
-      ['4', { subject: 'p-1', providerSid: 's-1', provider: 'other' }],
-      ['5', { subject: 'P-1', providerSid: 's-3' }],
-      ['6', { subject: 'p-1', providerSid: null }],
-    ] as const)
-      await store.addLogin(loginRow({ id, ...parts }));
-    const ended = async (identity: Parameters<TokenStore['revokeIdentity']>[0]): Promise<string[]> =>
-      (await store.revokeIdentity(identity, NOW + 3)).map(({ id }) => id).toSorted();
-    assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1', providerSid: 's-1' }), ['1']);
-    assert.equal((await store.findLogin('1'))?.revokeReason, 'provider');
-    assert.deepEqual(await ended({ provider: 'dev', providerSid: 's-1' }), ['3']);
-    assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1' }), ['2', '6']);
-    assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1' }), []);
-    assert.deepEqual(await ended({ provider: 'dev' }), [], 'never everybody');
-    for (const id of ['4', '5']) assert.equal((await store.findLogin(id))?.revokedAt, null);
-  });
+  contract(
+    'revokeIdentity() ends the logins of an identity at a provider, or of one session there',
+    async (store) => {
+      for (const [id, parts] of [
+        ['1', { subject: 'p-1', providerSid: 's-1' }],
+        ['2', { subject: 'p-1', providerSid: 's-2' }],
+        ['3', { subject: 'p-2', providerSid: 's-1' }],
+        ['4', { subject: 'p-1', providerSid: 's-1', provider: 'other' }],
+        ['5', { subject: 'P-1', providerSid: 's-3' }],
+        ['6', { subject: 'p-1', providerSid: null }],
+      ] as const)
+        await store.addLogin(loginRow({ id, ...parts }));
+      const ended = async (identity: Parameters<TokenStore['revokeIdentity']>[0]): Promise<string[]> =>
+        (await store.revokeIdentity(identity, NOW + 3)).map(({ id }) => id).toSorted();
+      assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1', providerSid: 's-1' }), ['1']);
+      assert.equal((await store.findLogin('1'))?.revokeReason, 'provider');
+      assert.deepEqual(await ended({ provider: 'dev', providerSid: 's-1' }), ['3']);
+      assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1' }), ['2', '6']);
+      assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1' }), []);
+      assert.deepEqual(await ended({ provider: 'dev' }), [], 'never everybody');
+      for (const id of ['4', '5']) assert.equal((await store.findLogin(id))?.revokedAt, null);
+    },
+  );
 
-  contract('revokes all logins of exactly one subject, and stores the time', async (store) => {
+  contract('revokeAll() ends all logins of exactly one subject, and stores the time', async (store) => {
     for (const [id, sub] of [
       ['1', 'alice'],
       ['2', 'alice'],
@@ -235,7 +238,7 @@ export function tokenStoreContract(
     assert.equal(await store.validAfter('alice'), NOW + 8);
   });
 
-  contract('lists live logins, most recently used first', async (store) => {
+  contract('listLogins() returns live logins, most recently used first', async (store) => {
     await store.addLogin(loginRow({ id: 'old', lastUsedAt: NOW - 5 }));
     await store.addLogin(loginRow({ id: 'new', lastUsedAt: NOW + 5 }));
     await store.addLogin(loginRow({ id: 'over', idleExpiresAt: NOW }));
@@ -249,7 +252,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'cleans up what is over in batches, and keeps revoked logins until their absolute end',
+    'cleanUp() deletes ended logins in batches, and keeps revoked logins until their absolute end',
     async (store) => {
       for (let index = 0; index < 5; index++) {
         await store.addLogin(

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { stripTypeScriptTypes } from 'node:module';
 import { test } from 'node:test';
+import { Field, Schema, Svc, int, list, str } from 'svc';
 import { clientText } from '../../../src/openapi/client/client.ts';
 import { generatedApp, shop } from '../../support/openapi-app.ts';
 import { HOSTILE, LIBRARY } from '../../support/openapi-documents.ts';
+
+class Paid extends Schema {
+  order = Field(int);
+  tags = Field(list(str), { default: () => [] });
+}
+const signed = { body: Paid, headers: { xSignature: Field(str), xTry: Field(int, { optional: true }) } };
 
 /** Returns the client of a document with one operation. */
 function written(operation: object, components: object = {}): string {
@@ -41,7 +48,7 @@ for (const [schema, type] of [
   [{ allOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] }, 'A & B'],
   [{ $ref: '#/components/schemas/none' }, 'unknown'],
 ] as const) {
-  test(`clientText() has ${type} for ${JSON.stringify(schema)}`, () => {
+  test(`clientText() writes the type ${type} for the schema ${JSON.stringify(schema)}`, () => {
     const text = written(answering(schema), { schemas: { A: { type: 'object' }, B: { type: 'object' } } });
     assert.ok(text.includes(`Promise<Success<200, ${type}>>`), text.match(/readA\(.*/)?.[0]);
   });
@@ -99,6 +106,45 @@ test('clientText() types streams, text, files and bodies without a schema by the
     ),
     ['AsyncIterable<ServerSentEvent>', 'AsyncIterable<unknown>', 'string', 'Blob', 'Response', 'unknown'],
   );
+});
+
+test('clientText() types webhooks and callbacks for the code that receives them', () => {
+  const app = new Svc({ openapi: { webhooks: { paid: { description: 'An order is paid', ...signed } } } });
+  app.post(
+    '/orders',
+    { name: 'addOrder', callbacks: { 'paid-by': { url: '{$request.query.url}', body: Paid } } },
+    () => null,
+  );
+  const text = clientText(app.openapi());
+  assert.ok(
+    text.includes(`/** Requests that the application sends, by name, for the code that receives them. */
+export interface Webhooks {
+  /** An order is paid */
+  paid: {
+    headers: {
+      "x-signature": string;
+      "x-try"?: number;
+    };
+    body: Paid;
+  };
+}
+`),
+    text,
+  );
+  assert.ok(
+    text.includes(`export interface Callbacks {
+  addOrder: {
+    /** paid-by */
+    "paid-by": {
+      body: Paid;
+    };
+  };
+}
+`),
+    text,
+  );
+  assert.match(text, /export interface Paid \{\n  order: number;\n  tags: string\[\];\n\}/);
+  assert.doesNotMatch(clientText(new Svc().openapi()), /Webhooks|Callbacks/);
 });
 
 test('clientText() escapes texts of the document that would end a comment or a string', () => {

@@ -67,7 +67,7 @@ const FOREIGN = {
   openapi: '3.1.0',
   info: { title: 'Foreign', version: '1' },
   servers: [
-    { url: 'https://elsewhere.example/v1' },
+    { url: 'https://elsewhere.example/v1', description: 'for trials' },
     { url: '/{prefix}', variables: { prefix: { default: 'echo' } } },
   ],
   paths: {
@@ -97,7 +97,25 @@ const FOREIGN = {
       },
     },
   },
-  components: { securitySchemes: { basic: { type: 'http', scheme: 'basic' } } },
+  components: {
+    securitySchemes: {
+      basic: { type: 'http', scheme: 'basic' },
+      login: {
+        type: 'oauth2',
+        flows: {
+          authorizationCode: {
+            authorizationUrl: 'https://login.example/authorize',
+            tokenUrl: 'https://login.example/token',
+            scopes: { 'books:read': 'Read books', admin: '' },
+          },
+        },
+      },
+      openId: {
+        type: 'openIdConnect',
+        openIdConnectUrl: 'https://login.example/.well-known/openid-configuration',
+      },
+    },
+  },
 };
 
 /** An application with an operation of each kind. */
@@ -490,6 +508,23 @@ test('/docs in Chromium supports foreign documents: Basic credentials, parameter
   await authorize(page, { basic: 'pässword' });
   await page.run('document.getElementById("authorize").click()');
   await until(page, 'document.querySelector("dialog[open]")');
+  assert.deepEqual(
+    await page.run(
+      'Array.from(document.querySelectorAll("dialog fieldset p, dialog li"), (line) => line.textContent)',
+    ),
+    [
+      'HTTP basic',
+      'OAuth 2.0: paste an access token',
+      'Flow authorization code: log in at https://login.example/authorize, tokens at https://login.example/token',
+      'books:read Read books',
+      'admin',
+      'OpenID Connect: paste an access token. Described at https://login.example/.well-known/openid-configuration',
+    ],
+  );
+  assert.match(
+    String(await page.run('document.querySelector(".facts").textContent')),
+    /at https:\/\/elsewhere\.example\/v1 for trials at \/\{prefix\}/,
+  );
   await page.run(
     '(document.getElementById(":name-basic").value = "Ada", document.querySelector("dialog .main").click(), document.cookie = "kept=yes; path=/")',
   );

@@ -26,7 +26,7 @@ for (const [text, expected] of [
   ['a  \nb\\\nc', '<p>a  <br>b<br>c</p>'],
   ['a | b\nc', '<p>a | b\nc</p>'],
 ] as const) {
-  test(`prose() of ${JSON.stringify(text)}`, () => assert.equal(prose(text).text, expected));
+  test(`prose() converts ${JSON.stringify(text)}`, () => assert.equal(prose(text).text, expected));
 }
 
 for (const [text, expected] of [
@@ -43,7 +43,7 @@ for (const [text, expected] of [
   ],
   ['<b>no</b> <!-- x --> &amp;', '&lt;b&gt;no&lt;/b&gt; &lt;!-- x --&gt; &amp;amp;'],
 ] as const) {
-  test(`inline() of ${JSON.stringify(text)}`, () => assert.equal(inline(text).text, expected));
+  test(`inline() converts ${JSON.stringify(text)}`, () => assert.equal(inline(text).text, expected));
 }
 
 for (const url of [
@@ -59,7 +59,7 @@ for (const url of [
   'java\\\nscript:x',
   ':x',
 ]) {
-  test(`inline() makes no link of ${JSON.stringify(url)}`, () => {
+  test(`inline() makes no link to the address ${JSON.stringify(url)}`, () => {
     for (const text of [`[a](${url})`, `[a](<${url}>)`, `![a](${url})`, `<${url}>`])
       assert.doesNotMatch(inline(text).text, /<a /, text);
   });

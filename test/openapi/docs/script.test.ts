@@ -117,7 +117,7 @@ for (const [schema, value] of [
     { name: 1, name2: 1 },
   ],
 ] as const) {
-  test(`sample() returns ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () =>
+  test(`sample() returns the example ${JSON.stringify(value)} for the schema ${JSON.stringify(schema)}`, () =>
     assert.deepEqual(sample(schema), value));
 }
 
@@ -233,7 +233,8 @@ for (const [language, expected] of [
     `import { createClient, unwrap } from './api.ts';\n\nconst api = createClient({ baseUrl: 'http://a.example/v1', auth: { bearer: () => credential } });\nconst data = await unwrap(api['things.add']({\n  params: { id: 5 },\n  headers: { 'x-it': "it's" },\n  body: { 'a-b': [1, true, null], text: "x\\ny" },\n}));`,
   ],
 ] as const) {
-  test(`the code of a request in ${language}`, () => assert.equal(code(language, POST), expected));
+  test(`the docs page shows a request as code in ${language}`, () =>
+    assert.equal(code(language, POST), expected));
 }
 
 test('the code of a form includes its files, and fetch code builds the form first', () => {

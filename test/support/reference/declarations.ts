@@ -1,11 +1,11 @@
 /**
- * Reads the declarations of a `.d.ts` file as tsc writes it: every statement ends with ";" or with the "}" of its body,
- * and a doc comment stands before it.
+ * Parses a `.d.ts` file as tsc writes it: every statement ends with ";" or with the "}" of its body, and a
+ * doc comment stands before it.
  */
 
 export interface Member {
   readonly doc: string;
-  /** Such as `readonly ttlSeconds?: number | undefined`, without the last semicolon. */
+  /** Text of the member without its last semicolon, such as `readonly ttlSeconds?: number | undefined`. */
   readonly text: string;
 }
 
@@ -13,7 +13,7 @@ export interface Declaration {
   readonly kind: 'class' | 'interface' | 'type' | 'function' | 'const';
   readonly name: string;
   readonly doc: string;
-  /** Its text up to the body, without `export declare`. */
+  /** Text of the declaration up to its body, without `export declare`. */
   readonly head: string;
   /** Members of a class or an interface. */
   readonly members: readonly Member[];
@@ -40,7 +40,10 @@ export function declarationsOf(text: string): readonly Declaration[] {
   });
 }
 
-/** Offset of the "{" that opens the body: the first one outside of type parameters and parentheses. */
+/**
+ * Returns the offset of the "{" that opens the body: the first one outside of type parameters and
+ * parentheses.
+ */
 function bodyStart(text: string): number {
   for (const { at, depth } of brackets(text, '<([')) if (text[at] === '{' && depth === 0) return at;
   throw new Error(`no body: ${text}`);
@@ -62,7 +65,7 @@ function statementsOf(text: string): { readonly doc: string; readonly text: stri
   return statements;
 }
 
-/** Offset behind the first statement: its ";", or the "}" of a class or interface. */
+/** Returns the offset after the first statement: after its ";", or after the "}" of a class or interface. */
 function endOf(text: string): number {
   const hasBody = /^(?:export )?(?:declare )?(?:abstract )?(?:class|interface|namespace|module) /.test(text);
   const from = hasBody ? bodyStart(text) : 0;
@@ -74,7 +77,10 @@ function endOf(text: string): number {
 
 const CLOSES: Readonly<Record<string, string>> = { '}': '{', ')': '(', ']': '[', '>': '<' };
 
-/** The brackets and semicolons of a text outside of comments and strings, each with the depth outside of it in brackets of `counted`. */
+/**
+ * Yields brackets and semicolons outside of comments and strings. Each has its depth, which counts only the
+ * brackets in `counted`.
+ */
 function* brackets(
   text: string,
   counted: string,
@@ -94,7 +100,7 @@ function* brackets(
   }
 }
 
-/** The text of a doc comment without its stars. */
+/** Returns the text of a doc comment without its stars. */
 function plainDoc(doc: string): string {
   return doc
     .replace(/^\/\*\*\s?/, '')

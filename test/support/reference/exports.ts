@@ -1,4 +1,6 @@
-/** The exported names of the package, read from its sources. */
+/**
+ * Finds the exported names of the package in its sources.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -7,11 +9,11 @@ import { ROOT } from '../build.ts';
 export interface Exported {
   readonly name: string;
   readonly isType: boolean;
-  /** The file that it is exported from next, and its name there; undefined when it is declared here. */
+  /** File from which the name is exported again, and its name there; undefined when it is declared here. */
   readonly from: { readonly file: string; readonly name: string } | undefined;
 }
 
-/** The entry points of package.json and their sources. */
+/** Returns the entry points of package.json and their source files. */
 export function entryPoints(): [name: string, file: string][] {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     exports: Record<string, string | { 'svc-source': string }>;
@@ -21,7 +23,10 @@ export function entryPoints(): [name: string, file: string][] {
   );
 }
 
-/** `export { … } from`, `export { … }` and exported declarations. `export *` is refused, because it names nothing. */
+/**
+ * Returns the exports of a file: `export { … } from`, `export { … }` and exported declarations. Throws for
+ * `export *`, which names nothing.
+ */
 export function exportsOf(file: string): Exported[] {
   const text = readFileSync(file, 'utf8');
   assert.doesNotMatch(text, /^export \*/m, `${file}: name what is exported`);
@@ -49,10 +54,11 @@ export function exportsOf(file: string): Exported[] {
     isType: kind === 'interface' || kind === 'type',
     from: undefined,
   }));
-  return [...new Map([...lists, ...declared].map((each) => [`${each.name} ${each.isType}`, each])).values()]; // overloads once
+  // list overloads once
+  return [...new Map([...lists, ...declared].map((each) => [`${each.name} ${each.isType}`, each])).values()];
 }
 
-/** The source that declares an exported name, and its name there. */
+/** Returns the source file that declares an exported name, and its name there. */
 export function declarationOf(file: string, { name, from }: Exported): { file: string; name: string } {
   if (from === undefined) {
     const text = readFileSync(file, 'utf8');

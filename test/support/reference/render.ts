@@ -1,4 +1,6 @@
-/** Writes src/REFERENCE.md: every exported name, and the tables that are made from the sources. */
+/**
+ * Creates src/REFERENCE.md: every exported name, and tables from the sources.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join, posix, relative, sep } from 'node:path';
@@ -16,7 +18,7 @@ const TITLES: Readonly<Record<string, string>> = {
   'svc/testing': 'tests of applications',
 };
 
-/** The text of src/REFERENCE.md, from the declarations in `dist`. */
+/** Returns the text of src/REFERENCE.md, from the declarations in `dist`. */
 export async function reference(): Promise<string> {
   const tables = [
     ['Command-line options', 'command options', await commandOptions()],
@@ -51,7 +53,10 @@ export async function reference(): Promise<string> {
     .concat('\n');
 }
 
-/** The names of an entry point, sorted; a name that is a type and a value has one section. */
+/**
+ * Returns sections for the names of an entry point, sorted. A name that is a type and a value has one
+ * section.
+ */
 function namesOf(entry: string, file: string): string[] {
   const names = new Map(exportsOf(file).map((exported) => [exported.name, exported] as const));
   return [...names]
@@ -59,7 +64,8 @@ function namesOf(entry: string, file: string): string[] {
     .flatMap(([name, exported]) => {
       const source = declarationOf(file, exported);
       const declared = declarationsIn(source.file).filter(
-        (each) => each.name === source.name && !/\bWrong\w+</.test(each.head), // overloads that only explain a mistake
+        // leave out overloads that only explain a mistake
+        (each) => each.name === source.name && !/\bWrong\w+</.test(each.head),
       );
       assert.ok(declared.length > 0, `${entry}: no declaration of ${name} in ${source.file}`);
       return [`### ${name}`, '', ...describe(name, declared), ...exampleOf(entry, name)];
@@ -95,7 +101,9 @@ function describe(name: string, declared: readonly Declaration[]): string[] {
   ];
 }
 
-/** Members of an interface or a class, with their defaults where a doc comment names them. */
+/**
+ * Returns a table of the members of an interface or class, with the defaults that their doc comments name.
+ */
 function membersTable({ kind, members }: Declaration): string[] {
   const shown = members.filter(({ text }) => !/^(?:constructor\(|\[|static \[|readonly \[)/.test(text));
   if (shown.length === 0) return [];
@@ -110,7 +118,10 @@ function membersTable({ kind, members }: Declaration): string[] {
   return ['| member | type | default | meaning |', '|---|---|---|---|', ...shown.map(optionRow), ''];
 }
 
-/** A default that is a value: a number, a word in code or quotes, true, false or none. Others are part of the meaning. */
+/**
+ * Pattern of a default that is a value: a number, a word in code or quotes, true, false or none. Other
+ * defaults stay in the text.
+ */
 const DEFAULT =
   /\bDefault:? ((?:-?\d[\d_.]*\d|-?\d)(?: [KM]iB)?|`[^`]*`|'[^']*'|true|false|none)(?=[.,;:)]|$)/;
 
@@ -135,7 +146,7 @@ function oneLine(text: string): string {
     .trim();
 }
 
-/** A doc comment as paragraphs; indented lines are code. */
+/** Returns a doc comment as paragraphs. Indented lines become code. */
 function prose(doc: string): string[] {
   return linked(doc)
     .split(/\n\s*\n/)
@@ -151,7 +162,7 @@ function inCell(doc: string): string {
   return cell(oneLine(linked(doc)));
 }
 
-/** `{@link X}` as code, tags as words. */
+/** Replaces `{@link X}` by code, and tags by words. */
 function linked(doc: string): string {
   return doc
     .replace(/\{@link ([^}|]+)(?:\|[^}]*)?\}/g, '`$1`')
@@ -167,7 +178,7 @@ function anchorOf(title: string): string {
     .replaceAll(' ', '-');
 }
 
-/** A link to the first example of a manual that imports the name. */
+/** Returns a link to the first example in a manual that imports the name. */
 function exampleOf(entry: string, name: string): string[] {
   for (const { path, text } of manuals()) {
     if (path === 'src/REFERENCE.md' || path.startsWith('test/')) continue;

@@ -1,6 +1,6 @@
 /**
- * Tables of the manuals that are made from the sources: commands and their options, metrics, log events, error codes,
- * findings and variables. Each function returns the lines of a Markdown table.
+ * Creates tables of the manuals from the sources: commands and their options, metrics, log events, error
+ * codes, findings and variables. Each function returns the lines of a Markdown table.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -21,22 +21,25 @@ const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(
 })
   .map((file) => file.replaceAll('\\', '/'))
   .filter(
-    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && file !== 'check/explanations.ts', // files of new projects, and examples
+    // without files of new projects, and examples
+    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && file !== 'check/explanations.ts',
   )
   .sort()
   .map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
 
-/** Every match over all sources. */
+/** Returns every match of a pattern in all sources. */
 function found(pattern: RegExp): { readonly file: string; readonly match: RegExpExecArray }[] {
   return SOURCES.flatMap(([file, text]) => [...text.matchAll(pattern)].map((match) => ({ file, match })));
 }
 
-/** Text for a cell of a table. */
+/** Returns text for a cell of a table. */
 export function cell(text: string): string {
   return text.replaceAll("\\'", "'").replaceAll('|', '\\|').replaceAll('<', '&lt;');
 }
 
-/** The commands that modules of `src/cli` export; the command `completion` is made from the others. */
+/**
+ * Returns the commands that modules of `src/cli` export. The command `completion` is created from the others.
+ */
 export async function commands(): Promise<readonly Command[]> {
   const files = SOURCES.map(([file]) => file).filter((file) => /^cli\/\w+\.ts$/.test(file));
   const exported = await Promise.all(
@@ -51,7 +54,7 @@ export async function commands(): Promise<readonly Command[]> {
     );
 }
 
-/** Usage and summary of each command. */
+/** Returns usage and summary of each command. */
 export async function commandTable(): Promise<string[]> {
   return [
     '| command | what |',
@@ -66,7 +69,7 @@ export async function commandTable(): Promise<string[]> {
   ];
 }
 
-/** The options of each command, as its help describes them. */
+/** Returns the options of each command, as its help describes them. */
 export async function commandOptions(): Promise<string[]> {
   const rows = (await commands()).flatMap(({ usage, details, options }) => {
     const command = usage.trim().split(' ').slice(0, 2).join(' ');
@@ -82,7 +85,7 @@ export async function commandOptions(): Promise<string[]> {
   return ['| command | option | meaning |', '|---|---|---|', ...rows];
 }
 
-/** Metrics with their help texts. */
+/** Returns metrics with their help texts. */
 export function metrics(): string[] {
   const rows = found(
     /(?<=\.|shared)([cC]ounter|gauge|histogram)\(\s*(?:[\w.]+,\s*)?'(svc_\w+)',\s*'((?:[^'\\]|\\.)*)'(?:[^;]*?\[('[^\]]*)\])?/g,
@@ -93,7 +96,7 @@ export function metrics(): string[] {
   return ['| metric | kind | what |', '|---|---|---|', ...new Set(rows.sort())];
 }
 
-/** Log events with their levels and the files that write them. */
+/** Returns log events with their levels and the files that write them. */
 export function events(): string[] {
   const said = new Map<string, { levels: Set<string>; files: Set<string> }>();
   const add = (event: string, level: string, file: string): void => {
@@ -111,12 +114,13 @@ export function events(): string[] {
     file,
     match: [, level, choice],
   } of found(/[lL]og\.(info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g))
-    for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file); // one of several
+    // the event is one of several in a conditional expression
+    for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file);
   for (const {
     file,
     match: [, event],
   } of found(/(?:audit|[lL]og)\??\.refused\('([a-z_]+)'/g))
-    add(event!, 'warn', file); // SecurityLog
+    add(event!, 'warn', file); // an event of SecurityLog
   for (const {
     file,
     match: [, event],
@@ -134,7 +138,7 @@ export function events(): string[] {
   ];
 }
 
-/** The message of an error code, its arguments in ‹angle quotes›. */
+/** Returns the message of an error code, its arguments in ‹angle quotes›. */
 export function messageOf(code: string): string {
   const { describe } = FAULTS[code as keyof typeof FAULTS];
   const template = /`(Cannot [^`]*)`|'(Cannot [^']*)'/.exec(String(describe));
@@ -145,7 +149,7 @@ export function messageOf(code: string): string {
     .replace(/(?:‹…›)?\$\{.*$/, '‹…›');
 }
 
-/** Error codes with message and remedy. */
+/** Returns error codes with message and remedy. */
 export function errorCodes(): string[] {
   const rows = Object.entries(FAULTS).map(
     ([code, { remedy }]) => `| \`${code}\` | ${cell(messageOf(code))} | ${cell(remedy)} |`,
@@ -153,9 +157,13 @@ export function errorCodes(): string[] {
   return ['| code | what | remedy |', '|---|---|---|', ...rows];
 }
 
-/** Rules of `svc check` with severity, reason and remedy; of an id that a plugin looks for as well, the general one. */
+/**
+ * Returns the rules of `svc check` with severity, reason and remedy. For an id that a plugin uses, too, only
+ * the general rule.
+ */
 export function findings(): string[] {
-  const ofPlugin = rulesOf({} as ReadOptions, { env: 'production', storage: undefined }); // options are read when a rule runs
+  // empty options are enough, because a rule reads them only when it runs
+  const ofPlugin = rulesOf({} as ReadOptions, { env: 'production', storage: undefined });
   const rules = new Map([...ofPlugin, ...CORE_RULES].map((rule) => [rule.id, rule]));
   const rows = [...rules.values()]
     .map(({ id, severity, why, remedy }) => `| ${id} | ${severity} | ${cell(why)} | ${cell(remedy)} |`)
@@ -163,7 +171,7 @@ export function findings(): string[] {
   return ['| rule | severity | reason | remedy |', '|---|---|---|---|', ...rows];
 }
 
-/** Variables: the rows of the manuals, and the limits of the server by their variables. */
+/** Returns variables: the rows of the manuals, and the limits of the server. */
 export function variables(): string[] {
   const rows = manuals()
     .filter(({ path }) => path !== 'src/REFERENCE.md')

@@ -1,16 +1,19 @@
 /**
- * Undocumented parts of Node that the server relies on: all of them are in this folder, each with the documented way beside it.
+ * Undocumented parts of Node that the server relies on: all of them are in this folder, each with the
+ * documented way beside it.
  *
- *   relied on                            proven  elsewhere, and with SVC_NODE_INTERNALS=off    worth, and the benchmark that shows it
- *   `headers` of a request: an accessor  24, 26  node:http makes the map of all fields         6 % of an answer, 13 fields: http-inject --headers=browser
- *   `push`, `_read`, `_destroy` of it    24, 26  events `data`, `end` and `close`              10 % of a small POST: http-inject --steps=post
- *   `finished`, `_finish` of an answer   24, 26  `writeHead(status, fields)`, `end(text)`      15 % of a plain answer: http-inject --steps=json
- *   chunks written past `write`          24, 26  `write(text)`                                 17 % of an event to many: sse
- *   `setTimeout` between two requests    24, 26  a timer of node:http for each connection      7 % of a plain answer: http
- *   `httpAllowHalfOpen`                  24, 26  a client that ends its side gets no answer    not for speed: `printf … | nc` is answered
+ * Each row has the undocumented part, the documented way that is used on other versions of Node than 24 and 26
+ * (and with SVC_NODE_INTERNALS=off), and the gain with the benchmark that shows it:
+ *   request `headers`, an accessor      node:http builds an object of all fields   6 % (http-inject --headers=browser)
+ *   request `push`, `_read`, `_destroy` events `data`, `end` and `close`           10 % (http-inject --steps=post)
+ *   response `finished`, `_finish`      `writeHead(status, fields)`, `end(text)`   15 % (http-inject --steps=json)
+ *   socket.write() for chunks           `write(text)` of the response              17 % (sse)
+ *   socket `setTimeout`                 a timer for each idle connection           7 % (http)
+ *   server `httpAllowHalfOpen`          no response to a client that closes its    not speed: `printf … | nc`
+ *                                       side after its request                     gets a response
  *
- * The way is chosen once, when this file is loaded. An answer or a request at which tools look through node:http goes the
- * documented way, too: one that subscribes to its diagnostics channels, or that has replaced its methods.
+ * The choice is made once, when this file is loaded. Messages that tools may inspect use the documented way
+ * as well: if a tool has subscribed to the diagnostics channels of node:http, or has replaced its methods.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -40,7 +43,7 @@ function areOwn(): boolean {
 export const USES_INTERNALS: boolean =
   process.env['SVC_NODE_INTERNALS'] !== 'off' && /^(?:24|26)\./.test(process.versions.node) && areOwn();
 
-/** Channels by which tracing tools get hold of messages. */
+/** Diagnostics channels through which tracing tools get messages. */
 const OBSERVED = [
   'http.server.request.start',
   'http.server.response.created',
@@ -57,7 +60,7 @@ function isObserved(): boolean {
   );
 }
 
-/** Whether tools have replaced the methods by which node:http sends answers. */
+/** Whether tools have replaced the methods by which node:http sends responses. */
 function isPatched(): boolean {
   const { prototype } = http.ServerResponse;
   return (
@@ -68,29 +71,34 @@ function isPatched(): boolean {
   );
 }
 
-/** A request as node:http documents it. Its server reads `rawHeaders`, and requires a Host itself. */
+/** A request, by documented means of node:http. The server reads `rawHeaders`, and checks the Host itself. */
 export class ReceivedMessage extends http.IncomingMessage {
-  /** Whether its answer was over before all of it was read: what is left was thrown away. Set by the server. @internal */
+  /**
+   * Whether the response was sent before the whole body was read; the rest was discarded. Set by the server.
+   * @internal
+   */
   declare isLetGo: boolean;
-  /** Whether its sender waits for "100 Continue". Set by the server. @internal */
+  /** Whether the client waits for "100 Continue". Set by the server. @internal */
   declare awaitsContinue: boolean;
-  /** Called when its body is first asked for. Set by the server. @internal */
+  /** Called when the body is first read. Set by the server. @internal */
   declare onFirstRead: (() => void) | undefined;
 
   static {
-    this.prototype.isLetGo = false; // on the prototype: most requests set none of them
+    this.prototype.isLetGo = false; // on the prototype, because most requests set none of them
     this.prototype.awaitsContinue = false;
     this.prototype.onFirstRead = undefined;
   }
 
-  /** Gives the body to `taker` past the stream; false when it has to be read as a stream. */
+  /**
+   * Passes the body directly to `taker`, bypassing the stream. Returns false if it must be read as a stream.
+   */
   handTo(_taker: BodyTaker): boolean {
     return false;
   }
 
-  /** Lets the rest of the body go into the stream. */
+  /** Undoes {@link handTo}: the rest of the body goes into the stream. */
   takeBack(): void {
-    /* the stream gets every chunk */
+    /* nothing to undo: the stream gets every chunk */
   }
 }
 
@@ -102,25 +110,31 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
   get(this: Readable): boolean;
 };
 
-/** The field maps for `'content-length' in headers` and the like, by which node:http tells whether a body follows. */
+/**
+ * The two possible results for node:http, which uses `headers` only to find out whether a body follows, for
+ * example by `'content-length' in headers`.
+ */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(
   Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }),
 );
 
-/** The field map for node:http; undefined where it has to see all fields, for it answers an expectation. */
+/**
+ * Returns the object for node:http; undefined if it needs all fields, because the request has an expectation.
+ */
 function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | undefined {
   let fields = WITHOUT_BODY;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
     switch (
-      name.length // few other fields have one of these lengths
+      name.length // compares lengths first, because few other fields have one of these
     ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
         break;
       case 14:
-        if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY; // as nearly all write it
+        // the exact comparison comes first, because nearly all clients write the name this way
+        if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY;
         break;
       case 17:
         if (isNamed(name, 'transfer-encoding')) fields = WITH_BODY;
@@ -130,13 +144,15 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
 }
 
 /**
- * A request without a map of its fields, as long as no tool looks: node:http asks it for three names.
+ * A request that does not build the object `headers` unless a tool inspects it: node:http needs only three
+ * names.
  *
- * A body that is wanted whole goes from the parser to its taker, past the stream. Its end is reported in the next tick, as a
- * stream's is: all that has come at once is parsed first. A body that is asked for late is read as a stream.
+ * The parser passes a body that is read as a whole directly to its taker, bypassing the stream. The end is
+ * reported in the next tick, as by a stream, so that all received bytes are parsed first. A body that is read
+ * later goes through the stream.
  */
 class FastReceived extends ReceivedMessage {
-  /** Gets the body; undefined where it is read as a stream, and once all of it has been taken. @internal */
+  /** Receiver of the body; undefined if the body is read as a stream, and after its end. @internal */
   declare bodyTaker: BodyTaker | undefined;
   declare isBodyTaken: boolean;
 
@@ -144,7 +160,7 @@ class FastReceived extends ReceivedMessage {
     this.prototype.bodyTaker = undefined;
     this.prototype.isBodyTaken = false;
     Object.defineProperty(this.prototype, 'headers', {
-      // for TypeScript a property, which an accessor cannot override
+      // defined here, because TypeScript does not allow an accessor in a class to override a property
       get(this: IncomingMessage): IncomingHttpHeaders {
         return isObserved() ? mapOf.get.call(this) : (bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this));
       },
@@ -159,12 +175,12 @@ class FastReceived extends ReceivedMessage {
     });
   }
 
-  /** False, too, when some of the body has come, and when its sender waits for "100 Continue". */
+  /** Returns false also if a part of the body was received before, or the client waits for "100 Continue". */
   override handTo(taker: BodyTaker): boolean {
     if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue)
       return false;
     this.bodyTaker = taker;
-    this._read(0); // as its stream would: node:http throws a body away that is not being read
+    this._read(0); // starts the reading, as the stream would: node:http discards a body that is not read
     return true;
   }
 
@@ -172,7 +188,7 @@ class FastReceived extends ReceivedMessage {
     this.bodyTaker = undefined;
   }
 
-  /** Called by the parser with each part, and with null at the end. */
+  /** Called by the parser with each chunk, and with null at the end. */
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
     const taker = this.bodyTaker;
     if (taker === undefined) return super.push(chunk, encoding);
@@ -181,7 +197,7 @@ class FastReceived extends ReceivedMessage {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
       process.nextTick(endOf, taker);
-      if (this.isLetGo) super.push(null); // the response has gone: the server waits for "close"
+      if (this.isLetGo) super.push(null); // the response was sent: the server waits for "close"
     }
     return true;
   }
@@ -198,51 +214,54 @@ function endOf(taker: BodyTaker): void {
   taker.end();
 }
 
-/** A request, as its answer sees it. */
+/** The part of a request that its response uses. */
 export interface AnsweredRequest {
   readonly id: string;
-  /** Whether there is an answer. */
+  /** Whether the response is decided. */
   readonly isAnswered: boolean;
-  /** Called when the client has ended its side, and may have left. */
+  /** Called when the client has closed its side of the connection, and may have left. */
   leave(): void;
 }
 
-/** An answer as node:http documents it. */
+/** A response, by documented means of node:http. */
 export class SentMessage extends http.ServerResponse {
-  /** The request that it answers. Set by the server. */
+  /** The request of this response. Set by the server. */
   declare request: AnsweredRequest | undefined;
-  /** Whether its body comes in chunks, and its length is not known. Set by its sender. */
+  /** Whether the body is sent in chunks, without a known length. Set by the sender. */
   declare isStream: boolean;
-  /** Whether nothing but the end of its connection ends its body. Set by its sender. */
+  /** Whether the body ends with the connection, without a length or chunked coding. Set by the sender. */
   declare endsWithConnection: boolean;
-  /** Whether the connection has taken all of it, before node:http knows that it is over. */
+  /** Whether the connection has accepted all bytes, which is known before node:http emits "finish". */
   declare isTaken: boolean;
 
   static {
-    this.prototype.request = undefined; // on the prototype: most answers set none of the others
+    this.prototype.request = undefined; // on the prototype, because most responses do not set the others
     this.prototype.isStream = false;
     this.prototype.endsWithConnection = false;
     this.prototype.isTaken = false;
   }
 
-  /** Whether {@link writeText} may send it. */
+  /** Whether {@link writeText} can send this response. */
   get takesText(): boolean {
     return false;
   }
 
-  /** Sends `text`, head and body. Where {@link takesText} only. `isAscii`: its characters are its bytes. `onOver` is called when nothing more goes out. */
+  /**
+   * Sends `text`, which has head and body. Allowed only if {@link takesText} is true. `isAscii`: whether all
+   * characters are ASCII. `onOver` is called when the response has ended.
+   */
   writeText(_status: number, _text: string, _isAscii: boolean, _onOver: (this: SentMessage) => void): void {
-    throw new Error('takesText is false');
+    throw new Error('writeText() needs takesText, which is false');
   }
 
-  /** Writes a chunk that goes to many. */
+  /** Writes a chunk that many clients get. */
   writeShared(chunk: SharedChunk): boolean {
     return this.write(chunk.text);
   }
 
   /**
-   * Cuts it off. Where its end is that of the connection, that is reset: a client, or a proxy that speaks HTTP/1.0 to us and keeps answers, takes
-   * every other end for that of the body (RFC 9112 §8).
+   * Ends the response at once. If its body ends with the connection, the connection is reset: otherwise an
+   * HTTP/1.0 client, or a proxy with a cache, would take the end for that of the body (RFC 9112 §8).
    */
   override destroy(error?: Error): this {
     if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false)
@@ -251,12 +270,15 @@ export class SentMessage extends http.ServerResponse {
   }
 }
 
-/** Resets a connection by TCP. TLS tells a cut from an end itself; a path has no other end. */
+/**
+ * Resets a TCP connection. A client of TLS distinguishes a cut from an end by itself; Unix sockets cannot be
+ * reset.
+ */
 export function reset(socket: Socket): void {
   try {
     socket.resetAndDestroy();
   } catch {
-    // no TCP
+    // not a TCP connection
   }
 }
 
@@ -268,13 +290,17 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
 };
 
 /**
- * An answer that writes one text, head and body, to its connection. node:http takes it for gone: turns on the connection
- * and time limits are node:http's as ever. An answer goes the documented way when it waits for its turn, is its connection's last, or tools look.
+ * A response that writes head and body as one text to its connection. node:http treats it as sent: the order
+ * of responses and the time limits remain those of node:http. The documented way is used if an earlier
+ * response is not sent yet, the connection ends with this one, or a tool inspects messages.
  */
 class FastSent extends SentMessage {
-  /** Whether tools could get hold of it when it was made: what they set on it has to be sent, and their functions be called. */
+  /**
+   * Whether tools could get this response when it was created: what they set on it must be sent, and their
+   * callbacks called.
+   */
   readonly wasObserved: boolean = isObserved();
-  /** Whether it was written past node:http. */
+  /** Whether the response was written directly to the socket. */
   declare isWritten: boolean;
   /** @internal */
   declare _finish: () => void;
@@ -282,7 +308,7 @@ class FastSent extends SentMessage {
   static {
     this.prototype.isWritten = false;
     Object.defineProperties(this.prototype, {
-      // for TypeScript properties, which accessors cannot override
+      // defined here, because TypeScript does not allow accessors in a class to override properties
       writableFinished: {
         get(this: FastSent): boolean {
           return this.isWritten ? this.isTaken : hasFinished.get.call(this);
@@ -296,7 +322,7 @@ class FastSent extends SentMessage {
     });
   }
 
-  /** Whether it is its turn, the connection stays open, and no tool looks. */
+  /** Whether it is the response's turn, the connection stays open, and no tool inspects it. */
   override get takesText(): boolean {
     const { socket } = this;
     return (
@@ -305,7 +331,8 @@ class FastSent extends SentMessage {
       this.shouldKeepAlive &&
       this.useChunkedEncodingByDefault &&
       !this.headersSent &&
-      !(this.req as ReceivedMessage).awaitsContinue && // every request of this server is one
+      // the server creates every request as a ReceivedMessage
+      !(this.req as ReceivedMessage).awaitsContinue &&
       !this.wasObserved &&
       !isObserved() &&
       !isPatched()
@@ -329,10 +356,13 @@ class FastSent extends SentMessage {
       }
       onOver.call(this);
     });
-    this._finish(); // tells tools that measure: node:perf_hooks, traces
+    this._finish(); // notifies tools that measure: node:perf_hooks, traces
   }
 
-  /** In chunked coding writes the chunk that was made once for all, where node:http holds nothing back. */
+  /**
+   * With chunked coding, writes the bytes that were encoded once for all clients, if node:http has no
+   * buffered bytes.
+   */
   override writeShared(chunk: SharedChunk): boolean {
     const { socket } = this;
     const isPast =
@@ -350,7 +380,7 @@ class FastSent extends SentMessage {
   }
 }
 
-/** The classes of messages, for `createServer()`. */
+/** The message classes for `createServer()`. */
 export const MESSAGES: {
   readonly IncomingMessage: typeof ReceivedMessage;
   readonly ServerResponse: typeof SentMessage;
@@ -359,52 +389,62 @@ export const MESSAGES: {
   : { IncomingMessage: ReceivedMessage, ServerResponse: SentMessage };
 
 /*
- * Connections: the last two rows of the table.
+ * Connections: the last two rows of the table above.
  */
 
-/** Called about the silence between two requests. */
+/** Receives the begin and end of the idle time between two requests. */
 interface SilenceWatch {
-  /** The silence before the next request begins. */
+  /** Called when the connection becomes idle. */
   begin(socket: Socket): void;
-  /** Ends the silence. Returns whether it had begun. */
+  /** Called when the idle time ends. Returns whether it had begun. */
   end(socket: Socket): boolean;
 }
 
-/** Stands in for the method of a socket. */
+/** Replacement for the method `setTimeout` of a socket. */
 export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => Socket;
 
 /**
- * Takes over the time limit for silent connections. node:http sets it by `socket.setTimeout()` after every answer, and takes it
- * off before every request; what is returned notes that, in place of that method. Undefined where each connection keeps its timer.
+ * Replaces the timers for idle connections. node:http calls `socket.setTimeout()` after every response and
+ * before every request; the returned function replaces that method, and only notes the times. Undefined if
+ * each connection keeps its timer.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
   return function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
-    // one for all connections
+    // every connection of this server calls this one function
     if (ms === limitMs && onTimeout === undefined) {
       watch.begin(this);
       return this;
     }
     return watch.end(this) && ms === 0
       ? this
-      : (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout); // others may set limits of their own
+      : // other code may set time limits of its own
+        (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout);
   };
 }
 
-/** Lets clients of a server end their side and still be answered. Elsewhere node:http ends our side, too. */
+/**
+ * Lets clients close their side of a connection and still get a response. Without Node's internals, node:http
+ * closes the connection then.
+ */
 export function allowHalfOpen(server: Server): void {
   if (USES_INTERNALS) (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
 /*
- * The head of an answer as one text, as node:http would write it, for writeText().
+ * The head of a response as one text, formatted as node:http would, for writeText().
  *
+ * Order of the parts:
  *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
  *
- * Fields that node:http looks at, or writes in a way of their own, are left to it.
+ * node:http formats the head itself if it contains a field that node:http inspects, or writes in a special
+ * way.
  */
 
-/** By length, which few other names share. */
+/**
+ * Names of fields that node:http inspects or writes in a special way, grouped by length: few other names have
+ * such a length, so most need no comparison.
+ */
 const LEFT_TO_NODE = new Map<number, string[]>();
 for (const name of [
   'connection',
@@ -420,20 +460,23 @@ for (const name of [
   LEFT_TO_NODE.set(name.length, [...(LEFT_TO_NODE.get(name.length) ?? []), name]);
 }
 
-/** The heads of a server's answers. */
+/** Formats the heads of a server's responses. */
 export class HeadTexts {
   readonly #identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly #keepAlive: string;
-  /** The text behind the length, for as long as the second lasts. */
+  /** The text after the value of Content-Length, valid for the current second. */
   #end: string | undefined;
 
-  /** `identity` names the field of the request id; `keepAliveTimeoutMs`: how long a connection stays open between two requests. */
+  /**
+   * `identity`: name of the field with the request id. `keepAliveTimeoutMs`: how long an idle connection
+   * stays open.
+   */
   constructor(identity: Pick<RequestIdentity, 'field' | 'name'>, keepAliveTimeoutMs: number) {
     this.#identity = identity;
     this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
   }
 
-  /** The head of an answer whose connection stays open. Empty where it has to be left to node:http. */
+  /** The head of a response after which the connection stays open. Empty if node:http must format it. */
   of(response: HttpResponse, id: string, isSecure: boolean, length: number): string {
     const { prepared } = response;
     const { field, name } = this.#identity;
@@ -447,7 +490,8 @@ export class HeadTexts {
   }
 
   #renew(): string {
-    const nowMs = systemClock.nowMs(); // the system's, as node:http has it, whatever clock the application has
+    // the system clock, as in node:http, even if the application has another clock
+    const nowMs = systemClock.nowMs();
     systemClock.after(1_000 - (nowMs % 1_000), () => {
       this.#end = undefined;
     });
@@ -455,7 +499,10 @@ export class HeadTexts {
   }
 }
 
-/** The status line and the fields, each checked as node:http does: what is not as it should be is left to it. */
+/**
+ * Returns the status line and the fields as text. Checks each field as node:http does; returns an empty text
+ * if one is invalid, so that node:http reports the error.
+ */
 function startOf(status: number, fields: readonly string[], idName: string): string {
   let text = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\n`;
   for (let index = 0; index < fields.length; index += 2) {
@@ -471,13 +518,16 @@ function startOf(status: number, fields: readonly string[], idName: string): str
   return text;
 }
 
-/** The value that each of these names had when it was looked at last: most fields are the same in every answer (test/bench/http.ts --only=stack). */
+/**
+ * The value of each field that was valid last time: most fields are the same in every response
+ * (test/bench/http.ts --only=stack).
+ */
 const passed = new Map<string, string>();
 const MOST_PASSED = 100;
-/** Others are not worth their memory. */
+/** Maximum length of a value that is remembered, in characters. */
 const LONGEST_PASSED = 1_000;
 
-/** Whether a field may be sent as it is. */
+/** Whether a field is valid, and can be written as it is. */
 function passes(name: string, value: string): boolean {
   if (typeof value !== 'string' || isLeftToNode(name) || !isToken(name) || !isAsciiValue(value)) return false;
   if (

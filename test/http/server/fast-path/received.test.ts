@@ -47,7 +47,7 @@ for (const [what, request] of [
   ['a length', LENGTH],
   ['chunked coding', CHUNKED],
 ] as const) {
-  test(`ReceivedMessage hands over a body with ${what}, split at every byte`, async () => {
+  test(`ReceivedMessage delivers a body with ${what}, split at every byte`, async () => {
     await using it = await serve(echo);
     await using client = await RawClient.open(it.port);
     client.socket.setNoDelay(true);
@@ -61,7 +61,7 @@ for (const [what, request] of [
   });
 }
 
-test('ReceivedMessage hands over bodies of pipelined requests, each to its own', async () => {
+test('ReceivedMessage delivers the bodies of pipelined requests, each to its own request', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
   client.send(
@@ -75,7 +75,7 @@ test('ReceivedMessage hands over bodies of pipelined requests, each to its own',
 });
 
 test(
-  'ReceivedMessage tells of the end of a body when all that came with it is parsed',
+  'ReceivedMessage reports the end of a body after everything in the same packet is parsed',
   { skip },
   async () => {
     const seen: string[] = [];
@@ -108,7 +108,7 @@ test(
   },
 );
 
-test('ReceivedMessage leaves a body to its stream when some of it has come before it is asked for', async () => {
+test('ReceivedMessage uses the stream for a body of which a part arrived before it was requested', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
   for (const at of [LENGTH.length - 4, LENGTH.length]) {
@@ -120,7 +120,7 @@ test('ReceivedMessage leaves a body to its stream when some of it has come befor
   }
 });
 
-test('ReceivedMessage tells the taker when the sender leaves amid the body', async () => {
+test('ReceivedMessage rejects the reader of a body when the client leaves during it', async () => {
   const left = Promise.withResolvers<unknown>();
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => {
@@ -137,7 +137,7 @@ test('ReceivedMessage tells the taker when the sender leaves amid the body', asy
   assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('ReceivedMessage lets a body that is refused run out, so that the connection serves on', async () => {
+test('ReceivedMessage drains a refused body, so that the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 4 })).length),
   );
@@ -183,7 +183,7 @@ async function bare(
 }
 
 test(
-  'ReceivedMessage makes no field map for node:http, which learns from it whether a body follows',
+  'ReceivedMessage tells node:http whether a body follows without building the header object',
   { skip },
   async () => {
     const seen: unknown[] = [];
@@ -202,7 +202,7 @@ test(
 );
 
 test(
-  "ReceivedMessage shows every field to subscribers of node:http's channels, and to a patched emit()",
+  "ReceivedMessage shows every header field to subscribers of node:http's channels, and to a patched emit()",
   { skip },
   async () => {
     const seen: unknown[] = [];
@@ -228,7 +228,7 @@ test(
   },
 );
 
-test('ReceivedMessage lets node:http see what is expected', async () => {
+test('ReceivedMessage lets node:http see the field Expect', async () => {
   await using it = await bare(() => undefined);
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n');
   assert.equal((await it.client.answer()).status, 100);

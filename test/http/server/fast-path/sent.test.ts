@@ -50,7 +50,7 @@ for (const [what, body, bytes] of [
   ['bytes', Buffer.from('☕'), '☕'],
   ['control characters', '\0\x7f\r\n\r\n', '\0\x7f\r\n\r\n'],
 ] as const) {
-  test(`SentMessage sends ${what} whole, with its length in bytes, also to a second request and with fields`, async () => {
+  test(`SentMessage sends ${what} completely with Content-Length, also for a second request and with header fields`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => body).get('/fields', () => reply(body, 201, { 'X-Other': 'one' })),
     );
@@ -65,7 +65,7 @@ for (const [what, body, bytes] of [
   });
 }
 
-test('SentMessage sends the characters of a Content-Disposition as those of other fields, whatever node:http makes of them with a known length', async () => {
+test('SentMessage encodes Content-Disposition like other header fields, although node:http does not', async () => {
   const fields = { 'Content-Disposition': 'inline; filename="caf\xe9"', 'X-Other': 'caf\xe9' };
   await using it = await serve((app) => app.get('/', () => reply('text', 200, fields)));
   const answer = await it.client.get('/').answer();
@@ -83,7 +83,7 @@ for (const [what, body] of [
   ['pieces of text', new StreamingResponse(['é', 'b'], { headers: {} })],
   ['pieces of text of known length', new StreamingResponse(['é', 'b'], { contentLength: 3 })],
 ] as const) {
-  test(`Fields go out before ${what} as they were set: a character of Latin-1 is one byte`, async () => {
+  test(`SentMessage sends header fields before ${what} as Latin-1, one byte per character`, async () => {
     await using it = await serve((app) => {
       app.use(async (_req, next) => {
         const response = await next();
@@ -103,7 +103,7 @@ for (const [what, body] of [
   });
 }
 
-test('SentMessage whose fields node:http refuses becomes a 500 of the same connection, which serves on', async () => {
+test('SentMessage answers 500 on the same connection for header fields that node:http refuses, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => {
@@ -124,7 +124,7 @@ test('SentMessage whose fields node:http refuses becomes a 500 of the same conne
   );
 });
 
-test('SentMessage asks for its head through writeHead(), where tools that patch it find the status', async (context) => {
+test('SentMessage calls writeHead(), so that tools that patch it see the status', async (context) => {
   const { writeHead } = ServerResponse.prototype;
   const seen: number[] = [];
   ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: never[]) {
@@ -138,7 +138,7 @@ test('SentMessage asks for its head through writeHead(), where tools that patch 
   assert.equal((await it.client.get('/').answer()).status, 202);
   assert.deepEqual(seen, [202]);
 });
-test('SentMessage tells its events through emit() of ServerResponse, also where tools have patched it since', async (context) => {
+test('SentMessage emits its events through ServerResponse.emit(), also after a tool has patched it', async (context) => {
   const { prototype } = ServerResponse;
   const { emit } = prototype;
   const seen: unknown[] = [];
@@ -182,7 +182,7 @@ function countTexts(): { count: number } & Disposable {
 }
 
 test(
-  'SentMessage writes the same bytes past node:http as by it, for generated answers',
+  'SentMessage writes equal bytes with and without node:http, for generated responses',
   { skip },
   async () => {
     const random = seeded(9112);
@@ -281,7 +281,7 @@ test(
 );
 
 test(
-  'SentMessage that is written past node:http ends, is taken and is reported as one that is not',
+  'SentMessage written without node:http emits the same events and channel messages as one written by it',
   { skip },
   async () => {
     const seen: Record<string, unknown[]> = {};
@@ -328,7 +328,7 @@ test(
 
 for (const isTaken of [true, false]) {
   test(
-    `SentMessage that is written past node:http is over when the connection ${isTaken ? 'has taken it' : 'is gone'}`,
+    `SentMessage written without node:http ends its request when the socket has ${isTaken ? 'sent' : 'lost'} it`,
     { skip },
     async () => {
       const { logger } = collectedLog();
@@ -383,7 +383,7 @@ for (const isTaken of [true, false]) {
 }
 
 test(
-  'SentMessage keeps what a subscriber has set on it that is gone by the time of the answer',
+  'SentMessage sends a header field that a subscriber has set, even when the subscriber has unsubscribed since',
   { skip },
   async () => {
     const messages = channel('http.server.request.start');
@@ -405,7 +405,7 @@ test(
   },
 );
 
-test('SentMessage goes through what tools have put in the place of node:http before the package was loaded', async () => {
+test('SentMessage calls functions that tools have patched in node:http before the package was loaded', async () => {
   const program = `import { createRequire } from 'node:module';
     const { ServerResponse } = createRequire(import.meta.url)('node:http');
     const { writeHead } = ServerResponse.prototype;
@@ -423,7 +423,7 @@ test('SentMessage goes through what tools have put in the place of node:http bef
 });
 
 test(
-  'SentMessage that is written past node:http is measured by node:perf_hooks as ever',
+  'SentMessage written without node:http appears in the measurements of node:perf_hooks',
   { skip },
   async () => {
     const measured = Promise.withResolvers<string>();

@@ -1,6 +1,6 @@
--- One text for SQLite and PostgreSQL. SQLite takes any name for a type: it keeps "timestamptz" as ISO 8601.
+-- For SQLite and PostgreSQL. SQLite accepts any type name: it stores "timestamptz" as text in ISO 8601.
 create table account (
-  -- The name of the identity provider, and its id for the account: names change, an id does not.
+  -- Name of the identity provider, and its id of the account, which never changes as a user name may.
   provider text not null,
   subject text not null,
   person text not null,

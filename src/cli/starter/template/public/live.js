@@ -1,14 +1,14 @@
-// Loads the notes again whenever the server says that they have changed: in another window, or by a program.
+// Reloads the notes when the server says that they have changed, in another window or through the API.
 const path = document.querySelector('[data-live]')?.dataset.live;
 let refreshed = Promise.resolve();
 let isLeaving = false;
-addEventListener('submit', () => (isLeaving = true)); // a form goes elsewhere, for example to the provider
+addEventListener('submit', () => (isLeaving = true)); // a form may lead to another page
 
 function connect() {
   const socket = new WebSocket(location.origin.replace(/^http/, 'ws') + path);
-  const onChange = () => (refreshed = refreshed.then(refresh, refresh)); // one after another, so that the latest stays
+  const onChange = () => (refreshed = refreshed.then(refresh, refresh)); // in order: the latest stays
   socket.addEventListener('message', onChange);
-  socket.addEventListener('open', onChange); // the notes may have changed before
+  socket.addEventListener('open', onChange); // the notes may have changed while there was no connection
   socket.addEventListener('close', () => setTimeout(connect, 1_000 + 4_000 * Math.random()));
 }
 
@@ -18,7 +18,7 @@ async function refresh() {
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
   const notes = page.querySelector('#notes');
   if (notes !== null) document.querySelector('#notes').replaceWith(notes);
-  else if (!isLeaving) location.href = '/'; // logged out in another window
+  else if (!isLeaving) location.href = '/'; // no notes: the user has logged out in another window
 }
 
 if (path !== undefined) connect();

@@ -1,11 +1,11 @@
 /**
- * Accounts at identity providers, and the person that each belongs to.
+ * Accounts at identity providers, each with the person that it belongs to.
  */
 import { randomUUID } from 'node:crypto';
 import { str } from 'svc';
 import type { Database } from 'svc/db';
 
-/** The person of an account; `person` becomes it when there is none. Of two claims at once the primary key lets one through. */
+/** Returns the person of an account. A new account gets `person`. Of two inserts at once, one wins. */
 export async function personOf(
   db: Database,
   provider: string,
@@ -23,7 +23,7 @@ export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string
   return (await db.fetchAll(select, [person])).map(({ provider }) => String(provider));
 }
 
-/** Returns false when it is the last way to log in. Of two calls at once one runs again, after the other. */
+/** Unlinks an account, unless it is the last way to log in. Of two calls at once, one is retried. */
 export function unlink(db: Database, person: string, provider: string): Promise<boolean> {
   return db.transaction(
     async (tx) => {

@@ -1,5 +1,5 @@
 /**
- * The application: settings, what surrounds every request, the JSON interface, the page, the WebSocket.
+ * The application: settings, middleware, the JSON API, the page and the WebSocket.
  */
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
@@ -44,22 +44,23 @@ export const app = new Svc({
   },
 });
 
-// SVC_DATABASE_URL, or DATABASE_URL, which many platforms set. In production "npm run migrate" comes before the start.
+// SVC_DATABASE_URL, or DATABASE_URL of the platform. In production, run "npm run migrate" before the start.
 const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
 const [login, providers] = await addLogin(app);
 
-// The first is outermost: each sees the responses of the ones below it, refusals too.
+// Middleware, outermost first: each one also sees the error responses of those below it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));
 app.use(new RateLimitMiddleware({ perMinute: 300 }));
 app.use(new SessionMiddleware());
-app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites cannot send its tokens
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites cannot send an API token
 app.mountStatic('/public', folder('public'));
 
-// Programs get an error as a problem (RFC 9457), people a page.
+// Clients of the API get errors as JSON (RFC 9457), browsers get a page.
 app.exceptionHandler(HTTPException, async (error, req) => {
-  const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin'; // logged out in another window
+  // a form from a page whose session has ended, after a logout in another window
+  const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin';
   if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
     const draft = Buffer.from((await req.form()).get('text')?.slice(0, 500) ?? '').toString('base64url');
     return problemPage(req, new Unauthorized('Log in again: your note is kept')).setCookie('draft', draft);
@@ -89,17 +90,17 @@ class NoteList extends Schema {
 const paging = { page: Field(1, { ge: 1, le: 1_000_000 }) };
 const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock));
 
-/** Programs at the JSON interface, by a token in the field `Authorization`; browsers have one in a cookie. */
+/** Access to the JSON API: a program sends its token in the header `Authorization`, a browser in a cookie. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-/** The person at the page. A login has a session, a token for programs does not. */
+/** The person who has logged in. Only a login token has a session id (`sid`), not one for programs. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
   if (sid === undefined) throw new LoginRequired();
   return { id: sub, name };
 });
 
-/** Tells every open page of a person to load its notes again. A room has a short name, a subject may be long. */
+/** Makes all open pages of a person reload. A hash is the name of the room, because ids may be too long. */
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
@@ -152,7 +153,7 @@ function missing(): never {
   throw new NotFound('There is no such note');
 }
 
-// The page: neither tools for MCP clients nor part of /openapi.json
+// The page is neither a tool for MCP clients nor part of /openapi.json
 const PAGE = { mcp: false, meta: { docs: false } } as const;
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
 const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes, page = 1) => {
@@ -188,18 +189,18 @@ app.post(
 
 app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, async ({ me, store, req }) => {
   const token = createToken(me.id, app.config.get('authSecret', ''), {
-    type: 'at+jwt', // as those of the login, or BearerAuth() takes none of them
+    type: 'at+jwt', // the type of login tokens: BearerAuth() accepts no other
     expiresInSeconds: 3_600,
-    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout ends tokens from before it, to the microsecond
+    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout revokes earlier tokens
     clock: app.clock,
   });
   return notesPage(req, app.title, { token, ...(await shownTo(me, store)) });
 });
 
 app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
-  await login?.revokeAll(me.id); // the logins in every browser, and the tokens of programs
+  await login?.revokeAll(me.id); // ends the sessions in every browser, and revokes the tokens of programs
   announce(me.id);
-  return new RedirectResponse('/oauth/logout', { status: 307 }); // the cookies, and the session at the provider
+  return new RedirectResponse('/oauth/logout', { status: 307 }); // also ends the session at the provider
 });
 
 app

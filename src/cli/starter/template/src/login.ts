@@ -1,15 +1,15 @@
 /**
- * Login: at GitHub where that is configured, in development and tests at two providers that ask for no password.
+ * Login with GitHub, if configured. Otherwise, outside of production, two test providers ask for no password.
  */
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
 import { personOf, unlink } from './accounts.ts';
 import type { Svc } from 'svc';
 import type { OAuthProvider } from 'svc/oauth';
 
-/** The rights of a person at the JSON interface. */
+/** Scopes of a person in the JSON API. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/** Registers the login, and returns it and the names of its providers. In production without settings people cannot log in. */
+/** Registers the login; returns it and the names of its providers. In production it needs settings. */
 export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');
@@ -17,7 +17,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
     cast: (text) => new URL(text),
     needs: 'an address such as https://notes.example',
   });
-  const isConfigured = id !== '' || secret !== ''; // one without the other is an error of the provider
+  const isConfigured = id !== '' || secret !== ''; // if one of the two is missing, the provider reports it
   if (!isConfigured && app.env === 'production') {
     const remedy = 'Set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL';
     app.onStartup(() => app.log.warn('login_missing', { remedy }));
@@ -29,26 +29,28 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
   const others = providers.slice(1).map(({ name }) => `/oauth/${name}/callback`);
   const plugin = new OAuthPlugin({
     providers,
-    allowedRedirectUris: urls('/oauth/callback', ...others), // without any: this machine, and none in production
+    // an empty list allows only callbacks on this machine, and none in production
+    allowedRedirectUris: urls('/oauth/callback', ...others),
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     accessTtlSeconds: 86_400,
-    enforceValidAfter: true, // revokeAll() ends access tokens, too
+    enforceValidAfter: true, // revokeAll() also revokes access tokens
     scopes: SCOPES,
-    limits: app.env === 'test' ? { login: false, callback: false } : {}, // tests log in more often than people
+    // tests log in more often than the limits allow
+    limits: app.env === 'test' ? { login: false, callback: false } : {},
     onUser: async (provider, { subject, name }) => {
       const sub = await personOf(app.state.db, provider, subject);
       return sub === undefined ? undefined : { sub, claims: { name: name ?? subject } };
     },
     onLink: async (sub, provider, { subject }) =>
-      (await personOf(app.state.db, provider, subject, sub)) === sub, // false: the account of another person
+      (await personOf(app.state.db, provider, subject, sub)) === sub, // false if another person has it
     onUnlink: (sub, provider) => unlink(app.state.db, sub, provider),
   });
   app.register(plugin);
   return [plugin, providers.map(({ name }) => name)];
 }
 
-/** They let everyone log in as anyone. They are imported here, so that production does not have them. */
+/** Providers that let everyone log in as any user. Imported here, so that production does not load them. */
 async function developmentProviders(app: Svc): Promise<OAuthProvider[]> {
   const { DevProvider } = await import('svc/testing');
   const redirectUris = ['/oauth/callback', '/oauth/other/callback'];

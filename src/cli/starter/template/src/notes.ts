@@ -1,19 +1,19 @@
 /**
- * Notes: the table of migrations/0001_notes.up.sql, in statements for SQLite and PostgreSQL alike.
+ * The table of migrations/0001_notes.up.sql, with statements that run on SQLite and PostgreSQL.
  */
 import { randomUUID } from 'node:crypto';
 import { Field, Schema, datetime, int, str, uuid } from 'svc';
 import type { Clock } from 'svc';
 import type { Database } from 'svc/db';
 
-/** A row as the program has it, on each database: SQLite gives a time as text, PostgreSQL as a Date. */
+/** A row of the table. The schema converts times, which SQLite returns as text and PostgreSQL as a Date. */
 export class Note extends Schema {
   id = Field(uuid);
   text = Field(str);
   createdAt = Field(datetime);
 }
 
-/** Notes on a page. */
+/** Number of notes on a page. */
 export const PAGE_SIZE = 20;
 
 export class Notes {
@@ -25,7 +25,7 @@ export class Notes {
     this.#clock = clock;
   }
 
-  /** The newest first, and the total of all pages. */
+  /** Returns a page of notes, the newest first, and the total number of notes. */
   async list(owner: string, page: number): Promise<{ items: Note[]; total: number }> {
     const select = `${SELECT} where owner = ? order by created_at desc, id limit ? offset ?`;
     const items = await this.#db.fetchAll(select, [owner, PAGE_SIZE, (page - 1) * PAGE_SIZE], AS_NOTE);
@@ -44,7 +44,7 @@ export class Notes {
     return note;
   }
 
-  /** Returns whether there was such a note. */
+  /** Deletes a note. Returns whether it existed. */
   async delete(owner: string, id: string): Promise<boolean> {
     const statement = 'delete from note where owner = ? and id = ?';
     return (await this.#db.execute(statement, [owner, id])).affectedRows === 1;

@@ -1,12 +1,12 @@
 /**
- * The pages, as HTML. They work without JavaScript; public/live.js loads notes again when they change elsewhere.
+ * HTML pages. They work without JavaScript; with it, public/live.js reloads notes that change elsewhere.
  */
 import { HTMLResponse, csrfField } from 'svc';
 import { PAGE_SIZE } from './notes.ts';
 import type { HTTPException, HttpRequest } from 'svc';
 import type { Note } from './notes.ts';
 
-/** HTML that is safe as it is. */
+/** Text that is HTML and needs no escaping. */
 class Html {
   readonly text: string;
   constructor(text: string) {
@@ -16,7 +16,7 @@ class Html {
 
 type Value = string | number | false | undefined | Html | readonly Value[];
 
-/** Escapes the values of a template, unless they are HTML. */
+/** Returns HTML in which all values are escaped, except those that are HTML already. */
 function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
   return new Html(String.raw({ raw: strings }, ...values.map(textOf)));
 }
@@ -63,7 +63,7 @@ export function loginPage(title: string, providers: readonly string[]): HTMLResp
   );
 }
 
-/** The page for a person who goes astray, or is refused. */
+/** The page for an error, such as a missing page or a refused request. */
 export function problemPage(req: HttpRequest, error: HTTPException): HTMLResponse {
   const text = html`<p>Error ${error.status}, request <code>${req.id}</code></p>
     <p><a href="/">To the start page</a></p>`;
@@ -75,10 +75,10 @@ export interface Shown {
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
-  /** Ways to log in, and those that the person has linked. */
+  /** Names of all providers, and of those that the person has linked. */
   readonly providers: readonly string[];
   readonly linked: readonly string[];
-  /** A new token for programs. */
+  /** A new token for programs, shown once. */
   readonly token?: string;
 }
 
@@ -86,7 +86,8 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
   const { name, items, total, page, providers, linked, token } = shown;
   const csrf = new Html(csrfField(req));
   const call = token && `curl -H 'Authorization: Bearer ${token}' ${req.scheme}://${req.host}/api/notes`;
-  const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString(); // sent after a logout
+  // a note that was sent after a logout, kept for the next login
+  const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString();
   return documentOf(
     title,
     html`<form class="row" method="post" action="/logout">
@@ -120,7 +121,7 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
   );
 }
 
-/** A button to link or unlink an account. A person keeps one way to log in. */
+/** Returns a button that links or unlinks an account. The last linked account cannot be unlinked. */
 function accountForm(name: string, linked: readonly string[]): Html | false {
   const action = linked.includes(name) ? 'unlink' : 'link';
   const form = html`<form method="post" action="/oauth/${name}/${action}"><button class="quiet">${action} ${name}</button></form>`;

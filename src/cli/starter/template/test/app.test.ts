@@ -1,5 +1,6 @@
 /**
- * The application, called as browsers and programs call it: on SQLite in memory, or on the server that POSTGRES_URL names.
+ * Tests call the application as browsers and programs do: on SQLite in memory, or on the server of
+ * POSTGRES_URL.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -7,7 +8,7 @@ import { test } from 'node:test';
 import { createToken } from 'svc';
 import { TestClient, WebSocketRefused } from 'svc/testing';
 
-// Before the application is imported, which reads them.
+// Settings, which the application reads when it is imported.
 const authSecret = randomBytes(32).toString('hex');
 Object.assign(process.env, {
   SVC_ENV: 'test',
@@ -16,14 +17,14 @@ Object.assign(process.env, {
 });
 const { app } = await import('../src/app.ts');
 
-/** The browser of a person who has logged in at the provider of development. */
+/** Returns a browser in which a user has logged in at the development provider. */
 async function browserOf(user: string, login = '/oauth/login'): Promise<TestClient> {
   const client = new TestClient(app);
   await choose(client, user, await client.get(login));
   return client;
 }
 
-/** Chooses a user at the provider that a response leads to. */
+/** Chooses a user at the provider to which a response redirects. */
 async function choose(client: TestClient, user: string, begun: Response): Promise<void> {
   const page = new URL(begun.headers.get('location') ?? '');
   const form = { ...Object.fromEntries(page.searchParams), user };
@@ -32,7 +33,7 @@ async function choose(client: TestClient, user: string, begun: Response): Promis
   assert.deepEqual([status, headers.get('location')], [303, '/']);
 }
 
-/** Sends a form of the page. */
+/** Sends a form of the page with its CSRF token. */
 async function submit(
   client: TestClient,
   path: string,
@@ -46,7 +47,7 @@ async function textOf(client: TestClient, path = '/'): Promise<string> {
   return (await client.get(path)).text();
 }
 
-/** A program with a token that the page has made. */
+/** Returns a program with a token that was created on the page. */
 async function programOf(browser: TestClient): Promise<TestClient> {
   const page = await (await submit(browser, '/token')).text();
   const [, Authorization] = /Authorization: (Bearer [\w.-]+)/.exec(page) ?? assert.fail(page);
@@ -144,7 +145,8 @@ test('a logout ends the logins of a person in every browser, and the tokens', as
 
 test('a person links an account at another provider, logs in with either, and keeps one', async () => {
   await using here = await browserOf('ada');
-  const own = { 'sec-fetch-site': 'same-origin', accept: 'text/html' }; // as browsers send them
+  // headers that a browser sends with a form of the same site
+  const own = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
   await submit(here, '/', { text: 'Linked' });
   await choose(here, 'alan', await here.post('/oauth/other/link', { headers: own }));
   await using there = await browserOf('alan', '/oauth/other/login');
@@ -192,7 +194,8 @@ test('a note that is sent after a logout elsewhere is kept until the person has 
   await using there = await browserOf('alan');
   const [, _csrf_token = ''] = /name="_csrf_token" value="([^"]+)"/.exec(await textOf(here)) ?? [];
   await submit(there, '/logout');
-  await using closed = new TestClient(app, { headers: { 'Sec-Fetch-Site': 'same-origin' } }); // its session has ended
+  // a browser whose session has ended
+  await using closed = new TestClient(app, { headers: { 'Sec-Fetch-Site': 'same-origin' } });
   for (const client of [here, closed]) {
     const refused = await client.post('/', {
       form: { text: `Buy "milk"${'x'.repeat(50_000)}`, _csrf_token },

@@ -1,0 +1,579 @@
+/**
+ * Questions of a handler to the client that called it: input of its user (elicitation), a message of its
+ * model (sampling), its folders (roots).
+ *
+ * How a question is sent:
+ *   legacy   a request precedes the answer; the handler waits for the client's response       SentRequests
+ *   modern   the call ends with "input_required"; the client repeats it with the answers,     RepeatedCall
+ *            and the handler runs again from its start
+ *
+ * Answers of earlier rounds are in `requestState`, which the client sends back. It is encrypted, expires, and
+ * is bound to the caller and to the call. Answers are input of the client, so they are validated like
+ * arguments.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
+import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
+import { handled } from '../base/promises.ts';
+import { authSecrets, Keyring } from '../crypto/keys.ts';
+import { ProtectedValues } from '../http/session/cookie.ts';
+import { planOfShape } from '../routing/di.ts';
+import { JsonSchemas } from '../schema/json-schema.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Services } from '../http/contracts.ts';
+import type { InputOf, InputShape } from '../routing/di.ts';
+import type { JsonSchema } from '../schema/json-schema.ts';
+import type { JsonObject, RpcResponse } from './messages.ts';
+import type { ToolContentPart } from './results.ts';
+
+/**
+ * Kind of question that a client may support: a form, opening a URL, a message of its model, a message of a
+ * model with tools, its roots.
+ */
+export type ClientAbility = 'elicit' | 'elicit-url' | 'sample' | 'sample-tools' | 'roots';
+
+/** The capability by which a client declares each ability. */
+const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
+  elicit: { elicitation: { form: {} } },
+  'elicit-url': { elicitation: { url: {} } },
+  sample: { sampling: {} },
+  'sample-tools': { sampling: { tools: {} } },
+  roots: { roots: {} },
+};
+/** All abilities. */
+export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
+
+/** Returns the abilities that a client declares. An empty `elicitation` means forms (2025-11-25, elicitation). */
+export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): ReadonlySet<ClientAbility> {
+  const abilities = new Set<ClientAbility>();
+  if (isRecord(elicitation)) {
+    if (isRecord(elicitation['form']) || !isRecord(elicitation['url'])) abilities.add('elicit');
+    if (isRecord(elicitation['url'])) abilities.add('elicit-url');
+  }
+  if (isRecord(sampling)) {
+    abilities.add('sample');
+    if (isRecord(sampling['tools'])) abilities.add('sample-tools');
+  }
+  if (isRecord(roots)) abilities.add('roots');
+  return abilities;
+}
+
+/** One question, in the terms of the protocol. */
+export interface Question {
+  readonly key: string;
+  readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
+  readonly params: JsonObject;
+  readonly timeoutMs: number;
+  /** Aborts when the handler's request ends. */
+  readonly signal: AbortSignal;
+}
+
+/** Passes the questions of a handler on to the client of its call. @internal */
+export interface Asker {
+  readonly abilities: ReadonlySet<ClientAbility>;
+  /** Keys of the questions of this run of the handler. */
+  readonly keys: Set<string>;
+  /** Returns the client's result, which is not validated. May throw. */
+  ask(question: Question): unknown;
+  /** Called for a question that the client cannot answer. */
+  lacks?(ability: ClientAbility): void;
+}
+
+/** Options of every question. */
+export interface QuestionOptions {
+  /** Name of the question, unique in a call. Default: its kind and place, such as `elicit-1`. */
+  readonly key?: string | undefined;
+  /**
+   * Time in milliseconds for the client to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
+   * protocol 2026-07-28, where no handler waits.
+   */
+  readonly timeoutMs?: number | undefined;
+}
+/** A form for the user. Its fields are text, numbers, booleans, choices (`literal`), and lists of choices. */
+export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
+  /** Reason of the question, for the user. */
+  readonly message: string;
+  /** The fields of the form: an object of fields, or a schema class. It validates the answer. */
+  readonly schema: S;
+}
+/** A form given as JSON Schema, for choices with titles. The answer is not validated. */
+export interface RawFormQuestion extends QuestionOptions {
+  readonly message: string;
+  /** `requestedSchema` as the protocol defines it. */
+  readonly jsonSchema: {
+    readonly type: 'object';
+    readonly properties: Readonly<Record<string, object>>;
+    readonly required?: readonly string[] | undefined;
+  };
+}
+/** A page for the user to open, for secrets and payments, which must not pass through the client. */
+export interface UrlQuestion extends QuestionOptions {
+  readonly message: string;
+  /** Absolute URL. */
+  readonly url: string;
+}
+/** The user's answer. Only an accepted form has a content. */
+export type Elicited<T> =
+  | { readonly action: 'accept'; readonly content: T }
+  | { readonly action: 'decline' | 'cancel'; readonly content?: undefined };
+/** Values of a form that was given as JSON Schema. */
+export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>;
+
+/** A message to a model, or from a model. */
+export interface SampledMessage {
+  readonly role: 'user' | 'assistant';
+  readonly content: ToolContentPart | JsonObject | readonly (ToolContentPart | JsonObject)[];
+}
+/** A question to the client's model (`sampling/createMessage`). */
+export interface SampleQuestion extends QuestionOptions {
+  /** The conversation so far; a text is one message of the user. */
+  readonly messages: string | readonly SampledMessage[];
+  /** Maximum number of tokens, 1 or more. */
+  readonly maxTokens: number;
+  readonly systemPrompt?: string | undefined;
+  readonly temperature?: number | undefined;
+  readonly stopSequences?: readonly string[] | undefined;
+  /** Hints and priorities for the choice of a model. */
+  readonly modelPreferences?: object | undefined;
+  readonly metadata?: object | undefined;
+  /** Tools for the model. The client must have the ability `sample-tools`. */
+  readonly tools?: readonly object[] | undefined;
+  readonly toolChoice?: object | undefined;
+}
+/** The model's message. */
+export interface Sampled extends SampledMessage {
+  readonly model: string;
+  readonly stopReason?: string | undefined;
+}
+/** A folder or file with which the client allows servers to work. */
+export interface ClientRoot {
+  readonly uri: string;
+  readonly name?: string | undefined;
+}
+
+/** Maximum number of questions in one run of a handler. */
+const MAX_QUESTIONS = 100;
+/** Maximum number of questions without an answer, over all calls of a process. */
+const MAX_SENT = 1_000;
+const ASKING = {
+  key: text(),
+  timeoutMs: int(300_000, 1, 86_400_000),
+};
+const FORM = {
+  ...ASKING,
+  message: text(),
+  schema: given<InputShape>('an object of fields, or a schema class', isShape),
+  jsonSchema: given<RawFormQuestion['jsonSchema']>('an object schema', isRecord),
+  url: given<string>('an absolute URL', (value) => typeof value === 'string' && URL.canParse(value)),
+};
+const SAMPLE = {
+  ...ASKING,
+  messages: given<SampleQuestion['messages']>(
+    'a text or a list of messages',
+    (value) => typeof value === 'string' || Array.isArray(value),
+  ),
+  maxTokens: int(0, 1, Number.MAX_SAFE_INTEGER),
+  systemPrompt: text(),
+  temperature: given<number>('a number', Number.isFinite),
+  stopSequences: given<readonly string[]>('a list of strings', isTextList),
+  modelPreferences: given<object>('an object', isRecord),
+  metadata: given<object>('an object', isRecord),
+  tools: given<readonly object[]>('a list of tools', Array.isArray),
+  toolChoice: given<object>('an object', isRecord),
+};
+
+function isShape(value: unknown): boolean {
+  return isRecord(value) || typeof value === 'function';
+}
+
+/**
+ * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`.
+ *
+ * With protocol 2026-07-28, a question without an answer ends the run of the handler with an exception. The
+ * handler runs again once the client has answered. So ask before you write, and do not catch the exception.
+ * Questions that are asked together in `Promise.all()` reach the client together.
+ */
+export class ToolClient {
+  readonly #asker: Asker;
+  readonly #signal: AbortSignal;
+
+  /** @internal */
+  constructor(asker: Asker, signal: AbortSignal) {
+    this.#asker = asker;
+    this.#signal = signal;
+  }
+
+  /** Whether the client can answer such a question. Always false in a request that is not a call by MCP. */
+  can(ability: ClientAbility): boolean {
+    return this.#asker.abilities.has(ability);
+  }
+
+  /**
+   * Asks the user: for the fields of a form, or to open a URL. An accepted URL means consent, not that the
+   * user has finished.
+   *
+   * @throws HTTPException 400 `client_capability` when the client cannot ask, `client_answer` for an invalid
+   *   answer; 408 `client_timeout`; 424 `client_refused`
+   * @throws SvcError `E_MCP_QUESTION`, `E_OPTION_RANGE`
+   */
+  elicit<S extends InputShape>(question: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
+  elicit(question: RawFormQuestion): Promise<Elicited<FormValues>>;
+  elicit(question: UrlQuestion): Promise<Elicited<undefined>>;
+  elicit(question: FormQuestion | RawFormQuestion | UrlQuestion): Promise<Elicited<unknown>> {
+    return handled(this.#elicit(question));
+  }
+
+  /** Asks the client's model. @throws as {@link elicit} */
+  sample(question: SampleQuestion): Promise<Sampled> {
+    return handled(this.#sample(question));
+  }
+
+  /** Asks for the client's roots. @throws as {@link elicit} */
+  roots(options: QuestionOptions = {}): Promise<readonly ClientRoot[]> {
+    return handled(this.#roots(options));
+  }
+
+  async #elicit(question: object): Promise<Elicited<unknown>> {
+    const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', question, FORM);
+    const key = this.#keyOf('elicit', rest.key);
+    if ([schema, jsonSchema, url].filter((form) => form !== undefined).length !== 1)
+      throw new SvcError('E_MCP_QUESTION', [key, 'has not exactly one of "schema", "jsonSchema" and "url"']);
+    const plan = schema === undefined ? undefined : planOfShape(schema, `the question "${key}"`);
+    const requestedSchema = plan === undefined ? jsonSchema : formOf(key, plan);
+    const answer = await this.#ask(url === undefined ? 'elicit' : 'elicit-url', {
+      ...rest,
+      key,
+      method: 'elicitation/create',
+      params: url === undefined ? { message, requestedSchema } : { mode: 'url', message, url },
+    });
+    const { action, content } = isRecord(answer) ? answer : {};
+    if (action === 'decline' || action === 'cancel') return { action };
+    if (action !== 'accept' || (url === undefined && !isRecord(content))) throw unusable(key);
+    if (plan === undefined) return { action, content: url === undefined ? content : undefined };
+    const read = plan.parseJson(content, key);
+    if (read.ok) return { action, content: read.value };
+    throw new BadRequest(
+      `The answer to "${key}" has ${read.issues.length} problem${read.issues.length === 1 ? '' : 's'}`,
+      { code: 'client_answer', issues: read.issues },
+    );
+  }
+
+  async #sample(question: object): Promise<Sampled> {
+    const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', question, SAMPLE);
+    const key = this.#keyOf('sample', wanted);
+    if (params.maxTokens === 0 || messages.length === 0)
+      throw new SvcError('E_MCP_QUESTION', [key, 'needs "messages" and "maxTokens"']);
+    const answer = await this.#ask(params.tools === undefined ? 'sample' : 'sample-tools', {
+      key,
+      timeoutMs,
+      method: 'sampling/createMessage',
+      params: {
+        messages:
+          typeof messages === 'string'
+            ? [{ role: 'user', content: { type: 'text', text: messages } }]
+            : messages,
+        ...defined(params),
+      },
+    });
+    if (
+      !isRecord(answer) ||
+      typeof answer['role'] !== 'string' ||
+      typeof answer['model'] !== 'string' ||
+      !isObject(answer['content'])
+    )
+      throw unusable(key);
+    // checked above, except for the content, which may have types of later versions
+    return answer as unknown as Sampled;
+  }
+
+  async #roots(options: object): Promise<readonly ClientRoot[]> {
+    const { key: wanted, timeoutMs } = readOptions('roots()', options, ASKING);
+    const key = this.#keyOf('roots', wanted);
+    const answer = await this.#ask('roots', { key, timeoutMs, method: 'roots/list', params: {} });
+    const roots = isRecord(answer) ? answer['roots'] : undefined;
+    if (!Array.isArray(roots) || !roots.every((root) => isRecord(root) && typeof root['uri'] === 'string'))
+      throw unusable(key);
+    return roots as ClientRoot[]; // checked above
+  }
+
+  #keyOf(kind: string, wanted: string | undefined): string {
+    const { keys } = this.#asker;
+    const key = wanted ?? `${kind}-${keys.size + 1}`;
+    if (keys.has(key))
+      throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
+    if (keys.size >= MAX_QUESTIONS)
+      throw new SvcError('E_MCP_QUESTION', [key, `follows ${MAX_QUESTIONS} questions of the same call`]);
+    keys.add(key);
+    return key;
+  }
+
+  #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): unknown {
+    if (this.can(ability)) return this.#asker.ask({ ...question, signal: this.#signal });
+    this.#asker.lacks?.(ability);
+    throw withoutStack(
+      () =>
+        new BadRequest(
+          `The client cannot be asked: it does not declare ${JSON.stringify(CAPABILITIES[ability])}`,
+          { code: 'client_capability' },
+        ),
+    );
+  }
+}
+
+function unusable(key: string): HTTPException {
+  return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
+    code: 'client_answer',
+  });
+}
+
+/** The asker of a request that is not a call by MCP. */
+export function noAsker(): Asker {
+  return { abilities: new Set(), keys: new Set(), ask: () => undefined };
+}
+
+/** Keywords that the protocol allows in a field of a form. */
+const KEYWORDS: readonly string[] = [
+  ...['type', 'title', 'description', 'default', 'enum', 'items', 'format'],
+  ...['minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'maxItems'],
+];
+const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-time']);
+const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
+
+/** Returns a form in the terms of the protocol. Rules that it cannot express are checked with the answer. */
+function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonObject {
+  const schemas = new JsonSchemas();
+  const properties = fields.map(({ wireName, ...field }) => {
+    const property = propertyOf(schemas.field({ wireName, ...field }, 'input'));
+    if (property === undefined)
+      throw new SvcError('E_MCP_QUESTION', [
+        key,
+        `has the field "${wireName}", which is not text, a number, a boolean, a choice, or a list of choices`,
+      ]);
+    return [wireName, property] as const;
+  });
+  const required = fields.filter(({ isRequired }) => isRequired).map(({ wireName }) => wireName);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    ...(required.length === 0 ? {} : { required }),
+  };
+}
+
+function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefined {
+  const all: JsonSchema = only === undefined ? schema : { ...schema, enum: [only] };
+  const { type, items, format } = all;
+  const item = isRecord(items) ? propertyOf(items) : undefined;
+  const isChoices = type === 'array' && item?.['type'] === 'string' && Array.isArray(item['enum']);
+  if (!TYPES.has(type) && !isChoices) return undefined;
+  return Object.fromEntries(
+    Object.entries(all)
+      .filter(([keyword]) => KEYWORDS.includes(keyword))
+      .filter(
+        ([keyword]) =>
+          (keyword !== 'format' || FORMATS.has(format)) && (keyword !== 'enum' || type === 'string'),
+      )
+      .map(([keyword, value]) => [keyword, keyword === 'items' ? item : value] as const),
+  );
+}
+
+/* ── legacy: requests to the client, each with its response ── */
+
+/** A request to a client. */
+interface SentQuestion extends Omit<Question, 'key'> {
+  /** Owner of the session: responses of other clients are ignored. */
+  readonly owner: string;
+  send(message: JsonObject): void;
+}
+
+/** The questions of one endpoint or conversation that have no response yet. */
+export class SentRequests {
+  readonly #clock: Clock;
+  readonly #waiting = new Map<string, { readonly owner: string; settle(response: RpcResponse): void }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Sends a question as a request. Resolves with the result of the response; cancels the request when its
+   * time has passed.
+   */
+  async ask({ owner, method, params, timeoutMs, signal, send }: SentQuestion): Promise<unknown> {
+    signal.throwIfAborted();
+    if (this.#waiting.size >= MAX_SENT)
+      throw new HTTPException(
+        503,
+        `Already ${MAX_SENT} questions to clients have no answer: try again later`,
+      );
+    const id = `svc-${randomBytes(16).toString('hex')}`;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const giveUp = (reason: string, error: unknown): void => {
+      send(notification('notifications/cancelled', { requestId: id, reason }));
+      reject(error);
+    };
+    const onAbort = (): void => giveUp('The call has ended', signal.reason);
+    using _timer = this.#clock.after(timeoutMs, () =>
+      giveUp(
+        'The time to answer is over',
+        new HTTPException(408, `The client did not answer within ${timeoutMs} ms`, {
+          code: 'client_timeout',
+        }),
+      ),
+    );
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.#waiting.set(id, {
+      owner,
+      settle: ({ result, error }) => (error === undefined ? resolve(result) : reject(refusal(error))),
+    });
+    try {
+      send({ jsonrpc: '2.0', id, method, params });
+      return await promise;
+    } finally {
+      this.#waiting.delete(id);
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * Handles a response of a client. Responses without a request, and those of another client, are ignored.
+   */
+  receive(owner: string, response: RpcResponse): void {
+    const waiting = this.#waiting.get(String(response.id));
+    if (waiting?.owner === owner) waiting.settle(response);
+  }
+}
+
+function refusal(error: unknown): HTTPException {
+  const message = isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'no reason';
+  return new HTTPException(424, `The client refused the question: ${message.slice(0, 200)}`, {
+    code: 'client_refused',
+  });
+}
+
+/** Asks by requests that precede the response to the call. Version 2025-11-25 needs an id for each URL. */
+export class WaitingCall implements Asker {
+  readonly abilities: ReadonlySet<ClientAbility>;
+  readonly keys: Set<string> = new Set();
+  readonly #send: (question: Omit<Question, 'key'>) => Promise<unknown>;
+
+  constructor(
+    abilities: ReadonlySet<ClientAbility>,
+    send: (question: Omit<Question, 'key'>) => Promise<unknown>,
+  ) {
+    this.abilities = abilities;
+    this.#send = send;
+  }
+
+  ask({ key: _, params, ...question }: Question): Promise<unknown> {
+    return this.#send({
+      ...question,
+      params:
+        params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
+    });
+  }
+
+  /** Always undefined: no questions replace the result of the call. */
+  outcome(): undefined {
+    return undefined;
+  }
+}
+
+/* ── modern: calls that are repeated with the answers ── */
+
+/** Time in seconds for a client to answer the questions of one round. */
+const STATE_SECONDS = 3_600;
+/** Maximum length of a state, whose answers may contain images. */
+const MAX_STATE_CHARACTERS = 4_000_000;
+
+/** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
+export function stateSeal(services: Services | undefined): ProtectedValues {
+  const hasSecret = services !== undefined && services.config.get('authSecret', null) !== null;
+  const ring = Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex'));
+  return new ProtectedValues(ring, 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
+}
+
+/** Dependencies of a repeated call. */
+interface RepeatedDeps {
+  readonly capabilities: JsonObject;
+  readonly params: JsonObject;
+  /** Method, name and arguments of the call, and its caller. A state is valid only for equal ones. */
+  readonly subject: readonly unknown[];
+  readonly nowSeconds: number;
+  seal(): ProtectedValues;
+}
+
+/** Takes answers from the parameters of the call, and collects the questions without an answer. */
+export class RepeatedCall implements Asker {
+  readonly abilities: ReadonlySet<ClientAbility>;
+  readonly keys: Set<string> = new Set();
+  readonly #deps: RepeatedDeps;
+  readonly #answers: ReadonlyMap<string, unknown>;
+  readonly #open = new Map<string, JsonObject>();
+  #lacking: ClientAbility | undefined;
+
+  /** @throws RpcError -32602 for malformed answers, and for a state that is expired, changed, or of another call */
+  constructor(deps: RepeatedDeps) {
+    this.#deps = deps;
+    this.abilities = abilitiesOf(deps.capabilities);
+    const { inputResponses = {}, requestState } = deps.params;
+    if (!isRecord(inputResponses) || !Object.values(inputResponses).every(isRecord))
+      throw new RpcError(INVALID_PARAMS, '\"inputResponses\" must be an object of results');
+    const known = requestState === undefined ? [] : this.#opened(requestState);
+    this.#answers = new Map([...known, ...Object.entries(inputResponses)]);
+  }
+
+  ask({ key, method, params }: Question): unknown {
+    if (this.#answers.has(key)) return this.#answers.get(key);
+    this.#open.set(key, { method, params });
+    throw withoutStack(
+      () => new HTTPException(428, 'The call waits for answers of its client', { code: 'input_required' }),
+    );
+  }
+
+  lacks(ability: ClientAbility): void {
+    this.#lacking ??= ability;
+  }
+
+  /**
+   * Returns the questions without an answer as the result of the call, or undefined.
+   * @throws RpcError -32021 when the call was refused because the client lacks a capability
+   */
+  outcome(isRefused: boolean): JsonObject | undefined {
+    if (this.#lacking !== undefined && isRefused) {
+      const requiredCapabilities = CAPABILITIES[this.#lacking];
+      throw new RpcError(MISSING_CAPABILITY, 'The client lacks a capability that this call requires', {
+        requiredCapabilities,
+      });
+    }
+    if (this.#open.size === 0) return undefined;
+    const { nowSeconds, seal } = this.#deps;
+    const used = [...this.#answers].filter(([key]) => this.keys.has(key));
+    const requestState = seal().write(this.#name(), JSON.stringify(used), {
+      issuedSeconds: nowSeconds,
+      expiresSeconds: nowSeconds + STATE_SECONDS,
+    });
+    if (requestState.length > MAX_STATE_CHARACTERS)
+      throw new RpcError(INTERNAL_ERROR, 'The answers of this call are too large');
+    return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
+  }
+
+  #opened(state: unknown): readonly (readonly [string, unknown])[] {
+    const { nowSeconds, seal } = this.#deps;
+    const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
+    // outcome() has written the payload
+    if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
+    throw new RpcError(
+      INVALID_PARAMS,
+      '\"requestState\" is invalid, has expired, or belongs to another call',
+    );
+  }
+
+  #name(): string {
+    try {
+      return createHash('sha256').update(JSON.stringify(this.#deps.subject)).digest('base64url');
+    } catch {
+      throw new RpcError(INVALID_PARAMS, 'The arguments are nested too deeply, or too large');
+    }
+  }
+}

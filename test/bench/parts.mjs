@@ -1,0 +1,373 @@
+/**
+ * Parts of the framework beside the package that people use for the same purpose: time of one call, as a
+ * multiple of the package's.
+ *
+ *   npm run build && node test/bench/parts.mjs [--rounds=3] [--only=router,jwt]
+ *
+ * The svc side is candidate.mjs. Each sample is a fresh process for one operation of one side, so that the
+ * sides share no optimized code; the sides take turns, and the median counts. The packages are installed into
+ * a scratch folder; without the registry nothing is measured.
+ */
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import * as candidate from './candidate.mjs';
+import { scratch } from '../support/scratch.ts';
+import { alternate, childResult, median, printHead, printRow } from './harness.ts';
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '3' },
+    only: { type: 'string' },
+    part: { type: 'string' },
+    side: { type: 'string' },
+    operation: { type: 'string' },
+    peers: { type: 'string' },
+  },
+});
+
+const text = (minLength, maxLength) => ({ type: 'string', minLength, maxLength });
+const object = (properties, required = Object.keys(properties)) => ({ type: 'object', properties, required });
+const USER_FIELDS = {
+  name: text(1, 50),
+  email: { type: 'string', format: 'email' },
+  age: { type: 'integer', minimum: 0, maximum: 150 },
+  score: { type: 'number', minimum: 0, maximum: 1 },
+  active: { type: 'boolean' },
+  role: { enum: ['admin', 'user', 'guest'] },
+  tags: { type: 'array', maxItems: 10, items: { type: 'string', maxLength: 20 } },
+  bio: { type: 'string', maxLength: 200 },
+};
+const USER = object(
+  USER_FIELDS,
+  Object.keys(USER_FIELDS).filter((name) => name !== 'bio'),
+);
+const LINE = object({
+  sku: text(1, 20),
+  qty: { type: 'integer', minimum: 1, maximum: 1_000 },
+  price: { type: 'number', minimum: 0 },
+});
+const ORDER = object({
+  user: USER,
+  address: object({
+    street: { type: 'string', minLength: 1 },
+    city: { type: 'string', minLength: 1 },
+    zip: text(3, 10),
+  }),
+  lines: { type: 'array', maxItems: 50, items: LINE },
+});
+/** Sixteen inputs, as JSON.parse() makes them. */
+const inputs = (make) => JSON.parse(JSON.stringify(Array.from({ length: 16 }, (_, index) => make(index))));
+const user = (index) => ({
+  name: 'Ada Lovelace',
+  email: `ada${index}@example.com`,
+  age: 36,
+  score: 0.5,
+  active: true,
+  role: 'admin',
+  tags: ['math', 'engine'],
+  bio: 'Analyst',
+});
+const users = inputs(user);
+const invalid = inputs((index) => ({ ...user(index), bio: 'x'.repeat(201) }));
+const orders = inputs((index) => ({
+  user: user(index),
+  address: { street: '1 Main', city: 'Paris', zip: '75001' },
+  lines: Array.from({ length: 5 }, (_, line) => ({ sku: `S${line}`, qty: line + 1, price: 9.5 })),
+}));
+
+const BOUNDARY = 'b0123456789';
+function multipartBody(parts) {
+  const chunks = parts.flatMap(({ name, filename, content }) => [
+    `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"${filename ? `; filename="${filename}"\r\nContent-Type: application/octet-stream` : ''}\r\n\r\n`,
+    content,
+    '\r\n',
+  ]);
+  const whole = Buffer.concat([...chunks, `--${BOUNDARY}--\r\n`].map((chunk) => Buffer.from(chunk)));
+  return Array.from({ length: Math.ceil(whole.length / 65_536) }, (_, index) =>
+    whole.subarray(index * 65_536, (index + 1) * 65_536),
+  );
+}
+
+/**
+ * Each part: the packages, their adapter with the contract of candidate.mjs, and the operations of either
+ * side. An operation takes the number of the call, so that inputs differ.
+ */
+const PARTS = {
+  router: {
+    packages: { 'find-my-way': '^9' },
+    svc: () => candidate.router(ROUTES),
+    peer: (load) => {
+      const router = load('find-my-way')();
+      for (const [method, path] of ROUTES) router.on(method, path, () => undefined);
+      return { find: (method, path) => router.find(method, path) };
+    },
+    operations: ({ find }) => {
+      const paths = (make) => Array.from({ length: 16 }, (_, index) => make(index));
+      const lookUp = (targets) => (index) => find('GET', targets[index % 16]);
+      return {
+        static: lookUp(paths((index) => `/api/v1/s${index}/list`)),
+        'one parameter': lookUp(paths((index) => `/api/v1/u${index}/${index}0`)),
+        'three parameters': lookUp(paths((index) => `/api/v1/d${index}/${index}/x/7/y/9`)),
+        'no such route': lookUp(paths((index) => `/api/v1/none${index}`)),
+      };
+    },
+  },
+  validation: {
+    packages: { ajv: '^8', 'ajv-formats': '^3' },
+    svc: () => candidate.validator(),
+    peer: (load) => {
+      const Ajv = load('ajv').default;
+      const ajv = new Ajv();
+      load('ajv-formats')(ajv);
+      const [user8, nested] = [ajv.compile(USER), ajv.compile(ORDER)];
+      return { ok: (type, value) => (type === 'user8' ? user8(value) : nested(value)) };
+    },
+    operations: ({ ok }) => ({
+      '8 fields': (index) => assert.ok(ok('user8', users[index % 16])),
+      nested: (index) => assert.ok(ok('nested', orders[index % 16])),
+      'one invalid field': (index) => assert.ok(!ok('user8', invalid[index % 16])),
+    }),
+  },
+  'validation, code generation forbidden': {
+    node: ['--disallow-code-generation-from-strings'],
+    packages: { zod: '^4' },
+    svc: () => candidate.validator(),
+    peer: (load) => {
+      const { z } = load('zod');
+      z.config({ jitless: true });
+      const User = z.object({
+        name: z.string().min(1).max(50),
+        email: z.email(),
+        age: z.int().min(0).max(150),
+        score: z.number().min(0).max(1),
+        active: z.boolean(),
+        role: z.enum(['admin', 'user', 'guest']),
+        tags: z.array(z.string().max(20)).max(10),
+        bio: z.string().max(200).optional(),
+      });
+      const Order = z.object({
+        user: User,
+        address: z.object({
+          street: z.string().min(1),
+          city: z.string().min(1),
+          zip: z.string().min(3).max(10),
+        }),
+        lines: z
+          .array(
+            z.object({
+              sku: z.string().min(1).max(20),
+              qty: z.int().min(1).max(1_000),
+              price: z.number().min(0),
+            }),
+          )
+          .max(50),
+      });
+      return { ok: (type, value) => (type === 'user8' ? User : Order).safeParse(value).success };
+    },
+    operations: ({ ok }) => ({
+      '8 fields': (index) => assert.ok(ok('user8', users[index % 16])),
+      nested: (index) => assert.ok(ok('nested', orders[index % 16])),
+    }),
+  },
+  'HS256 tokens': {
+    packages: { 'fast-jwt': '^6' },
+    svc: () => candidate.jwt({ secret: SECRET }),
+    peer: (load) => {
+      const { createSigner, createVerifier } = load('fast-jwt');
+      const sign = createSigner({ key: SECRET, expiresIn: 900_000 });
+      return { sign, verify: createVerifier({ key: SECRET, algorithms: ['HS256'] }) };
+    },
+    operations: ({ sign, verify }) => {
+      const claims = (index) => ({
+        sub: `u${index}`,
+        jti: `j${index}`,
+        scopes: ['read', 'write'],
+        roles: ['user'],
+      });
+      const tokens = Array.from({ length: 16 }, (_, index) => sign(claims(index)));
+      const forged = tokens.map((token) => `${token.slice(0, -4)}AAAA`);
+      return {
+        sign: (index) => sign(claims(index)),
+        verify: (index) => verify(tokens[index % 16]),
+        'refuse a forged one': (index) => assert.throws(() => verify(forged[index % 16])),
+      };
+    },
+  },
+  cookies: {
+    packages: { cookie: '^1' },
+    svc: () => candidate.cookies(),
+    peer: (load) => {
+      const { parseCookie, stringifySetCookie } = load('cookie');
+      return {
+        parse: parseCookie,
+        serialize: (name, value, options) => stringifySetCookie({ name, value, ...options }),
+      };
+    },
+    operations: ({ parse, serialize }) => {
+      const header = (count, index) =>
+        Array.from({ length: count }, (_, at) => `name${at}=value-${index}-${at}`).join('; ');
+      const [one, many] = [1, 13].map((count) =>
+        Array.from({ length: 16 }, (_, index) => header(count, index)),
+      );
+      const options = { path: '/', httpOnly: true, secure: true, sameSite: 'lax', maxAge: 3_600 };
+      return {
+        'read one': (index) => parse(one[index % 16]),
+        'read 13': (index) => parse(many[index % 16]),
+        write: (index) => serialize('sid', `v${index}`, options),
+      };
+    },
+  },
+  'memory cache': {
+    packages: { 'lru-cache': '^11' },
+    svc: () => candidate.cache({ max: 10_000, ttlMs: 60_000 }),
+    peer: (load) => new (load('lru-cache').LRUCache)({ max: 10_000, ttl: 60_000 }),
+    operations: (cache) => {
+      const keys = Array.from({ length: 40_000 }, (_, index) => `key:${index}`);
+      for (let index = 0; index < 10_000; index++) cache.set(keys[index], `value ${index}`);
+      return {
+        get: (index) => cache.get(keys[index % 10_000]),
+        set: (index) => cache.set(keys[index % 10_000], index),
+        'set with eviction': (index) => cache.set(keys[index % 40_000], index),
+      };
+    },
+  },
+  metrics: {
+    packages: { 'prom-client': '^15' },
+    svc: () => candidate.metrics(),
+    peer: (load) => {
+      const { Counter, Histogram } = load('prom-client');
+      const counter = new Counter({ name: 'r', help: 'h', labelNames: ['method', 'status'] });
+      const histogram = new Histogram({
+        name: 'd',
+        help: 'h',
+        buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+      });
+      return {
+        inc: (method, status) => counter.inc({ method, status }),
+        observe: (value) => histogram.observe(value),
+      };
+    },
+    operations: ({ inc, observe }) => ({
+      count: (index) => inc('GET', index % 8 === 0 ? 404 : 200),
+      observe: (index) => observe((index % 100) / 100),
+    }),
+  },
+  multipart: {
+    packages: { busboy: '^1' },
+    svc: () => ({ multipart: candidate.multipart }),
+    peer: (load) => {
+      const busboy = load('busboy');
+      return {
+        multipart: (contentType) => {
+          const counts = { fields: 0, files: 0, bytes: 0 };
+          const parser = busboy({ headers: { 'content-type': contentType } });
+          parser.on('field', () => counts.fields++);
+          parser.on('file', (_name, stream) => {
+            counts.files++;
+            stream.on('data', (chunk) => (counts.bytes += chunk.length));
+          });
+          return {
+            write: (chunk) => parser.write(chunk),
+            end: () => new Promise((resolve) => parser.on('close', () => resolve(counts)).end()),
+          };
+        },
+      };
+    },
+    operations: ({ multipart }) => {
+      const field = (index) => ({ name: `field${index}`, content: `value ${index}` });
+      const file = (bytes) => (index) => ({
+        name: `f${index}`,
+        filename: `f${index}.bin`,
+        content: Buffer.alloc(bytes, 'x'),
+      });
+      const parse = async (body, expected) => {
+        const parser = await multipart(`multipart/form-data; boundary=${BOUNDARY}`);
+        for (const chunk of body) parser.write(chunk);
+        assert.deepEqual(await parser.end(), expected);
+      };
+      const operation = (count, make, expected) => {
+        const body = multipartBody(Array.from({ length: count }, (_, index) => make(index)));
+        return () => parse(body, expected);
+      };
+      return {
+        'a file of 8 MiB': operation(1, file(8_388_608), { fields: 0, files: 1, bytes: 8_388_608 }),
+        '200 fields': operation(200, field, { fields: 200, files: 0, bytes: 0 }),
+        '20 files of 1 KiB': operation(20, file(1_024), { fields: 0, files: 20, bytes: 20_480 }),
+      };
+    },
+  },
+};
+const ROUTES = Array.from({ length: 50 }, (_, index) => [
+  ['GET', `/api/v1/s${index}/list`],
+  ['GET', `/api/v1/u${index}/:id`],
+  ['POST', `/api/v1/u${index}/:id`],
+  ['GET', `/api/v1/d${index}/:a/x/:b/y/:c`],
+]).flat();
+const SECRET = 'a secret of this benchmark alone, of 32 bytes and more';
+
+const WARM_MS = 500;
+const SLICE_MS = 120;
+const SLICES = 6;
+
+/** Nanoseconds per call: the best of several slices. */
+async function measure(operation) {
+  let calls = 0;
+  const run = async (ms) => {
+    const first = calls;
+    const startedMs = performance.now();
+    do {
+      for (let index = 0; index < 16; index++) {
+        const result = operation(calls++);
+        if (result instanceof Promise) await result;
+      }
+    } while (performance.now() - startedMs < ms);
+    return ((performance.now() - startedMs) * 1e6) / (calls - first);
+  };
+  await run(WARM_MS);
+  let best = Infinity;
+  for (let slice = 0; slice < SLICES; slice++) best = Math.min(best, await run(SLICE_MS));
+  return best;
+}
+
+async function child({ part, side, operation, peers }) {
+  const { svc, peer, operations } = PARTS[part];
+  const adapter = side === 'svc' ? await svc() : peer(createRequire(join(peers, 'package.json')));
+  console.log(`RESULT ${(await measure(operations(adapter)[operation])).toFixed(1)}`);
+  process.exit(0);
+}
+
+async function parent() {
+  const rounds = Number(values.rounds);
+  const names = values.only?.split(',') ?? Object.keys(PARTS);
+  const packages = Object.assign({}, ...names.map((name) => PARTS[name].packages));
+  const peers = scratch({ skip: (reason) => console.log(`SKIPPED: ${reason}`) }, 'bench-parts', packages);
+  if (peers === undefined) return;
+  printHead(
+    `Parts, ${process.version}, median of ${rounds} processes each`,
+    'package',
+    'svc ns',
+    '× the package',
+  );
+  for (const name of names) {
+    const { svc, operations, node = [] } = PARTS[name];
+    process.execArgv = [...node];
+    for (const operation of Object.keys(operations(await svc()))) {
+      const samples = await alternate(['svc', 'peer'], rounds, (side) =>
+        childResult(import.meta.filename, [
+          `--part=${name}`,
+          `--side=${side}`,
+          `--operation=${operation}`,
+          `--peers=${peers}`,
+        ]),
+      );
+      const ratio = median(samples.svc) / median(samples.peer);
+      const [peer] = Object.keys(PARTS[name].packages);
+      printRow(`${name}: ${operation}`, peer, median(samples.svc).toFixed(0), ratio.toFixed(2));
+    }
+  }
+}
+
+if (values.part === undefined) await parent();
+else await child(values);

@@ -1,0 +1,184 @@
+/**
+ * Deprecated fields with dates: replies to requests that use one have Deprecation (RFC 9745), Sunset (RFC 8594)
+ * and Link.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  Depends,
+  Field,
+  Schema,
+  Svc,
+  createLogger,
+  file,
+  int,
+  lazy,
+  list,
+  literal,
+  nullable,
+  provide,
+  record,
+  str,
+  tuple,
+  union,
+} from 'svc';
+import { TestClient } from 'svc/testing';
+import type { TestContext } from 'node:test';
+
+const OLD = { since: '2026-01-01', sunset: '2026-12-31', link: 'https://api.example/changes' };
+const OLDER = { since: '2025-06-01', link: 'https://api.example/older' };
+const MARKED = [
+  '@1767225600',
+  'Thu, 31 Dec 2026 00:00:00 GMT',
+  '<https://api.example/changes>; rel="deprecation"',
+];
+const UNMARKED = [null, null, null];
+
+function marksOf({ headers }: Response): (string | null)[] {
+  return ['deprecation', 'sunset', 'link'].map((name) => headers.get(name));
+}
+
+function site(t: TestContext, declare: (app: Svc) => void): TestClient {
+  const app = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+  declare(app);
+  const client = new TestClient(app, { raiseErrors: false });
+  t.after(() => client.close());
+  return client;
+}
+
+const old = (): string => Field(str, { optional: true, deprecated: OLD }) as string;
+
+test('a query field, a header, a cookie and a field of a dependency mark the replies to requests that use them', async (t) => {
+  const paging = provide({ query: { page: Field(1, { deprecated: OLD }) } }, ({ query }) => query.page);
+  const client = site(t, (app) => {
+    app.get(
+      '/a',
+      { query: { q: old() }, headers: { xOld: old() }, cookies: { c: old() }, page: Depends(paging) },
+      () => 'ok',
+    );
+  });
+  assert.deepEqual(marksOf(await client.get('/a')), UNMARKED);
+  for (const [url, headers] of [
+    ['/a?q=1', {}],
+    ['/a?q=', {}],
+    ['/a?page=2', {}],
+    ['/a', { 'x-old': '1' }],
+    ['/a', { cookie: 'c=1' }],
+  ] as const)
+    assert.deepEqual(marksOf(await client.get(url, { headers })), MARKED, url);
+});
+
+test('a member of a body marks the reply, at any depth and with the value of its default', async (t) => {
+  class Inner extends Schema {
+    old = old();
+  }
+  class Cat extends Schema {
+    kind = Field(literal('cat'));
+    lives = Field(9, { deprecated: OLD, alias: 'the_lives' });
+  }
+  class Dog extends Schema {
+    kind = Field(literal('dog'));
+    lives = Field(1);
+  }
+  class Body extends Schema {
+    n = Field(1, { deprecated: OLD });
+    one = Field(Inner, { optional: true });
+    many = Field(list(Inner), { default: () => [] });
+    named = Field(record(Inner), { default: () => ({}) });
+    maybe = Field(nullable(lazy(() => Inner)), { optional: true });
+    pair = Field(tuple(int, Inner), { optional: true });
+    pet = Field(union('kind', Cat, Dog), { optional: true });
+  }
+  const client = site(t, (app) => {
+    app.post('/a', { body: Body, public: true }, () => 'ok');
+    app.post('/list', { body: list(Inner), public: true }, () => 'ok');
+  });
+  const post = async (path: string, body: unknown): Promise<(string | null)[]> =>
+    marksOf(await client.post(path, { json: body }));
+  for (const body of [
+    {},
+    { one: {} },
+    { many: [] },
+    { maybe: null },
+    { pair: [1, {}] },
+    { pet: { kind: 'dog', lives: 2 } },
+  ])
+    assert.deepEqual(await post('/a', body), UNMARKED, JSON.stringify(body));
+  const inner = { old: 'x' };
+  for (const body of [
+    { n: 1 },
+    { one: inner },
+    { many: [{}, inner] },
+    { named: { a: inner } },
+    { maybe: inner },
+    { pair: [1, inner] },
+    { pet: { kind: 'cat', the_lives: 9 } },
+  ])
+    assert.deepEqual(await post('/a', body), MARKED, JSON.stringify(body));
+  assert.deepEqual(await post('/list', [{ old: 'x' }]), MARKED);
+  assert.deepEqual(marksOf(await client.post('/a', { json: { n: 'wrong' } })), UNMARKED, 'a refused body');
+});
+
+test('a field and a file of a form mark the reply', async (t) => {
+  const client = site(t, (app) => {
+    app.post(
+      '/a',
+      {
+        form: { old: old(), photo: Field(file, { optional: true, deprecated: OLD }), now: Field('') },
+        public: true,
+      },
+      () => 'ok',
+    );
+  });
+  const form = (name: string, value: string | Blob): FormData => {
+    const data = new FormData();
+    data.append(name, value as string);
+    return data;
+  };
+  assert.deepEqual(marksOf(await client.post('/a', { body: form('now', 'x') })), UNMARKED);
+  assert.deepEqual(marksOf(await client.post('/a', { body: form('old', 'x') })), MARKED);
+  assert.deepEqual(marksOf(await client.post('/a', { body: form('photo', new Blob(['x'])) })), MARKED);
+  assert.deepEqual(marksOf(await client.post('/a', { body: new URLSearchParams({ old: 'x' }) })), MARKED);
+});
+
+test('several fields give the earliest dates and every link; the dates of the route win', async (t) => {
+  const query = { a: old(), b: Field(str, { optional: true, deprecated: OLDER }) };
+  const client = site(t, (app) => {
+    app.get('/a', { query }, () => 'ok');
+    app.get('/route', { query, deprecated: { since: '2026-03-01' } }, () => 'ok');
+  });
+  assert.deepEqual(marksOf(await client.get('/a?a=1&b=2')), [
+    '@1748736000',
+    'Thu, 31 Dec 2026 00:00:00 GMT',
+    `${MARKED[2]!}, <https://api.example/older>; rel="deprecation"`,
+  ]);
+  assert.deepEqual(marksOf(await client.get('/a?b=2')), [
+    '@1748736000',
+    null,
+    '<https://api.example/older>; rel="deprecation"',
+  ]);
+  assert.equal((await client.get('/route?a=1')).headers.get('deprecation'), '@1772323200');
+});
+
+test('documents mark the field as deprecated; mistakes in its dates are reported at the start', async (t) => {
+  class Body extends Schema {
+    old = old();
+  }
+  const app = new Svc({ env: 'test' });
+  app.post('/a', { body: Body, query: { q: old() }, public: true }, () => 'ok');
+  const { paths, components } = app.openapi();
+  const members = components.schemas?.['Body']?.['properties'] as Record<string, { deprecated?: boolean }>;
+  assert.equal(members['old']?.deprecated, true);
+  assert.equal(paths['/a']?.post?.parameters?.[0]?.schema['deprecated'], true);
+  for (const deprecated of [
+    { since: 'soon' },
+    { since: '2026-01-01', sunset: '2025-01-01' },
+    { since: '2026-01-01', until: 'x' },
+    {},
+  ]) {
+    const broken = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+    broken.get('/a', { query: { q: Field(str, { deprecated: deprecated as never }) } }, () => 'ok');
+    t.after(() => broken.shutdown());
+    await assert.rejects(broken.startup(), { code: 'E_COMPILE' });
+  }
+});

@@ -1,0 +1,644 @@
+/**
+ * Questions of handlers to the client: by requests that precede the answer (up to 2025-11-25), and by calls
+ * that are repeated with the answers (2026-07-28).
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  Depends,
+  Field,
+  IdempotencyMiddleware,
+  Svc,
+  bool,
+  createLogger,
+  int,
+  list,
+  literal,
+  nullable,
+  provide,
+  record,
+  str,
+  toolClient,
+} from 'svc';
+import { ManualClock, TestClient } from 'svc/testing';
+import { LIMITED, gateOf, soon, until } from '../support/endings.ts';
+import type { ClientAbility, SampleQuestion, SvcOptions, ToolClient } from 'svc';
+import type { TestContext } from 'node:test';
+
+type Json = Record<string, unknown>;
+
+const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
+const VERSION = 'io.modelcontextprotocol/protocolVersion';
+const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+const NAME = { key: 'name', message: 'Who are you?', schema: { name: Field(str, { maxLength: 9 }) } };
+
+/** An application whose tool `ask` asks as `handler` says. */
+function site(
+  t: TestContext,
+  handler: (client: ToolClient) => unknown,
+  options: SvcOptions = {},
+): { readonly app: Svc; readonly client: TestClient; readonly lines: string[] } {
+  const lines: string[] = [];
+  const app = new Svc({
+    env: 'test',
+    authSecret: SECRET,
+    logger: createLogger({ format: 'json', sink: (line) => void lines.push(line) }),
+    ...options,
+  });
+  const client = Depends(toolClient);
+  app.tool('ask', { client, args: { of: Field('') } }, async ({ client }) => handler(client));
+  app.prompt('greet', { client }, async ({ client }) => `Hello ${(await client.elicit(NAME)).action}`);
+  app.resource('notes://mine', { client }, async ({ client }) => (await client.elicit(NAME)).action);
+  app.mountMcp('/mcp', { principal: ({ req }) => req.headers['x-principal'] ?? '' });
+  const tester = new TestClient(app, { raiseErrors: false });
+  t.after(() => tester.close());
+  return { app, client: tester, lines };
+}
+
+/* ── 2026-07-28 ── */
+
+interface Round {
+  readonly status: number;
+  readonly result: Json;
+  readonly error: { readonly code: number; readonly data: Json };
+}
+
+/** Sends a request of the stateless protocol. */
+async function round(
+  client: TestClient,
+  params: Json,
+  {
+    method = 'tools/call',
+    capabilities = { elicitation: {}, sampling: {}, roots: {} },
+    principal = '',
+    deep = '',
+    path = '/mcp',
+    headers = {},
+  }: {
+    method?: string;
+    capabilities?: Json;
+    principal?: string;
+    deep?: string;
+    path?: string;
+    headers?: Record<string, string>;
+  } = {},
+): Promise<Round> {
+  const name = params['name'] ?? params['uri'];
+  const _meta = { [VERSION]: '2026-07-28', [CAPABILITIES]: capabilities };
+  const response = await client.post(path, {
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } }).replace(
+      '"DEEP"',
+      deep,
+    ),
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      'mcp-name': String(name),
+      'x-principal': principal,
+      ...headers,
+    },
+  });
+  return { status: response.status, ...((await response.json()) as Omit<Round, 'status'>) };
+}
+
+const ASK = { name: 'ask', arguments: { of: 'x' } };
+const accepted = (content: Json): Json => ({ action: 'accept', content });
+const textOf = ({ result }: Round): unknown => (result['content'] as { text: string }[])[0]!.text;
+
+test('MCP question to the client, modern version: an unanswered question is the result of the call, and the repeated call brings the answer', async (t) => {
+  let runs = 0;
+  const { client } = site(t, async (asked) => {
+    runs++;
+    const { content } = await asked.elicit(NAME);
+    return `Hello ${content?.name}`;
+  });
+  const first = await round(client, ASK);
+  assert.equal(first.status, 200);
+  assert.equal(first.result['resultType'], 'input_required');
+  assert.deepEqual(first.result['inputRequests'], {
+    name: {
+      method: 'elicitation/create',
+      params: {
+        message: 'Who are you?',
+        requestedSchema: {
+          type: 'object',
+          properties: { name: { type: 'string', maxLength: 9 } },
+          required: ['name'],
+        },
+      },
+    },
+  });
+  const { requestState } = first.result;
+  const second = await round(client, {
+    ...ASK,
+    requestState,
+    inputResponses: { name: accepted({ name: 'Ada' }), other: accepted({}) },
+  });
+  assert.equal(second.result['resultType'], 'complete');
+  assert.deepEqual([textOf(second), runs], ['Hello Ada', 2]);
+});
+
+test('MCP question to the client, modern version: answers of earlier rounds are part of the state, and each question is asked once', async (t) => {
+  const { client } = site(t, async (asked) => {
+    const first = await asked.elicit(NAME);
+    const second = await asked.elicit({ message: 'How old?', schema: { age: Field(int) } });
+    return { first, second };
+  });
+  const one = await round(client, ASK);
+  const two = await round(client, {
+    ...ASK,
+    requestState: one.result['requestState'],
+    inputResponses: { name: accepted({ name: 'Ada' }) },
+  });
+  assert.deepEqual(Object.keys(two.result['inputRequests'] as Json), ['elicit-2']);
+  const three = await round(client, {
+    ...ASK,
+    requestState: two.result['requestState'],
+    inputResponses: { 'elicit-2': { action: 'decline' } },
+  });
+  assert.deepEqual(JSON.parse(textOf(three) as string), {
+    first: accepted({ name: 'Ada' }),
+    second: { action: 'decline' },
+  });
+});
+
+test('MCP question to the client, modern version: questions that are asked together reach the client together', async (t) => {
+  const { client, lines } = site(t, async (asked) => {
+    const name = asked.elicit(NAME);
+    const greeting = asked.sample({ messages: 'Greet', maxTokens: 5 });
+    const roots = asked.roots();
+    await name; // the rejections of the others have no listener
+    return { greeting: await greeting, roots: await roots };
+  });
+  const { result } = await round(client, ASK);
+  assert.deepEqual(
+    Object.entries(result['inputRequests'] as Record<string, Json>).map(([key, { method }]) => [key, method]),
+    [
+      ['name', 'elicitation/create'],
+      ['sample-2', 'sampling/createMessage'],
+      ['roots-3', 'roots/list'],
+    ],
+  );
+  assert.deepEqual(
+    lines.filter((line) => line.includes('"level":"error"')),
+    [],
+  );
+});
+
+test('MCP question to the client, modern version: a state is refused when it is changed, expired, of another caller, or of another call', async (t) => {
+  const clock = new ManualClock();
+  const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { clock });
+  const { result } = await round(client, ASK, { principal: 'ada' });
+  const repeated = {
+    ...ASK,
+    requestState: result['requestState'],
+    inputResponses: { name: { action: 'cancel' } },
+  };
+  const own = { principal: 'ada' };
+  assert.equal(textOf(await round(client, repeated, own)), 'cancel');
+  const others: [Json, object][] = [
+    [{ ...repeated, requestState: `${String(result['requestState'])}A` }, own],
+    [{ ...repeated, requestState: 7 }, own],
+    [repeated, { principal: 'bob' }],
+    [{ ...repeated, arguments: { of: 'y' } }, own],
+    [
+      { name: 'greet', requestState: result['requestState'] },
+      { ...own, method: 'prompts/get' },
+    ],
+  ];
+  for (const [params, options] of others)
+    assert.equal((await round(client, params, options)).error.code, -32_602);
+  clock.advance(3_600_000);
+  assert.equal((await round(client, repeated, own)).error.code, -32_602);
+});
+
+test('MCP question to the client, modern version: an answer that is not an object is -32602, and a missing answer is requested again', async (t) => {
+  const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
+  for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
+    assert.equal((await round(client, { ...ASK, inputResponses })).error.code, -32_602);
+  const { result } = await round(client, { ...ASK, inputResponses: { wrong: accepted({}) } });
+  assert.equal(result['resultType'], 'input_required');
+  const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`;
+  const { error } = await round(
+    client,
+    { name: 'ask', arguments: { of: 'DEEP' }, requestState: 'x' },
+    { deep },
+  );
+  assert.equal(error.code, -32_602);
+});
+
+test('MCP question to the client, modern version: an answer that does not fit its schema is an error result with its problems', async (t) => {
+  const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
+  for (const [answer, text] of [
+    [
+      accepted({ name: 'too long a name' }),
+      /^400 Bad Request: The answer to "name" has 1 problem\n- name\.name: /,
+    ],
+    [accepted({}), /has 1 problem/],
+    [{ action: 'accept' }, /is not a valid answer to a question of its kind/],
+    [{ action: 'maybe' }, /is not a valid answer to a question of its kind/],
+    [{}, /is not a valid answer to a question of its kind/],
+  ] as const) {
+    const { result } = await round(client, { ...ASK, inputResponses: { name: answer } });
+    assert.equal(result['isError'], true);
+    assert.match((result['content'] as { text: string }[])[0]!.text, text);
+  }
+});
+
+test('MCP question to the client, modern version: a call that asks for what the client lacks is -32021 with status 400 and the capability', async (t) => {
+  const questions: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
+    ['elicit', (client) => client.elicit(NAME), { elicitation: { form: {} } }],
+    [
+      'elicit-url',
+      (client) => client.elicit({ message: 'Pay', url: 'https://pay.example' }),
+      { elicitation: { url: {} } },
+    ],
+    ['sample', (client) => client.sample({ messages: 'x', maxTokens: 1 }), { sampling: {} }],
+    [
+      'sample-tools',
+      (client) => client.sample({ messages: 'x', maxTokens: 1, tools: [] }),
+      { sampling: { tools: {} } },
+    ],
+    ['roots', (client) => client.roots(), { roots: {} }],
+  ];
+  for (const [ability, ask, required] of questions) {
+    const { client } = site(t, async (asked) => (asked.can(ability) ? ask(asked) : ask(asked)));
+    const lacking =
+      ability === 'sample-tools'
+        ? { sampling: {} }
+        : ability === 'elicit'
+          ? { elicitation: { url: {} } }
+          : {};
+    const { status, error } = await round(client, ASK, { capabilities: lacking });
+    assert.deepEqual([status, error.code, error.data['requiredCapabilities']], [400, -32_021, required]);
+    const { result } = await round(client, ASK, { capabilities: required });
+    assert.equal(result['resultType'], 'input_required');
+  }
+});
+
+test('MCP question to the client, modern version: a handler that asks nothing when the client cannot answer completes', async (t) => {
+  const { client } = site(t, async (asked) => {
+    if (asked.can('elicit')) return 'asked';
+    return asked.elicit(NAME).catch((error: { code: string }) => error.code);
+  });
+  assert.equal(textOf(await round(client, ASK, { capabilities: {} })), 'client_capability');
+});
+
+test('MCP question to the client, modern version: handlers of prompts and resources can ask questions', async (t) => {
+  const { client } = site(t, () => 'unused');
+  const answers = { inputResponses: { name: { action: 'decline' } } };
+  for (const [method, params] of [
+    ['prompts/get', { name: 'greet' }],
+    ['resources/read', { uri: 'notes://mine' }],
+  ] as const) {
+    const first = await round(client, params, { method });
+    assert.equal(first.result['resultType'], 'input_required');
+    const second = await round(client, { ...params, ...answers }, { method });
+    assert.equal(second.result['resultType'], 'complete');
+    assert.match(JSON.stringify(second.result), /decline/);
+  }
+});
+
+test('MCP question to the client, modern version: a call with an idempotency key is repeated with its answers under the same key', async (t) => {
+  const { app } = site(t, () => 'unused');
+  let runs = 0;
+  app.tool(
+    'once',
+    { client: Depends(toolClient), use: [new IdempotencyMiddleware()] },
+    async ({ client }) => `${(await client.elicit(NAME)).action} ${++runs}`,
+  );
+  app.mountMcp('/keyed', { headers: ['idempotency-key'] });
+  const tester = new TestClient(app, { raiseErrors: false });
+  t.after(() => tester.close());
+  const keyed = { path: '/keyed', headers: { 'idempotency-key': '"one"' } };
+  assert.equal((await round(tester, { name: 'once' }, keyed)).result['resultType'], 'input_required');
+  const answers = { name: 'once', inputResponses: { name: { action: 'decline' } } };
+  for (let repeat = 0; repeat < 2; repeat++)
+    assert.equal(textOf(await round(tester, answers, keyed)), 'decline 1');
+});
+
+test('MCP question to the client, modern version: a question ends the run of the handler, so that dependencies can undo their work', async (t) => {
+  const ended: unknown[] = [];
+  const work = provide({ client: Depends(toolClient) }, async function* ({ client }) {
+    try {
+      yield client;
+    } catch (error) {
+      ended.push((error as { code?: string }).code);
+      throw error;
+    }
+  });
+  const { app, client } = site(t, () => 'unused');
+  app.tool('write', { work: Depends(work) }, async ({ work }) => (await work.elicit(NAME)).action);
+  assert.equal((await round(client, { name: 'write' })).result['resultType'], 'input_required');
+  assert.deepEqual(ended, ['input_required']);
+});
+
+/* ── up to 2025-11-25 ── */
+
+/** A client on one channel, after `initialize`. */
+function channel(
+  t: TestContext,
+  app: Svc,
+  capabilities: Json = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} },
+): { readonly sent: Json[]; say(message: Json): void; call(): void; nth(count: number): Promise<Json> } {
+  const sent: Json[] = [];
+  const conversation = app.mcpServer().open((text) => sent.push(JSON.parse(text) as Json));
+  t.after(() => conversation.abort());
+  t.after(() => app.shutdown());
+  const say = (message: Json): void => conversation.receive(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const clientInfo = { name: 't', version: '1' };
+  say({ id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities, clientInfo } });
+  return {
+    sent,
+    say,
+    call: () => say({ id: 1, method: 'tools/call', params: ASK }),
+    nth: async (count) => {
+      await until(() => sent.length > count);
+      return sent[count]!;
+    },
+  };
+}
+
+const replyOf = (message: Json): string =>
+  (message['result'] as { content: { text: string }[] }).content[0]!.text;
+
+test(
+  'MCP question to the client, legacy version: a question is a request to the client, and its response resolves it',
+  LIMITED,
+  async (t) => {
+    const { app } = site(t, async (client) => {
+      const user = await client.elicit(NAME);
+      const page = await client.elicit({ message: 'Pay', url: 'https://pay.example/1' });
+      const question: SampleQuestion = {
+        messages: 'Greet',
+        maxTokens: 5,
+        tools: [{ name: 'x' }],
+        temperature: 0,
+      };
+      return { user, page, sampled: await client.sample(question), roots: await client.roots() };
+    });
+    const { say, call, nth } = channel(t, app);
+    call();
+    const form = await nth(1);
+    assert.equal(form['method'], 'elicitation/create');
+    say({ id: form['id'], result: accepted({ name: 'Ada' }) });
+    const page = await nth(2);
+    const { elicitationId, ...params } = page['params'] as Json;
+    assert.equal(typeof elicitationId, 'string');
+    assert.deepEqual(params, { mode: 'url', message: 'Pay', url: 'https://pay.example/1' });
+    say({ id: page['id'], result: { action: 'accept' } });
+    const sample = await nth(3);
+    assert.deepEqual(sample['params'], {
+      messages: [{ role: 'user', content: { type: 'text', text: 'Greet' } }],
+      maxTokens: 5,
+      temperature: 0,
+      tools: [{ name: 'x' }],
+    });
+    const sampled = { role: 'assistant', content: { type: 'text', text: 'Hi' }, model: 'm' };
+    say({ id: sample['id'], result: sampled });
+    const roots = await nth(4);
+    assert.equal(roots['method'], 'roots/list');
+    say({ id: roots['id'], result: { roots: [{ uri: 'file:///a' }] } });
+    assert.deepEqual(JSON.parse(replyOf(await nth(5))), {
+      user: accepted({ name: 'Ada' }),
+      page: { action: 'accept' },
+      sampled,
+      roots: [{ uri: 'file:///a' }],
+    });
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: an error of the client, a malformed result and a late answer are error results',
+  LIMITED,
+  async (t) => {
+    const clock = new ManualClock();
+    const { app } = site(
+      t,
+      async (client) => (await client.sample({ messages: 'x', maxTokens: 1, timeoutMs: 50 })).model,
+      {
+        clock,
+      },
+    );
+    const { say, call, nth } = channel(t, app);
+    call();
+    say({ id: (await nth(1))['id'], error: { code: -1, message: 'the user said no' } });
+    assert.match(
+      replyOf(await nth(2)),
+      /^424 Failed Dependency: The client refused the question: the user said no/,
+    );
+    call();
+    say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
+    assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
+    call();
+    const question = await nth(5);
+    clock.advance(50);
+    const cancelled = await nth(6);
+    assert.deepEqual(
+      [cancelled['method'], (cancelled['params'] as Json)['requestId']],
+      ['notifications/cancelled', question['id']],
+    );
+    assert.match(replyOf(await nth(7)), /^408 Request Timeout: The client did not answer within 50 ms/);
+    say({ id: question['id'], result: {} });
+    say({ id: 'unknown', result: {} });
+    say({ id: 9, method: 'ping' });
+    assert.equal((await nth(8))['id'], 9);
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: cancelling the call cancels its question',
+  LIMITED,
+  async (t) => {
+    const gate = gateOf(t);
+    const { app } = site(t, async (client) =>
+      client.elicit(NAME).catch((error: unknown) => {
+        gate.resolve();
+        throw error;
+      }),
+    );
+    const { say, call, nth } = channel(t, app);
+    call();
+    const question = await nth(1);
+    say({ method: 'notifications/cancelled', params: { requestId: 1 } });
+    await soon(gate.promise, 'the end of the question');
+    assert.equal(((await nth(2))['params'] as Json)['requestId'], question['id']);
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: a client without the capability is not asked; the refusal is an error result',
+  LIMITED,
+  async (t) => {
+    const { app } = site(t, (client) => client.elicit(NAME));
+    const { call, nth } = channel(t, app, { sampling: {} });
+    call();
+    const answer = await nth(1);
+    assert.equal((answer['result'] as Json)['isError'], true);
+    assert.match(replyOf(answer), /^400 Bad Request: The client cannot be asked: it does not declare/);
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: over HTTP a question precedes the answer on its stream, and only its own session answers it',
+  LIMITED,
+  async (t) => {
+    const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
+    const post = (message: Json, headers: Record<string, string> = {}): Promise<Response> =>
+      client.post('/mcp', {
+        body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...headers,
+        },
+      });
+    const begin = async (): Promise<Record<string, string>> => {
+      const response = await post({
+        id: 0,
+        method: 'initialize',
+        params: {
+          protocolVersion: '2025-11-25',
+          capabilities: { elicitation: {} },
+          clientInfo: { name: 't', version: '1' },
+        },
+      });
+      await response.body?.cancel();
+      return {
+        'mcp-session-id': response.headers.get('mcp-session-id')!,
+        'mcp-protocol-version': '2025-11-25',
+      };
+    };
+    const [mine, other] = [await begin(), await begin()];
+    const response = await post({ id: 1, method: 'tools/call', params: ASK }, mine);
+    assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
+    const reader = response.body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
+    let text = '';
+    const next = async (): Promise<Json> => {
+      for (;;) {
+        const found = /^data: (.*)\n/m.exec(text);
+        if (found !== null) {
+          text = text.slice(found.index + found[0].length);
+          return JSON.parse(found[1]!) as Json;
+        }
+        text += String((await soon(reader.next(), 'a message of the stream')).value);
+      }
+    };
+    const { id, method } = await next();
+    assert.equal(method, 'elicitation/create');
+    assert.equal((await post({ id, result: accepted({ name: 'Eve' }) }, other)).status, 202);
+    assert.equal((await post({ id, result: accepted({ name: 'Ada' }) }, mine)).status, 202);
+    assert.equal(replyOf(await next()), 'Ada');
+    const silent = await post(
+      { id: 2, method: 'tools/call', params: ASK },
+      { ...mine, accept: 'application/json' },
+    );
+    assert.match(replyOf((await silent.json()) as Json), /cannot be asked/);
+  },
+);
+
+/* ── every version ── */
+
+test('mcpCall(): onQuestion answers; without it, and in a plain request, nothing can be asked', async (t) => {
+  const { app, client } = site(t, async (asked) => ({
+    can: asked.can('elicit'),
+    answer: await asked.elicit(NAME),
+  }));
+  app.get('/plain', { client: Depends(toolClient) }, ({ client }) => client.roots());
+  const asked: unknown[] = [];
+  const result = await app.mcpCall(
+    'ask',
+    {},
+    {
+      onQuestion: (method, params, key) => {
+        asked.push([method, params['message'], key]);
+        return accepted({ name: 'Ada' });
+      },
+    },
+  );
+  assert.deepEqual(asked, [['elicitation/create', 'Who are you?', 'name']]);
+  assert.deepEqual(JSON.parse((result.content[0] as { text: string }).text), {
+    can: true,
+    answer: accepted({ name: 'Ada' }),
+  });
+  assert.equal((await app.mcpCall('ask', {})).isError, true);
+  const plain = await client.get('/plain');
+  assert.deepEqual([plain.status, ((await plain.json()) as Json)['code']], [400, 'client_capability']);
+});
+
+test('elicit(): a form has only keywords that the protocol allows', async (t) => {
+  const { app } = site(t, (client) =>
+    client.elicit({
+      message: 'm',
+      schema: {
+        mail: Field(str, { email: true, title: 'Mail', description: 'Where', minLength: 3 }),
+        host: Field(str, { format: 'hostname', pattern: /^a/u, optional: true }),
+        age: Field(int, { ge: 1, le: 99, default: 7 }),
+        one: Field(literal('only')),
+        size: Field(literal('s', 'm'), { default: 's', alias: 'the_size' }),
+        tags: Field(list(literal('a', 'b')), { minLength: 1, maxLength: 2 }),
+        sure: Field(bool),
+      },
+    }),
+  );
+  let form: unknown;
+  await app.mcpCall(
+    'ask',
+    {},
+    {
+      onQuestion: (_, { requestedSchema }) => {
+        form = requestedSchema;
+        return { action: 'cancel' };
+      },
+    },
+  );
+  assert.deepEqual(form, {
+    type: 'object',
+    properties: {
+      mail: {
+        type: 'string',
+        minLength: 3,
+        maxLength: 254,
+        format: 'email',
+        title: 'Mail',
+        description: 'Where',
+      },
+      host: { type: 'string', maxLength: 253 },
+      age: { type: 'integer', minimum: 1, maximum: 99, default: 7 },
+      one: { type: 'string', enum: ['only'] },
+      the_size: { type: 'string', enum: ['s', 'm'], default: 's' },
+      tags: { type: 'array', items: { type: 'string', enum: ['a', 'b'] }, minItems: 1, maxItems: 2 },
+      sure: { type: 'boolean' },
+    },
+    required: ['mail', 'one', 'tags', 'sure'],
+  });
+});
+
+test('elicit(), sample(): mistakes of the program are E_MCP_QUESTION or E_OPTION_RANGE', async (t) => {
+  const code = 'E_MCP_QUESTION';
+  const message = 'm';
+  const questions: [string, (client: ToolClient) => Promise<unknown>][] = [
+    [code, (client) => client.elicit({ message, schema: { a: Field(list(str)) } })],
+    [code, (client) => client.elicit({ message, schema: { a: Field(record(str)) } })],
+    [code, (client) => client.elicit({ message, schema: { a: Field(nullable(str)) } })],
+    [code, (client) => client.elicit({ message } as never)],
+    [code, (client) => client.elicit({ message, schema: {}, url: 'https://a.example' } as never)],
+    [code, (client) => client.sample({ messages: [], maxTokens: 1 })],
+    [code, (client) => client.sample({ messages: 'x' } as never)],
+    [code, (client) => Promise.all([client.roots({ key: 'a' }), client.roots({ key: 'a' })])],
+    [code, (client) => Promise.all(Array.from({ length: 101 }, () => client.roots()))],
+    ['E_OPTION_RANGE', (client) => client.elicit({ message, url: 'no address' })],
+    ['E_OPTION_RANGE', (client) => client.roots({ timeoutMs: 0 })],
+    ['E_OPTION_UNKNOWN', (client) => client.roots({ timeout: 1 } as never)],
+  ];
+  for (const [expected, ask] of questions) {
+    let found: unknown;
+    const { app } = site(t, (client) =>
+      ask(client).catch((error: { code: unknown }) => (found = error.code)),
+    );
+    await app.mcpCall('ask', {}, { onQuestion: () => ({ roots: [] }) });
+    assert.equal(found, expected);
+  }
+});
