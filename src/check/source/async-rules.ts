@@ -387,7 +387,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
     if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
     const owner = pathOf(call.callee.object);
     const [work] = call.args;
-    if (owner === undefined || work?.type !== 'function') continue;
+    if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
     if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
     walk(work, (node) => {
       if (node.type !== 'call') return;

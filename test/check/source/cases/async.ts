@@ -92,6 +92,8 @@ app.post('/move', {}, async ({ db, body }) => {
   await db.transaction(async (tx) => { await tx.execute('update a set x = 1'); });
   await db.execute('update c set x = 1');
 });
+export const run = (service) => service.transaction(async () => await start(service));
+async function start(service) { return await service.load(); }
 class Store {
   move() {
     return this.#db.transaction(async () => {
