@@ -134,7 +134,7 @@ function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
  */
 function isNamedConstant(side: Node): boolean {
   const path = pathOf(side) ?? '';
-  if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$/.test(path)) return true;
+  if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$|^(?:const(?:ant)?s?|enums?|codes?)\./.test(path)) return true;
   return (
     /(?:^|\.)[A-Z][A-Z\d]*(?:_[A-Z\d]+)+$/.test(path) &&
     !path.startsWith('process.env.') &&

@@ -209,6 +209,9 @@ app.post('/a', (req, res) => {
   'answers of other servers that are collected': `
 import https from 'node:https';
 export function load(address, done) {
+  const req = client.request({ ':path': '/' });
+  let text = '';
+  req.on('data', (chunk) => { text += chunk; });
   https.get(address, (req) => {
     let body = '';
     req.on('data', (chunk) => { body += chunk; });

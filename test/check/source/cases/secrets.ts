@@ -29,6 +29,7 @@ app.post('/right', {}, ({ req, form }) => {
   if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
   if (left.accessToken === right.accessToken) return 13;
   if (expectedSourceKey === sourceKey) return 14;
+  if (constants.CONVERT_PASSWORD === status) return 15;
   if (user.password === user.digestOf(form.password)) return 10;
   if (user.password === SHA512(form.password).toString()) return 12;
   for (const name in form) if (name === secret) return 11;
