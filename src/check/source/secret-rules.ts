@@ -134,7 +134,8 @@ function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
  */
 function isNamedConstant(side: Node): boolean {
   const path = pathOf(side) ?? '';
-  if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$|^(?:const(?:ant)?s?|enums?|codes?)\./.test(path)) return true;
+  if (/(?:^|\.)[A-Z]\w*[a-z]\w*(?:\.[A-Z_]+)?\.[A-Z]\w*$|^(?:const(?:ant)?s?|enums?|codes?)\./.test(path))
+    return true;
   return (
     /(?:^|\.)[A-Z][A-Z\d]*(?:_[A-Z\d]+)+$/.test(path) &&
     !path.startsWith('process.env.') &&
@@ -289,7 +290,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
     // call is reported
     if (replaces(call, text) || isHashOfHash(text, module)) continue;
-    if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
+    if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
+      tellHash(call, module, report);
   }
 }
 

@@ -29,7 +29,7 @@ app.post('/right', {}, ({ req, form }) => {
   if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
   if (left.accessToken === right.accessToken) return 13;
   if (expectedSourceKey === sourceKey) return 14;
-  if (constants.CONVERT_PASSWORD === status) return 15;
+  if (constants.CONVERT_PASSWORD === status || name === SettingName.NAMES.MfaSecret) return 15;
   if (user.password === user.digestOf(form.password)) return 10;
   if (user.password === SHA512(form.password).toString()) return 12;
   for (const name in form) if (name === secret) return 11;
@@ -60,6 +60,7 @@ const c = hash('sha256', user.password); // SVC623
 const twice = md5(md5(form.password)); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
+const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
 `,
   'passwords that are hashed twice': `
 import { createHash } from 'node:crypto';
