@@ -413,7 +413,7 @@ export class SentRequests {
       reject(error);
     };
     const onAbort = (): void => giveUp('The call has ended', signal.reason);
-    using _timer = this.#clock.after(timeoutMs, () =>
+    const timer = this.#clock.after(timeoutMs, () =>
       giveUp(
         'The time to answer is over',
         new HTTPException(408, `The client did not answer within ${timeoutMs} ms`, {
@@ -430,6 +430,7 @@ export class SentRequests {
       send({ jsonrpc: '2.0', id, method, params });
       return await promise;
     } finally {
+      timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
       this.#waiting.delete(id);
       signal.removeEventListener('abort', onAbort);
     }
