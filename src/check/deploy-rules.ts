@@ -5,8 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
-import { letsStrangersIn } from './probes.ts';
-import { ownRoutes, subjectOf } from './check.ts';
+import { letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';

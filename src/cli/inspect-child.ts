@@ -6,7 +6,7 @@
  * not mix with a report.
  */
 import { systemClock } from '../base/clock.ts';
-import { makeReport } from '../check/check.ts';
+import { makeReport, probe } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
@@ -93,10 +93,7 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   const found = trespassed(); // read before the probes below, which may use the network
-  if (job.wants === 'report' || job.wants === 'live') {
-    const { probe } = await import('../check/probes.ts');
-    await probe(app.inspect());
-  }
+  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
