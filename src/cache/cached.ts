@@ -478,7 +478,10 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
 /** Says why an argument has no key. */
 class NoKey extends Error {}
 
-/** Longer keys are replaced by their digest, so that a large argument does not make a large key. */
+/**
+ * Maximum length of a key in characters. Longer keys are replaced by their digest, so that a large argument
+ * does not make a large key.
+ */
 const LONGEST_KEY = 256;
 /** Maximum nesting of arguments. It also ends the walk through a cyclic one. */
 const DEEPEST = 32;

@@ -5,8 +5,17 @@
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
-import { layersWithPlaces, sourceAt } from './probes.ts';
-import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './check.ts';
+import {
+  layersWithPlaces,
+  sourceAt,
+  isGuarded,
+  isPublic,
+  isWrite,
+  layersOf,
+  ownRoutes,
+  shapeOf,
+  subjectOf,
+} from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';

@@ -260,7 +260,7 @@ function summarize(report: Report, context: ReportContext): void {
   }
 }
 
-/** Returns a test for findings whose severity alone fails the check. */
+/** Returns a function that tells whether a finding fails the check by its severity. */
 function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);

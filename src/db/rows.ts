@@ -34,11 +34,26 @@ export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOp
   readonly as: S;
 }
 
+/** Options of `fetchSets()` that reads the rows of each result as a schema. */
+export interface SetOptions<S extends readonly SchemaClass[] = readonly SchemaClass[]> extends QueryOptions {
+  /** Schema class of each result, in order. Another number of results throws `E_DB_ROW`. */
+  readonly as: S;
+  /** As in {@link RowOptions}. */
+  readonly snakeCase?: boolean | undefined;
+}
+
+/** Rows of each result, by the list of schemas. */
+export type SetsOf<S extends readonly SchemaClass[]> = {
+  -readonly [K in keyof S]: S[K] extends SchemaClass<infer T> ? T[] : never;
+};
+
 /** Options of any method that runs a statement. @internal */
-export type VerbOptions = QueryOptions | RowOptions | ValueOptions;
+export type VerbOptions = QueryOptions | RowOptions | ValueOptions | SetOptions;
 
 /** Whether the options ask for rows or a value as a schema. @internal */
-export function hasSchema(options: VerbOptions | undefined): options is RowOptions | ValueOptions {
+export function hasSchema(
+  options: VerbOptions | undefined,
+): options is RowOptions | ValueOptions | SetOptions {
   return isObject(options) && 'as' in options;
 }
 

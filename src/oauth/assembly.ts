@@ -2,8 +2,7 @@
  * Puts the parts of the plugin together, once for each application.
  */
 import { SvcError } from '../base/errors.ts';
-import { RecordRateLimitStore } from '../cache/record-rate-limits.ts';
-import { MemoryRecordStore } from '../cache/stores.ts';
+import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
 import { db } from '../db/plugin.ts';
 import { DatabaseRecordStore } from '../db/record-store.ts';

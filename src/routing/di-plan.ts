@@ -178,7 +178,9 @@ class DependencyPlanner {
       .map((key) => {
         const need = read.spec[key];
         if (CONTEXT_KEYS.has(key))
-          throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}, which is a part of every context`]);
+          throw new SvcError('E_DEPENDS', [
+            `"${key}" of ${read.label}, a name that every context already has`,
+          ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
         return [key, plan(need)] as const;

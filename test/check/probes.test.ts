@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CORSMiddleware, Svc } from 'svc';
-import { probe } from '../../src/check/probes.ts';
+import { probe } from '../../src/check/check.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { CORSOptions, SvcOptions } from 'svc';
 

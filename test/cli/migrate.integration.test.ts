@@ -232,7 +232,7 @@ for (const [args, message] of [
   [['migrate', 'new', '___'], /migrate new needs letters or digits, found "___"/],
   [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
 ] as const) {
-  test(`svc refuses ${args.join(' ')}`, async () => {
+  test(`svc refuses the command line: ${args.join(' ')}`, async () => {
     const { status, stderr } = await svc(args);
     assert.equal(status, 2);
     assert.match(stderr, message);

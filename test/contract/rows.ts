@@ -241,6 +241,21 @@ export function rowContract(name: string, open: OpenDatabase): void {
     },
   );
 
+  contract('fetchSets() reads the rows of each result as its schema', async (db) => {
+    await everyTable(db);
+    await addEvery(db);
+    const text = 'select * from every_type where id > ?';
+    const [rows] = await db.fetchSets(text, [0], { as: [Every], snakeCase: true });
+    assert.deepEqual(rows, await db.fetchAll(text, [0], { as: Every, snakeCase: true }));
+    assert.ok(rows[0] instanceof Every);
+    await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
+      code: 'E_DB_ROW',
+      message: 'Cannot read the results as a list of schemas: found 1, and "as" has 2',
+    });
+    await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
+    await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });
+  });
+
   contract(
     'rows of articles from the RealWorld specification become schema instances without manual mapping',
     async (db) => {

@@ -238,7 +238,7 @@ test('rows are read by column name, whatever their order, case and number', () =
   );
 });
 
-test('snakeCase handles acronyms and digits', () => {
+test('snakeCase converts acronyms and digits in member names to column names', () => {
   const names = ['id', 'createdAt', 'userID', 'HTTPStatus', 'line2Text', 'already_there'];
   assert.deepEqual(names.map(snakeCased), [
     'id',

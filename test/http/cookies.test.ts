@@ -116,7 +116,7 @@ for (const [what, name, value, options] of [
   ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }],
   ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
 ] as const) {
-  test(`serializeCookie() refuses ${what}`, () => {
+  test(`serializeCookie() refuses a cookie: ${what}`, () => {
     assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), {
       code: 'E_COOKIE',
     });

@@ -62,7 +62,7 @@ export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
   readonly #onKept: (kept: Kept) => void;
-  #module!: SourceModule; // run() sets it first
+  #module!: SourceModule; // run() sets it before any other method reads it
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 

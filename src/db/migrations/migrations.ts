@@ -58,7 +58,7 @@ export interface MigrationDone {
 export interface UnfinishedMigration {
   readonly id: string;
   readonly name: string;
-  /** Whether a process still runs it, which then holds the lock. */
+  /** Whether a process still runs the migration and therefore holds the migration lock. */
   readonly isRunning: boolean;
   /** Its up statements, with their lines; empty when no source has the migration. */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];

@@ -78,7 +78,7 @@ const PROOF_MARK = 0x01;
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** One login. The conversation takes over its reader. */
+/** A login on a new socket, whose reader the conversation uses afterwards. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
@@ -400,7 +400,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     }
   }
 
-  /** Verifies the proof of a server with a self-signed certificate. */
+  /** Checks the server's proof that a self-signed certificate is its own. */
   #checkProof(info: Buffer): void {
     // a proof is required only over TLS, so there is a TLS socket
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');

@@ -541,6 +541,6 @@ async function withKeyColumns(
     const { message, errno, sqlstate, sql } = error;
     return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });
   } catch {
-    return error; // the original error matters more than this one
+    return error; // the original error matters more than an error of this query
   }
 }

@@ -51,7 +51,7 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** One login. The conversation takes over its reader and writer. */
+/** A login on a new socket, whose reader and writer the conversation uses afterwards. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();

@@ -95,7 +95,8 @@ export class ServerExchange<Plan extends RowReader> {
   }
 
   reject(error: unknown): void {
-    this.#done.promise.catch(() => undefined); // ignore it here: a writer that still runs handles it later
+    // no unhandled rejection: a writer that still runs handles the error later
+    this.#done.promise.catch(() => undefined);
     if (this.#answer === undefined) this.#done.reject(error);
     else this.#end(this.#answer as Answer<this, unknown>, error);
   }

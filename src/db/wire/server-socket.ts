@@ -110,7 +110,7 @@ export class Opening {
         ? { path, ...reading }
         : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
     );
-    // ignore it here: the caller that waits in #or() gets the error
+    // no unhandled rejection: the caller that waits in #or() gets the error
     this.#failed.promise.catch(() => undefined);
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));

@@ -38,7 +38,7 @@ databaseContract(
 );
 
 ownTypeContract('PostgreSQL', 'postgres', (t, options) => postgresDatabase(t, options));
-ownTypeContract('PostgreSQL without a cache of statements', 'postgres', (t, options) =>
+ownTypeContract('PostgreSQL without a statement cache, opened by openDatabase()', 'postgres', (t, options) =>
   postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 
