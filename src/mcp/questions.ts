@@ -457,6 +457,7 @@ export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
   readonly #send: (question: Omit<Question, 'key'>) => Promise<unknown>;
+  readonly #ended = new AbortController();
 
   constructor(
     abilities: ReadonlySet<ClientAbility>,
@@ -466,16 +467,18 @@ export class WaitingCall implements Asker {
     this.#send = send;
   }
 
-  ask({ key: _, params, ...question }: Question): Promise<unknown> {
+  ask({ key: _, params, signal, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
+      signal: AbortSignal.any([signal, this.#ended.signal]),
       params:
         params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 
-  /** Always undefined: no questions replace the result of the call. */
+  /** Cancels the questions that are still open. Always undefined: no questions replace the result of the call. */
   outcome(): undefined {
+    this.#ended.abort();
     return undefined;
   }
 }
