@@ -389,7 +389,7 @@ interface SentQuestion extends Omit<Question, 'key'> {
 /** The questions of one endpoint or conversation that have no response yet. */
 export class SentRequests {
   readonly #clock: Clock;
-  readonly #waiting = new Map<string, { readonly owner: string; settle(response: RpcResponse): void }>();
+  readonly #waiting = new Map<unknown, { readonly owner: string; settle(response: RpcResponse): void }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -439,7 +439,7 @@ export class SentRequests {
    * Handles a response of a client. Responses without a request, and those of another client, are ignored.
    */
   receive(owner: string, response: RpcResponse): void {
-    const waiting = this.#waiting.get(String(response.id));
+    const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
 }

@@ -443,6 +443,7 @@ test(
     assert.match(replyOf(await nth(7)), /^408 Request Timeout: The client did not answer within 50 ms/);
     say({ id: question['id'], result: {} });
     say({ id: 'unknown', result: {} });
+    say({ id: { toString: 1, valueOf: 1 }, result: {} });
     say({ id: 9, method: 'ping' });
     assert.equal((await nth(8))['id'], 9);
   },
@@ -529,6 +530,7 @@ test(
     const { id, method } = await next();
     assert.equal(method, 'elicitation/create');
     assert.equal((await post({ id, result: accepted({ name: 'Eve' }) }, other)).status, 202);
+    assert.equal((await post({ id: { toString: 1, valueOf: 1 }, result: {} }, mine)).status, 202);
     assert.equal((await post({ id, result: accepted({ name: 'Ada' }) }, mine)).status, 202);
     assert.equal(replyOf(await next()), 'Ada');
     const silent = await post(
