@@ -19,7 +19,8 @@ import { authSecrets, Keyring } from '../crypto/keys.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
+import { any, compileType } from '../schema/schema.ts';
+import { INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Services } from '../http/contracts.ts';
 import type { InputOf, InputShape } from '../routing/di.ts';
@@ -308,8 +309,12 @@ export class ToolClient {
     return key;
   }
 
-  #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): unknown {
-    if (this.can(ability)) return this.#asker.ask({ ...question, signal: this.#signal });
+  async #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): Promise<unknown> {
+    if (this.can(ability)) {
+      const answer = await this.#asker.ask({ ...question, signal: this.#signal });
+      if (ANSWER.parseJson(answer).ok) return answer;
+      throw unusable(question.key);
+    }
     this.#asker.lacks?.(ability);
     throw withoutStack(
       () =>
@@ -320,6 +325,9 @@ export class ToolClient {
     );
   }
 }
+
+/** Any JSON value of limited depth: an answer must be serializable. */
+const ANSWER = compileType(any);
 
 function unusable(key: string): HTTPException {
   return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
@@ -389,7 +397,7 @@ interface SentQuestion extends Omit<Question, 'key'> {
 /** The questions of one endpoint or conversation that have no response yet. */
 export class SentRequests {
   readonly #clock: Clock;
-  readonly #waiting = new Map<string, { readonly owner: string; settle(response: RpcResponse): void }>();
+  readonly #waiting = new Map<unknown, { readonly owner: string; settle(response: RpcResponse): void }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -413,7 +421,7 @@ export class SentRequests {
       reject(error);
     };
     const onAbort = (): void => giveUp('The call has ended', signal.reason);
-    using _timer = this.#clock.after(timeoutMs, () =>
+    const timer = this.#clock.after(timeoutMs, () =>
       giveUp(
         'The time to answer is over',
         new HTTPException(408, `The client did not answer within ${timeoutMs} ms`, {
@@ -430,6 +438,7 @@ export class SentRequests {
       send({ jsonrpc: '2.0', id, method, params });
       return await promise;
     } finally {
+      timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
       this.#waiting.delete(id);
       signal.removeEventListener('abort', onAbort);
     }
@@ -439,7 +448,7 @@ export class SentRequests {
    * Handles a response of a client. Responses without a request, and those of another client, are ignored.
    */
   receive(owner: string, response: RpcResponse): void {
-    const waiting = this.#waiting.get(String(response.id));
+    const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
 }
@@ -456,6 +465,7 @@ export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
   readonly #send: (question: Omit<Question, 'key'>) => Promise<unknown>;
+  readonly #ended = new AbortController();
 
   constructor(
     abilities: ReadonlySet<ClientAbility>,
@@ -465,16 +475,18 @@ export class WaitingCall implements Asker {
     this.#send = send;
   }
 
-  ask({ key: _, params, ...question }: Question): Promise<unknown> {
+  ask({ key: _, params, signal, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
+      signal: AbortSignal.any([signal, this.#ended.signal]),
       params:
         params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 
-  /** Always undefined: no questions replace the result of the call. */
+  /** Cancels the questions that are still open. Always undefined: no questions replace the result of the call. */
   outcome(): undefined {
+    this.#ended.abort();
     return undefined;
   }
 }
@@ -517,8 +529,14 @@ export class RepeatedCall implements Asker {
     this.#deps = deps;
     this.abilities = abilitiesOf(deps.capabilities);
     const { inputResponses = {}, requestState } = deps.params;
-    if (!isRecord(inputResponses) || !Object.values(inputResponses).every(isRecord))
-      throw new RpcError(INVALID_PARAMS, '\"inputResponses\" must be an object of results');
+    if (
+      !isRecord(inputResponses) ||
+      !Object.values(inputResponses).every((result) => isRecord(result) && ANSWER.parseJson(result).ok)
+    )
+      throw new RpcError(
+        INVALID_PARAMS,
+        '\"inputResponses\" must be an object of results, nested at most 64 levels',
+      );
     const known = requestState === undefined ? [] : this.#opened(requestState);
     this.#answers = new Map([...known, ...Object.entries(inputResponses)]);
   }
@@ -554,7 +572,7 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(INTERNAL_ERROR, 'The answers of this call are too large');
+      throw new RpcError(INVALID_PARAMS, 'The answers of this call are too large');
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
 

@@ -229,6 +229,23 @@ test('MCP question to the client, modern version: an answer that is not an objec
   assert.equal(error.code, -32_602);
 });
 
+test('MCP question to the client, modern version: answers that are nested too deeply or too large for a state are -32602', async (t) => {
+  const { client, lines } = site(t, async (asked) => {
+    const { content } = await asked.sample({ messages: 'x', maxTokens: 1 });
+    await asked.elicit(NAME);
+    return content;
+  });
+  const sampled = (text: string): Json => ({
+    ...ASK,
+    inputResponses: { 'sample-1': { role: 'assistant', model: 'm', content: { type: 'text', text } } },
+  });
+  const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`;
+  assert.equal((await round(client, sampled('DEEP'), { deep })).error.code, -32_602);
+  assert.equal((await round(client, sampled('x'.repeat(4_000_000)))).error.code, -32_602);
+  assert.equal((await round(client, sampled('Hi'))).result['resultType'], 'input_required');
+  assert.ok(!lines.some((line) => line.includes('mcp_request_failed')));
+});
+
 test('MCP question to the client, modern version: an answer that does not fit its schema is an error result with its problems', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const [answer, text] of [
@@ -433,18 +450,46 @@ test(
     say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
     assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
     call();
-    const question = await nth(5);
+    const tree = JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`) as unknown;
+    say({
+      id: (await nth(5))['id'],
+      result: { role: 'assistant', content: { type: 'x', tree }, model: 'm' },
+    });
+    assert.match(replyOf(await nth(6)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
+    call();
+    const question = await nth(7);
     clock.advance(50);
-    const cancelled = await nth(6);
+    const cancelled = await nth(8);
     assert.deepEqual(
       [cancelled['method'], (cancelled['params'] as Json)['requestId']],
       ['notifications/cancelled', question['id']],
     );
-    assert.match(replyOf(await nth(7)), /^408 Request Timeout: The client did not answer within 50 ms/);
+    assert.match(replyOf(await nth(9)), /^408 Request Timeout: The client did not answer within 50 ms/);
     say({ id: question['id'], result: {} });
     say({ id: 'unknown', result: {} });
+    say({ id: { toString: 1, valueOf: 1 }, result: {} });
     say({ id: 9, method: 'ping' });
-    assert.equal((await nth(8))['id'], 9);
+    assert.equal((await nth(10))['id'], 9);
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: the 1,001st question without an answer is refused with 503, and the end of its call cancels the others',
+  LIMITED,
+  async (t) => {
+    const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
+    const { say, sent, nth } = channel(t, app);
+    for (let id = 1; id <= 11; id++) say({ id, method: 'tools/call', params: ASK });
+    await until(() => sent.some(({ id, method }) => id === 11 && method === undefined));
+    const questions = sent.filter((message) => message['method'] === 'roots/list');
+    assert.equal(questions.length, 1_000);
+    const refused = sent.find((message) => message['id'] === 11)!;
+    assert.match(replyOf(refused), /^503 Service Unavailable: Already 1000 questions/);
+    const cancelled = sent.filter(({ method }) => method === 'notifications/cancelled');
+    assert.equal(cancelled.length, 90, 'the open questions of the call that has ended');
+    say({ id: 12, method: 'tools/call', params: ASK });
+    await nth(sent.length + 89);
+    assert.equal(sent.filter(({ method }) => method === 'roots/list').length, 1_090);
   },
 );
 
@@ -529,6 +574,7 @@ test(
     const { id, method } = await next();
     assert.equal(method, 'elicitation/create');
     assert.equal((await post({ id, result: accepted({ name: 'Eve' }) }, other)).status, 202);
+    assert.equal((await post({ id: { toString: 1, valueOf: 1 }, result: {} }, mine)).status, 202);
     assert.equal((await post({ id, result: accepted({ name: 'Ada' }) }, mine)).status, 202);
     assert.equal(replyOf(await next()), 'Ada');
     const silent = await post(
