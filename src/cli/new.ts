@@ -68,7 +68,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   const [given, ...surplus] = positionals;
   if (given === undefined || given === '' || surplus.length > 0) {
     throw new SvcError('E_CLI_USAGE', [
-      surplus.length > 0 ? `new takes one folder, found also "${surplus[0]!}"` : 'new needs a folder',
+      surplus.length > 0 ? `svc new takes one folder, found also "${surplus[0]!}"` : 'svc new needs a folder',
     ]);
   }
   const source = sourceOf(values);

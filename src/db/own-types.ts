@@ -68,13 +68,13 @@ export function readOwnTypes(
 
 function readType(name: string, type: OwnType): CheckedType {
   const owner = `the type "${name}"`;
-  if (!isRecord(type)) throw new SvcError('E_DB_OPTION', [`${owner} is not an object`]);
+  if (!isRecord(type)) throw new SvcError('E_DB_OPTION', [`the type "${name}" is not an object`]);
   const { parse, encode } = readOptions(owner, type, {
     parse: given<(value: unknown) => unknown>('a function', isFunction),
     encode: given<(value: unknown) => unknown>('a function', isFunction),
   });
   if (parse === undefined && encode === undefined)
-    throw new SvcError('E_DB_OPTION', [`${owner} has neither "parse" nor "encode"`]);
+    throw new SvcError('E_DB_OPTION', [`the type "${name}" has neither "parse" nor "encode"`]);
   return { parse: parse === undefined ? undefined : parsing(name, parse), encode };
 }
 

@@ -250,7 +250,8 @@ export function rowContract(name: string, open: OpenDatabase): void {
     assert.ok(rows[0] instanceof Every);
     await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
       code: 'E_DB_ROW',
-      message: 'Cannot read the results as a list of schemas: found 1, and "as" has 2',
+      message:
+        'Cannot read the results as the schemas of "as": the statement returned 1 results, but the option "as" has 2 schemas',
     });
     await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
     await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });

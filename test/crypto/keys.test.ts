@@ -76,8 +76,8 @@ test('weaknessOf() recognises repeated bytes, placeholders and counting characte
     ['please-replace-this-with-a-random-value', /placeholder/],
     ['my_development_secret_key_for_testing', /placeholder/],
     ['0123456789abcdef0123456789abcdef', /placeholder|repeats/],
-    ['abcdefghijklmnopqrstuvwxyzABCDEFGHIJ', /counts up or down/],
-    ['zyxwvutsrqponmlkjihgfedcba9876543210', /counts up or down/],
+    ['abcdefghijklmnopqrstuvwxyzABCDEFGHIJ', /in ascending or descending order/],
+    ['zyxwvutsrqponmlkjihgfedcba9876543210', /in ascending or descending order/],
     ['xzzxxxzxzzzxzxxzzxzzxxxzzzxxzxzxzxzzzx', /too few different characters/],
     ['\ud800'.repeat(32), /surrogate/],
     ['-----BEGIN PUBLIC KEY-----', /PEM/],
@@ -102,7 +102,7 @@ test('weaknessOf() finds nothing in random secrets, and Keyring.of() accepts a w
     }
   }
   assert.equal(weaknessOf('correct horse battery staple, nine violins'), undefined);
-  assert.equal(weaknessOf('a'.repeat(1_000_000)), 'is one character, repeated');
+  assert.equal(weaknessOf('a'.repeat(1_000_000)), 'repeats one character');
   assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check reports this secret
 });
 

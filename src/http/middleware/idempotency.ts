@@ -154,7 +154,7 @@ export class IdempotencyMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'header',
-        'the name of a header field',
+        'must be the name of a header field',
         JSON.stringify(header),
       ]);
     this.header = header;
@@ -265,7 +265,7 @@ export class IdempotencyMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'IdempotencyMiddleware',
         'principal',
-        'a function that returns text, or undefined',
+        'must return text or undefined',
         shown(principal),
       ]);
     const shownByClient: string[] = [];

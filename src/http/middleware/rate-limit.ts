@@ -293,14 +293,14 @@ export class RateLimitMiddleware implements Middleware {
   #fillTable(): void {
     const names = new Set([this.name]);
     for (const { template, methods, limit } of this.#rules) {
-      const refuse = (option: string, needs: string): never => {
-        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]);
+      const refuse = (option: string, requirement: string): never => {
+        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, limit.name]);
       };
-      if (names.has(limit.name)) refuse('name', 'a different name for each rule');
+      if (names.has(limit.name)) refuse('name', 'must be different for each rule');
       names.add(limit.name);
       for (const method of methods ?? [])
         if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'a path and methods that no other rule has');
+          refuse('path', 'must differ from the paths of other rules for the same method');
     }
     for (const { template, methods, limit } of this.#rules) {
       if (methods !== undefined) continue;
@@ -310,7 +310,7 @@ export class RateLimitMiddleware implements Middleware {
         throw new SvcError('E_OPTION_RANGE', [
           'RateLimitMiddleware rules',
           'path',
-          'a path and methods that no other rule has',
+          'must differ from the paths of other rules for the same method',
           limit.name,
         ]);
     }

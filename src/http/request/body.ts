@@ -245,7 +245,7 @@ export class RequestBody implements BodyReader {
       throw new SvcError('E_OPTION_RANGE', [
         'a body reader',
         'maxBytes',
-        'a number of bytes, 0 or more',
+        'must be a number of bytes, 0 or more',
         shown(maxBytes),
       ]);
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);

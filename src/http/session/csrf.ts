@@ -299,7 +299,7 @@ class RequestProtection {
   }
 
   token(): string {
-    if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['make a CSRF token']);
+    if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['a CSRF token']);
     this.#isAsked = true;
     const { session } = this.#req;
     const isKept = session instanceof RequestSession ? session.isKept : !session.isNew;

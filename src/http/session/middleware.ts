@@ -96,7 +96,7 @@ export class SessionMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'maxAgeSeconds',
-        `at most absoluteSeconds, which is ${absoluteSeconds}`,
+        `must be at most absoluteSeconds, which is ${absoluteSeconds}`,
         String(maxAgeSeconds),
       ]);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);

@@ -358,7 +358,7 @@ test('Migrator with no-foreign-keys rebuilds a referenced table, and checks fore
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: at the end of the migration: 2 rows of "notes" would refer to missing rows/,
+    message: /0002_b\.up\.sql: after its last statement, 2 rows of "notes" would refer to missing rows/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
@@ -392,7 +392,7 @@ test('Migrator names the migration when its commit is refused', async (t) => {
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0001_a\.up\.sql: at the end of the migration: FOREIGN KEY/,
+    message: /0001_a\.up\.sql: its transaction could not be committed: FOREIGN KEY/,
   });
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
@@ -414,7 +414,7 @@ test('Migrator with no-foreign-keys and without a transaction is unfinished when
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: at the end of the migration: 1 row of "notes" would refer to missing rows/,
+    message: /0002_b\.up\.sql: after its last statement, 1 row of "notes" would refer to missing rows/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);

@@ -62,10 +62,10 @@ test('withNonce() adds the nonce to the sources of scripts and styles', () => {
 });
 
 for (const [given, pattern] of [
-  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is not a directive: did you mean "scriptSrc"\?/],
-  [{ 'script-src': "'self'" }, /"script-src" is not a directive/],
+  [{ scriptSrcs: "'self'" }, /"scriptSrcs" does not exist: did you mean "scriptSrc"\?/],
+  [{ 'script-src': "'self'" }, /"script-src" does not exist/],
   ['script-scr self', /did you mean "script-src"/],
-  ['nonsense 1', /"nonsense" is not a directive$/],
+  ['nonsense 1', /"nonsense" does not exist$/],
   [{ scriptSrc: 'self' }, /self is a host unless it is quoted: "'self'"/],
   [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/],
   [{ scriptSrc: "'qqqqqqqq'" }, /is not a keyword$/],
@@ -74,7 +74,7 @@ for (const [given, pattern] of [
   [{ scriptSrc: ["'none'", "'self'"] }, /'none' must be the only source/],
   [{ scriptSrc: [] }, /needs a source/],
   [{ scriptSrc: '' }, /needs a source/],
-  [{ scriptSrc: true }, /each source must be text, found true/],
+  [{ scriptSrc: true }, /needs texts as its sources, found true/],
   [{ scriptSrc: 'https://a.example;' }, /cannot stand in a policy/],
   [{ imgSrc: 'https://a.example,https://b.example' }, /cannot stand/],
   [{ imgSrc: 'https://bücher.example' }, /cannot stand/],

@@ -148,7 +148,7 @@ test('invented keys of one rate limit neither evict the keys of other limits, no
 test('RateLimitMiddleware refuses an async key function when it is created, and a key that is a promise at the request', async () => {
   assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), {
     code: 'E_OPTION_RANGE',
-    message: /"key" needs a function of the request that answers text, or undefined, at once/,
+    message: /"key" needs a function of the request that returns text or undefined, not a promise/,
   });
   assert.throws(() => new RateLimitMiddleware({ rules: [{ path: '/', key: (async () => 'a') as never }] }), {
     code: 'E_OPTION_RANGE',
@@ -163,7 +163,7 @@ test('RateLimitMiddleware refuses an async key function when it is created, and 
     assert.equal((await client.get('/')).status, 500);
     assert.match(
       JSON.stringify(events),
-      /Cannot configure the rate limit .*default.*a function that returns a promise/,
+      /Cannot configure the limit .*default.*a promise as its result/,
     );
   }
 });
