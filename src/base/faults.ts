@@ -32,7 +32,7 @@ export const FAULTS = {
   },
   E_BACKGROUND_FULL: {
     describe: (most: number, isOfRequest: boolean): string =>
-      `Cannot add a background task: ${isOfRequest ? 'this request has' : 'the application has'} already ${most} that wait`,
+      `Cannot add a background task: the limit of ${most} tasks ${isOfRequest ? 'per request' : 'in total'} is reached`,
     remedy: 'Add one task that does the work of many, or use a queue outside of the process',
   },
   E_BACKGROUND_OVER: {

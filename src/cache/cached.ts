@@ -267,7 +267,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     if (this.#key !== undefined) {
       const key: unknown = this.#key(...args);
       if (typeof key !== 'string')
-        throw new SvcError('E_CACHED_KEY', [`its key function returned ${shown(key)}`]);
+        throw new SvcError('E_CACHED_KEY', [`the key function returned ${shown(key)}`]);
       return this.#prefix + bounded(key);
     }
     try {

@@ -60,7 +60,9 @@ export function readOwnTypes(
   for (const [given, type] of Object.entries(types)) {
     const name = given.toLowerCase();
     if (kept?.has(name) === true)
-      throw new SvcError('E_DB_OPTION', [`"types.${given}" is a type that the client reads itself`]);
+      throw new SvcError('E_DB_OPTION', [
+        `"types.${given}" cannot be set, because the client reads this type itself`,
+      ]);
     read.set(name, readType(name, type));
   }
   return read.size === 0 ? undefined : read;

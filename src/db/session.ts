@@ -278,7 +278,7 @@ export abstract class Session {
       throw new SvcError('E_DB_ROW', [
         'the results',
         'the schemas of "as"',
-        `the statement returned ${sets.length} results, but the option "as" has ${as.length} schemas`,
+        `the number of results is ${sets.length}, but "as" has ${as.length} schemas`,
       ]);
     return sets.map((rows, index) => this.#decoder({ as: as[index]!, snakeCase }).all(rows));
   }

@@ -113,7 +113,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
     if (/^__(host|secure)-/i.test(name) && secure === false)
-      return refuse(name, 'its name prefix requires secure: true');
+      return refuse(name, 'the name prefix requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
       return refuse(name, 'the prefix __Host- needs path "/" and no domain');
   }

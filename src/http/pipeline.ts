@@ -364,7 +364,8 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message: 'it already belongs to another application, whose keys and settings would be replaced',
+      message:
+        'the middleware already belongs to another application, whose keys and settings would be replaced',
       remedy: 'Create an instance for each application: call new in app.use()',
     };
   }

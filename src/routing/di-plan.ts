@@ -500,7 +500,7 @@ export class Resolution {
     if (step.done === true)
       throw new SvcError('E_DEPENDENCY_YIELD', [
         dependency.label,
-        'its generator ended without yielding a value',
+        'the generator ended without yielding a value',
       ]);
     const cleanups = ((this.#cleanups ??= {})[dependency.scope] ??= []);
     let at = cleanups.length;
@@ -562,7 +562,7 @@ class Cleanup {
 
   async #close(): Promise<never> {
     await this.#generator.return(undefined);
-    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'its generator yielded a second time']);
+    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'the generator yielded a second time']);
   }
 }
 

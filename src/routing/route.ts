@@ -191,7 +191,9 @@ export class Routes {
     this.assertNotFrozen('an exception handler');
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (!this.#handlers.add(errorClass, handler, plan, spec))
-      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} already has one in this router`]);
+      throw new SvcError('E_EXCEPTION_HANDLER', [
+        `${errorClass.name} already has an exception handler in this router`,
+      ]);
     return this;
   }
 

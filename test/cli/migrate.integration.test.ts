@@ -214,7 +214,7 @@ test('svc migrate new creates the next two migration files without loading an ap
   write(cwd, { file: '' });
   const refused = await svc(['migrate', 'new', 'x', '--directory', 'file/inside'], { cwd });
   assert.equal(refused.status, 1);
-  assert.match(refused.stderr, /file\/inside": it cannot be read \(ENOTDIR\)/);
+  assert.match(refused.stderr, /file\/inside": the folder cannot be read \(ENOTDIR\)/);
   const unwritable = await svc(['migrate', 'new', 'x'.repeat(300)], { cwd });
   assert.equal(unwritable.status, 1);
   assert.match(unwritable.stderr, /migrations": the next two files cannot be written \(ENAMETOOLONG\)/);

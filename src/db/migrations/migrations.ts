@@ -129,7 +129,7 @@ export class Migrator {
   > {
     const migrations = this.#migrations();
     if (to !== undefined && !migrations.some(({ id }) => id === to))
-      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has that id']);
+      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has this id']);
     const wanted =
       to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
     return this.#repeat(signal, (connection, limit) =>
@@ -494,7 +494,7 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
     return error;
   return new SvcError(
     'E_MIGRATION_FAILED',
-    [origin, `its transaction could not be committed: ${error.message}`, outcome],
+    [origin, `the transaction could not be committed: ${error.message}`, outcome],
     {
       cause: error,
     },

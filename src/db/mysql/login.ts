@@ -121,7 +121,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         if (foreign !== undefined)
           throw new SvcError('E_DB_CONNECT', [
             this.#shown,
-            `it is ${foreign}, not a MySQL or MariaDB server`,
+            `the server is ${foreign}, not a MySQL or MariaDB server`,
           ]);
         this.reader.push(bytes);
       }
@@ -447,7 +447,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #serverError(packet: Buffer): DatabaseError {
     const { user, database } = this.#options;
     const error = mysqlError(readError(packet, 0, packet.length), undefined);
-    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to the database "${database}"`}: ${error.message}`;
+    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
     return error;
   }
 

@@ -258,7 +258,7 @@ export class RedisConnection {
         return this.#violated(
           new SvcError('E_DB_CONNECT', [
             `${this.#socket.remoteAddress ?? ''}:${this.#socket.remotePort ?? ''}`,
-            `it is ${foreign}, not a Redis server`,
+            `the server is ${foreign}, not a Redis server`,
           ]),
         );
       if (error instanceof ReplyTooLarge)

@@ -299,7 +299,7 @@ async function configure(
     if (mode !== 'wal')
       throw new SvcError('E_DB_OPEN', [
         path,
-        `its file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
+        `the file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
       ]);
   }
   await main.script(

@@ -175,7 +175,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another RateLimitMiddleware around it also has the name "${this.name}"`,
+        message: `another RateLimitMiddleware around this one also has the name "${this.name}"`,
         remedy: "Give one of the two another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
@@ -216,7 +216,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the middleware "${outer.kind}" around it works for requests that are then refused`,
+        message: `the middleware "${outer.kind}" around this one works for requests that are then refused`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -232,7 +232,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'error',
         subject,
         message:
-          'its key is a header field that every client can set: a client that changes it evades the limit',
+          'the key of the limit is a header field that every client can set: a client that changes it evades the limit',
         remedy:
           'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client',
       };

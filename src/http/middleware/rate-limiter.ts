@@ -175,7 +175,7 @@ export class Limit {
         `the limit "${this.name}"`,
         'key',
         `must be a function of the request that ${AT_ONCE}`,
-        'a promise as its result',
+        'a promise',
       ]);
     }
     return typeof key === 'string' ? key : undefined;

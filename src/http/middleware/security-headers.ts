@@ -196,7 +196,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'it sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
+          'the middleware sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
           'Name the proxy (trustProxy) or the certificate (SVC_TLS_CERT, SVC_TLS_KEY), or remove strictTransportSecurity',
       };
@@ -207,7 +207,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'it sends no content security policy, so that a script that gets into a page may do anything',
+          'the middleware sends no content security policy, so that a script that gets into a page may do anything',
         remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
       };
     }
@@ -220,7 +220,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `responses of the middleware "${misplaced.kind}" around it have no security headers`,
+      message: `responses of the middleware "${misplaced.kind}" around this one have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -479,7 +479,10 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
     const name = WIRE_NAMES.get(word.toLowerCase());
     if (name === undefined) throw unknown(word, [...WIRE_NAMES.keys()]);
     if (directives.has(name))
-      throw new SvcError('E_CSP', [word, 'occurs twice, but browsers use only the first']);
+      throw new SvcError('E_CSP', [
+        word,
+        'is a directive that occurs twice, but browsers use only the first',
+      ]);
     directives.set(name, checked(name, sources));
   }
   if (directives.size === 0)
@@ -494,7 +497,7 @@ function unknown(name: string, names: readonly string[]): SvcError {
   const near = closest(name, names);
   return new SvcError('E_CSP', [
     name,
-    'does not exist' + (near === undefined ? '' : `: did you mean "${near}"?`),
+    'is not a directive of Content-Security-Policy' + (near === undefined ? '' : `: did you mean "${near}"?`),
   ]);
 }
 

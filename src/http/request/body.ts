@@ -243,7 +243,7 @@ export class RequestBody implements BodyReader {
     const { maxBytes = ofRoute ?? fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
       throw new SvcError('E_OPTION_RANGE', [
-        'a body reader',
+        'body readers',
         'maxBytes',
         'must be a number of bytes, 0 or more',
         shown(maxBytes),

@@ -161,10 +161,7 @@ test('RateLimitMiddleware refuses an async key function when it is created, and 
     const { client, events } = setting({ key: key as never });
     await using _ = client;
     assert.equal((await client.get('/')).status, 500);
-    assert.match(
-      JSON.stringify(events),
-      /Cannot configure the limit .*default.*a promise as its result/,
-    );
+    assert.match(JSON.stringify(events), /Cannot configure the limit .*default, found a promise/);
   }
 });
 
@@ -518,7 +515,9 @@ test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name,
         .use(new RateLimitMiddleware())
         .use(new RateLimitMiddleware({ perMinute: 5 })),
     ),
-    ['SVC121 error middleware rate-limit: another RateLimitMiddleware around it also has the name "default"'],
+    [
+      'SVC121 error middleware rate-limit: another RateLimitMiddleware around this one also has the name "default"',
+    ],
   );
   const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>
     messages(
