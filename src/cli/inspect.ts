@@ -197,9 +197,13 @@ export function writeOutput(file: string, text: string, option = 'output'): void
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${text}\n`);
   } catch (error) {
-    throw new SvcError('E_CLI_USAGE', [`--${option} ${file} cannot be written: ${codeOf(error)}`], {
-      cause: error,
-    });
+    throw new SvcError(
+      'E_CLI_USAGE',
+      [`the file "${file}" of --${option} cannot be written: ${codeOf(error)}`],
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -239,7 +239,10 @@ export class ToolClient {
     const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', question, FORM);
     const key = this.#keyOf('elicit', rest.key);
     if ([schema, jsonSchema, url].filter((form) => form !== undefined).length !== 1)
-      throw new SvcError('E_MCP_QUESTION', [key, 'has not exactly one of "schema", "jsonSchema" and "url"']);
+      throw new SvcError('E_MCP_QUESTION', [
+        key,
+        'must have exactly one of "schema", "jsonSchema" and "url"',
+      ]);
     const plan = schema === undefined ? undefined : planOfShape(schema, `the question "${key}"`);
     const requestedSchema = plan === undefined ? jsonSchema : formOf(key, plan);
     const answer = await this.#ask(url === undefined ? 'elicit' : 'elicit-url', {
@@ -264,7 +267,7 @@ export class ToolClient {
     const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', question, SAMPLE);
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
-      throw new SvcError('E_MCP_QUESTION', [key, 'needs "messages" and "maxTokens"']);
+      throw new SvcError('E_MCP_QUESTION', [key, 'must have "messages" and "maxTokens"']);
     const answer = await this.#ask(params.tools === undefined ? 'sample' : 'sample-tools', {
       key,
       timeoutMs,
@@ -304,7 +307,10 @@ export class ToolClient {
     if (keys.has(key))
       throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
     if (keys.size >= MAX_QUESTIONS)
-      throw new SvcError('E_MCP_QUESTION', [key, `follows ${MAX_QUESTIONS} questions of the same call`]);
+      throw new SvcError('E_MCP_QUESTION', [
+        key,
+        `exceeds the limit of ${MAX_QUESTIONS} questions in one call`,
+      ]);
     keys.add(key);
     return key;
   }

@@ -179,7 +179,8 @@ class DependencyPlanner {
         const need = read.spec[key];
         if (CONTEXT_KEYS.has(key))
           throw new SvcError('E_DEPENDS', [
-            `"${key}" of ${read.label}, a name that every context already has`,
+            `"${key}" of ${read.label}`,
+            'every context already has a member of that name',
           ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
@@ -514,7 +515,10 @@ export class Resolution {
     step: IteratorResult<unknown>,
   ): unknown {
     if (step.done === true)
-      throw new SvcError('E_DEPENDENCY_YIELD', [dependency.label, 'ended without yielding a value']);
+      throw new SvcError('E_DEPENDENCY_YIELD', [
+        dependency.label,
+        'the generator ended without yielding a value',
+      ]);
     const cleanups = ((this.#cleanups ??= {})[dependency.scope] ??= []);
     let at = cleanups.length;
     while (at > 0 && cleanups[at - 1]!.dependency.slot > dependency.slot) at--;
@@ -575,7 +579,7 @@ class Cleanup {
 
   async #close(): Promise<never> {
     await this.#generator.return(undefined);
-    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'yielded a second time']);
+    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'the generator yielded a second time']);
   }
 }
 

@@ -311,7 +311,7 @@ function extraOf(schema: SchemaClass, name: string): Extra {
   const extra: unknown = (schema as { readonly extra?: unknown }).extra ?? 'ignore';
   if (typeof extra === 'string' && EXTRAS.includes(extra)) return extra as Extra;
   const suggestion = typeof extra === 'string' ? closest(extra, EXTRAS) : undefined;
-  const needed = `one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`;
+  const needed = `must be one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`;
   throw new SvcError('E_OPTION_RANGE', [name, 'static extra', needed, shown(extra)]);
 }
 

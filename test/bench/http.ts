@@ -539,7 +539,7 @@ async function bare(): Promise<Server> {
       });
     }
     if (path === '/json')
-      return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', {
+      return problem(res, 405, 'Method Not Allowed', 'This path allows only GET, HEAD, OPTIONS', {
         Allow: 'GET, HEAD, OPTIONS',
       });
     problem(res, 404, 'Not Found', undefined);

@@ -152,7 +152,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
       'SVC632',
       module,
       call,
-      `its result depends on "${outer}", which is not part of its key: clients receive values computed for others`,
+      `the cached result depends on "${outer}", which is not part of the key: clients receive values computed for others`,
     );
 }
 

@@ -451,7 +451,7 @@ test('a PostgreSQL migration that fails while it is recorded or committed has no
       migrator.up(),
       (error) =>
         fault('E_MIGRATION_FAILED')(error) &&
-        /0001_note\.up\.sql: at the end of the migration/.test((error as Error).message) &&
+        /0001_note\.up\.sql: the transaction could not be committed/.test((error as Error).message) &&
         said.test((error as Error).message),
     );
     assert.equal((await migrator.status())[0]?.state, 'pending');
