@@ -215,7 +215,7 @@ export class ToolClient {
    * user has finished.
    *
    * @throws HTTPException 400 `client_capability` when the client cannot ask, `client_answer` for an invalid
-   *   answer; 408 `client_timeout`; 424 `client_refused`
+   *   answer; 408 `client_timeout`; 424 `client_refused`; ClientDisconnected
    * @throws SvcError `E_MCP_QUESTION`, `E_OPTION_RANGE`
    */
   elicit<S extends InputShape>(question: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
@@ -389,6 +389,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 
 /** A request to a client. */
 interface SentQuestion extends Omit<Question, 'key'> {
+  /** Further signals that end the question: the client has left, or the server stops. */
+  readonly ends: readonly AbortSignal[];
   /** Owner of the session: responses of other clients are ignored. */
   readonly owner: string;
   send(message: JsonObject): void;
@@ -407,8 +409,9 @@ export class SentRequests {
    * Sends a question as a request. Resolves with the result of the response; cancels the request when its
    * time has passed.
    */
-  async ask({ owner, method, params, timeoutMs, signal, send }: SentQuestion): Promise<unknown> {
-    signal.throwIfAborted();
+  async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
+    const signals = [signal, ...ends];
+    for (const each of signals) each.throwIfAborted();
     if (this.#waiting.size >= MAX_SENT)
       throw new HTTPException(
         503,
@@ -420,16 +423,11 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    const onAbort = (): void => giveUp('The call has ended', signal.reason);
+    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason); // the listener is on signals only
     using _timer = this.#clock.after(timeoutMs, () =>
-      giveUp(
-        'The time to answer is over',
-        new HTTPException(408, `The client did not answer within ${timeoutMs} ms`, {
-          code: 'client_timeout',
-        }),
-      ),
+      giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
     );
-    signal.addEventListener('abort', onAbort, { once: true });
+    for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
     this.#waiting.set(id, {
       owner,
       settle: ({ result, error }) => (error === undefined ? resolve(result) : reject(refusal(error))),
@@ -439,7 +437,7 @@ export class SentRequests {
       return await promise;
     } finally {
       this.#waiting.delete(id);
-      signal.removeEventListener('abort', onAbort);
+      for (const each of signals) each.removeEventListener('abort', onAbort);
     }
   }
 
@@ -450,6 +448,15 @@ export class SentRequests {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
+}
+
+/** Returns the reason of a signal that aborts because the server stops. */
+export function stopping(): HTTPException {
+  return unanswered('before the server stopped');
+}
+
+function unanswered(limit: string): HTTPException {
+  return new HTTPException(408, `The client did not answer ${limit}`, { code: 'client_timeout' });
 }
 
 function refusal(error: unknown): HTTPException {
