@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  APIKeyAuth,
   Depends,
   Field,
   IdempotencyMiddleware,
@@ -213,6 +214,21 @@ test('MCP question to the client, modern version: a state is refused when it is 
     assert.equal((await round(client, params, options)).error.code, -32_602);
   clock.advance(3_600_000);
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
+});
+
+test('MCP question to the client, modern version: a state is bound to the API key, cookie or session that the route reads', async (t) => {
+  const { app, client } = site(t, () => 'unused');
+  const [ada, bob] = ['a'.repeat(32), 'b'.repeat(32)];
+  const me = Depends(APIKeyAuth({ keys: { ada, bob } }));
+  app.get('/mine', { name: 'mine', me, client: Depends(toolClient) }, async ({ client }) => {
+    return (await client.elicit(NAME)).action;
+  });
+  const { result } = await round(client, { name: 'mine' }, { headers: { 'x-api-key': ada } });
+  const { requestState } = result;
+  const repeated = { name: 'mine', requestState, inputResponses: { name: { action: 'cancel' } } };
+  const foreign = await round(client, repeated, { headers: { 'x-api-key': bob } });
+  assert.equal(foreign.error.code, -32_602);
+  assert.equal(textOf(await round(client, repeated, { headers: { 'x-api-key': ada } })), 'cancel');
 });
 
 test('MCP question to the client, modern version: an answer that is not an object is -32602, and a missing answer is requested again', async (t) => {
