@@ -15,7 +15,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
 import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
 import { handled } from '../base/promises.ts';
-import { authSecrets, Keyring } from '../crypto/keys.ts';
+import { ringOf } from '../crypto/keys.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -140,6 +140,7 @@ export interface SampleQuestion extends QuestionOptions {
   readonly metadata?: object | undefined;
   /** Tools for the model. The client must have the ability `sample-tools`. */
   readonly tools?: readonly object[] | undefined;
+  /** How the model uses the tools. The client must have the ability `sample-tools`. */
   readonly toolChoice?: object | undefined;
 }
 /** The model's message. */
@@ -157,6 +158,7 @@ export interface ClientRoot {
 const MAX_QUESTIONS = 100;
 /** Maximum number of questions without an answer, over all calls of a process. */
 const MAX_SENT = 1_000;
+const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
   key: text(),
   timeoutMs: int(300_000, 1, 86_400_000),
@@ -183,10 +185,6 @@ const SAMPLE = {
   tools: given<readonly object[]>('a list of tools', Array.isArray),
   toolChoice: given<object>('an object', isRecord),
 };
-
-function isShape(value: unknown): boolean {
-  return isRecord(value) || typeof value === 'function';
-}
 
 /**
  * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`.
@@ -265,7 +263,8 @@ export class ToolClient {
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
       throw new SvcError('E_MCP_QUESTION', [key, 'needs "messages" and "maxTokens"']);
-    const answer = await this.#ask(params.tools === undefined ? 'sample' : 'sample-tools', {
+    const hasTools = (params.tools ?? params.toolChoice) !== undefined;
+    const answer = await this.#ask(hasTools ? 'sample-tools' : 'sample', {
       key,
       timeoutMs,
       method: 'sampling/createMessage',
@@ -310,10 +309,13 @@ export class ToolClient {
   }
 
   async #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): Promise<unknown> {
+    const { key, params } = question;
+    if (!JSON_VALUE.parseJson(params).ok)
+      throw new SvcError('E_MCP_QUESTION', [key, 'has a value that is not JSON, or is nested too deeply']);
     if (this.can(ability)) {
       const answer = await this.#asker.ask({ ...question, signal: this.#signal });
-      if (ANSWER.parseJson(answer).ok) return answer;
-      throw unusable(question.key);
+      if (JSON_VALUE.parseJson(answer).ok) return answer;
+      throw unusable(key);
     }
     this.#asker.lacks?.(ability);
     throw withoutStack(
@@ -326,8 +328,8 @@ export class ToolClient {
   }
 }
 
-/** Any JSON value of limited depth: an answer must be serializable. */
-const ANSWER = compileType(any);
+/** Any JSON value of limited depth. Questions and answers must be serializable. */
+const JSON_VALUE = compileType(any);
 
 function unusable(key: string): HTTPException {
   return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
@@ -503,9 +505,7 @@ const MAX_STATE_CHARACTERS = 4_000_000;
 
 /** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
 export function stateSeal(services: Services | undefined): ProtectedValues {
-  const hasSecret = services !== undefined && services.config.get('authSecret', null) !== null;
-  const ring = Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex'));
-  return new ProtectedValues(ring, 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
+  return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
 
 /** Dependencies of a repeated call. */
@@ -534,7 +534,7 @@ export class RepeatedCall implements Asker {
     const { inputResponses = {}, requestState } = deps.params;
     if (
       !isRecord(inputResponses) ||
-      !Object.values(inputResponses).every((result) => isRecord(result) && ANSWER.parseJson(result).ok)
+      !Object.values(inputResponses).every((result) => isRecord(result) && JSON_VALUE.parseJson(result).ok)
     )
       throw new RpcError(
         INVALID_PARAMS,

@@ -664,6 +664,17 @@ test(
 
 /* ── every version ── */
 
+test('MCP question to the client: states and sessions work without a secret, and with an empty authSecret', async (t) => {
+  for (const authSecret of [undefined, '']) {
+    const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { authSecret });
+    const { result } = await round(client, ASK);
+    const answer = { requestState: result['requestState'], inputResponses: { name: { action: 'cancel' } } };
+    assert.equal(textOf(await round(client, { ...ASK, ...answer })), 'cancel');
+    const { begin } = legacy((init) => client.post('/mcp', init));
+    assert.equal(typeof (await begin())['mcp-session-id'], 'string');
+  }
+});
+
 test('mcpCall(): onQuestion answers; without it, and in a plain request, nothing can be asked', async (t) => {
   const { app, client } = site(t, async (asked) => ({
     can: asked.can('elicit'),
@@ -742,6 +753,8 @@ test('elicit(): a form has only keywords that the protocol allows', async (t) =>
 test('elicit(), sample(): mistakes of the program are E_MCP_QUESTION or E_OPTION_RANGE', async (t) => {
   const code = 'E_MCP_QUESTION';
   const message = 'm';
+  const circular: Json = {};
+  circular['itself'] = circular;
   const questions: [string, (client: ToolClient) => Promise<unknown>][] = [
     [code, (client) => client.elicit({ message, schema: { a: Field(list(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(record(str)) } })],
@@ -750,6 +763,8 @@ test('elicit(), sample(): mistakes of the program are E_MCP_QUESTION or E_OPTION
     [code, (client) => client.elicit({ message, schema: {}, url: 'https://a.example' } as never)],
     [code, (client) => client.sample({ messages: [], maxTokens: 1 })],
     [code, (client) => client.sample({ messages: 'x' } as never)],
+    [code, (client) => client.sample({ messages: 'x', maxTokens: 1, metadata: { id: 1n } })],
+    [code, (client) => client.sample({ messages: 'x', maxTokens: 1, metadata: circular })],
     [code, (client) => Promise.all([client.roots({ key: 'a' }), client.roots({ key: 'a' })])],
     [code, (client) => Promise.all(Array.from({ length: 101 }, () => client.roots()))],
     ['E_OPTION_RANGE', (client) => client.elicit({ message, url: 'no address' })],
