@@ -439,7 +439,7 @@ export class McpEndpoint {
   }
 }
 
-/** Listener for the members of a batch, which ignores progress and messages. */
+/** A signal that never aborts: the members of a batch cannot be subscriptions. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
@@ -460,11 +460,11 @@ function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
     readModern(params);
     return undefined;
   } catch (error) {
-    return error as RpcError; // metaOf() throws nothing else
+    return error as RpcError; // readModern() throws nothing else
   }
 }
 
-/** Creates a session for one legacy request without a session. */
+/** Returns the state of one legacy request without a session. It can ask no questions. */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map() };
 }

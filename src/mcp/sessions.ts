@@ -85,7 +85,7 @@ export class McpSessions {
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined) return this.#keep(id, dialect, 'info', new Set(abilities)).session;
-    this.#kept.delete(id); // the principal is the rest of the text
+    this.#kept.delete(id); // set() moves it to the end, as the most recently used
     this.#kept.set(id, kept);
     return kept.isEnded ? undefined : kept.session;
   }
