@@ -355,10 +355,10 @@ function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonOb
   const schemas = new JsonSchemas();
   const properties = fields.map(({ wireName, ...field }) => {
     const property = propertyOf(schemas.field({ wireName, ...field }, 'input'));
-    if (property === undefined)
+    if (property === undefined || field.isSecret)
       throw new SvcError('E_MCP_QUESTION', [
         key,
-        `has the field "${wireName}", which is not text, a number, a boolean, a choice, or a list of choices`,
+        `has the field "${wireName}", which is secret, or is not text, a number, a boolean, a choice, or a list of choices`,
       ]);
     return [wireName, property] as const;
   });

@@ -759,6 +759,7 @@ test('elicit(), sample(): mistakes of the program are E_MCP_QUESTION or E_OPTION
     [code, (client) => client.elicit({ message, schema: { a: Field(list(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(record(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(nullable(str)) } })],
+    [code, (client) => client.elicit({ message, schema: { a: Field(str, { secret: true }) } })],
     [code, (client) => client.elicit({ message } as never)],
     [code, (client) => client.elicit({ message, schema: {}, url: 'https://a.example' } as never)],
     [code, (client) => client.sample({ messages: [], maxTokens: 1 })],
