@@ -15,7 +15,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
 import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
 import { handled } from '../base/promises.ts';
-import { authSecrets, Keyring } from '../crypto/keys.ts';
+import { ringOf } from '../crypto/keys.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -140,6 +140,7 @@ export interface SampleQuestion extends QuestionOptions {
   readonly metadata?: object | undefined;
   /** Tools for the model. The client must have the ability `sample-tools`. */
   readonly tools?: readonly object[] | undefined;
+  /** How the model uses the tools. The client must have the ability `sample-tools`. */
   readonly toolChoice?: object | undefined;
 }
 /** The model's message. */
@@ -157,6 +158,7 @@ export interface ClientRoot {
 const MAX_QUESTIONS = 100;
 /** Maximum number of questions without an answer, over all calls of a process. */
 const MAX_SENT = 1_000;
+const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
   key: text(),
   timeoutMs: int(300_000, 1, 86_400_000),
@@ -183,10 +185,6 @@ const SAMPLE = {
   tools: given<readonly object[]>('a list of tools', Array.isArray),
   toolChoice: given<object>('an object', isRecord),
 };
-
-function isShape(value: unknown): boolean {
-  return isRecord(value) || typeof value === 'function';
-}
 
 /**
  * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`.
@@ -215,7 +213,7 @@ export class ToolClient {
    * user has finished.
    *
    * @throws HTTPException 400 `client_capability` when the client cannot ask, `client_answer` for an invalid
-   *   answer; 408 `client_timeout`; 424 `client_refused`
+   *   answer; 408 `client_timeout`; 424 `client_refused`; ClientDisconnected
    * @throws SvcError `E_MCP_QUESTION`, `E_OPTION_RANGE`
    */
   elicit<S extends InputShape>(question: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
@@ -268,7 +266,8 @@ export class ToolClient {
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
       throw new SvcError('E_MCP_QUESTION', [key, 'must have "messages" and "maxTokens"']);
-    const answer = await this.#ask(params.tools === undefined ? 'sample' : 'sample-tools', {
+    const hasTools = (params.tools ?? params.toolChoice) !== undefined;
+    const answer = await this.#ask(hasTools ? 'sample-tools' : 'sample', {
       key,
       timeoutMs,
       method: 'sampling/createMessage',
@@ -316,10 +315,13 @@ export class ToolClient {
   }
 
   async #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): Promise<unknown> {
+    const { key, params } = question;
+    if (!JSON_VALUE.parseJson(params).ok)
+      throw new SvcError('E_MCP_QUESTION', [key, 'has a value that is not JSON, or is nested too deeply']);
     if (this.can(ability)) {
       const answer = await this.#asker.ask({ ...question, signal: this.#signal });
-      if (ANSWER.parseJson(answer).ok) return answer;
-      throw unusable(question.key);
+      if (JSON_VALUE.parseJson(answer).ok) return answer;
+      throw unusable(key);
     }
     this.#asker.lacks?.(ability);
     throw withoutStack(
@@ -332,8 +334,8 @@ export class ToolClient {
   }
 }
 
-/** Any JSON value of limited depth: an answer must be serializable. */
-const ANSWER = compileType(any);
+/** Any JSON value of limited depth. Questions and answers must be serializable. */
+const JSON_VALUE = compileType(any);
 
 function unusable(key: string): HTTPException {
   return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
@@ -359,10 +361,10 @@ function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonOb
   const schemas = new JsonSchemas();
   const properties = fields.map(({ wireName, ...field }) => {
     const property = propertyOf(schemas.field({ wireName, ...field }, 'input'));
-    if (property === undefined)
+    if (property === undefined || field.isSecret)
       throw new SvcError('E_MCP_QUESTION', [
         key,
-        `has the field "${wireName}", which is not text, a number, a boolean, a choice, or a list of choices`,
+        `has the field "${wireName}", which is secret, or is not text, a number, a boolean, a choice, or a list of choices`,
       ]);
     return [wireName, property] as const;
   });
@@ -395,6 +397,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 
 /** A request to a client. */
 interface SentQuestion extends Omit<Question, 'key'> {
+  /** Further signals that end the question: the client has left, or the server stops. */
+  readonly ends: readonly AbortSignal[];
   /** Owner of the session: responses of other clients are ignored. */
   readonly owner: string;
   send(message: JsonObject): void;
@@ -413,8 +417,9 @@ export class SentRequests {
    * Sends a question as a request. Resolves with the result of the response; cancels the request when its
    * time has passed.
    */
-  async ask({ owner, method, params, timeoutMs, signal, send }: SentQuestion): Promise<unknown> {
-    signal.throwIfAborted();
+  async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
+    const signals = [signal, ...ends];
+    for (const each of signals) each.throwIfAborted();
     if (this.#waiting.size >= MAX_SENT)
       throw new HTTPException(
         503,
@@ -426,16 +431,11 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    const onAbort = (): void => giveUp('The call has ended', signal.reason);
+    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason); // the listener is on signals only
     const timer = this.#clock.after(timeoutMs, () =>
-      giveUp(
-        'The time to answer is over',
-        new HTTPException(408, `The client did not answer within ${timeoutMs} ms`, {
-          code: 'client_timeout',
-        }),
-      ),
+      giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
     );
-    signal.addEventListener('abort', onAbort, { once: true });
+    for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
     this.#waiting.set(id, {
       owner,
       settle: ({ result, error }) => (error === undefined ? resolve(result) : reject(refusal(error))),
@@ -446,7 +446,7 @@ export class SentRequests {
     } finally {
       timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
       this.#waiting.delete(id);
-      signal.removeEventListener('abort', onAbort);
+      for (const each of signals) each.removeEventListener('abort', onAbort);
     }
   }
 
@@ -457,6 +457,15 @@ export class SentRequests {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
+}
+
+/** Returns the reason of a signal that aborts because the server stops. */
+export function stopping(): HTTPException {
+  return unanswered('before the server stopped');
+}
+
+function unanswered(limit: string): HTTPException {
+  return new HTTPException(408, `The client did not answer ${limit}`, { code: 'client_timeout' });
 }
 
 function refusal(error: unknown): HTTPException {
@@ -506,9 +515,7 @@ const MAX_STATE_CHARACTERS = 4_000_000;
 
 /** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
 export function stateSeal(services: Services | undefined): ProtectedValues {
-  const hasSecret = services !== undefined && services.config.get('authSecret', null) !== null;
-  const ring = Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex'));
-  return new ProtectedValues(ring, 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
+  return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
 
 /** Dependencies of a repeated call. */
@@ -537,7 +544,7 @@ export class RepeatedCall implements Asker {
     const { inputResponses = {}, requestState } = deps.params;
     if (
       !isRecord(inputResponses) ||
-      !Object.values(inputResponses).every((result) => isRecord(result) && ANSWER.parseJson(result).ok)
+      !Object.values(inputResponses).every((result) => isRecord(result) && JSON_VALUE.parseJson(result).ok)
     )
       throw new RpcError(
         INVALID_PARAMS,
