@@ -330,6 +330,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
     // call is reported
     if (replaces(call, text) || isHashOfHash(text, module)) continue;
+    const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
+    if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue; // may be a stored hash
     if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
       tellHash(call, module, report);
   }
@@ -458,7 +460,7 @@ function isOfAccount(node: Node): boolean {
 }
 
 /** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
-const IS_CLIENT = /\bgrant_type\b/;
+const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
 
 /**
  * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:

@@ -86,6 +86,7 @@ const twice = md5(md5(form.password)); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
 const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
+const signingKey = sha256(user.password);
 `,
   'passwords that are hashed twice': `
 import { createHash } from 'node:crypto';
