@@ -291,7 +291,9 @@ const MAKES_SECRET =
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
-  return name !== undefined && MAKES_SECRET.test(bare(name)) ? name : undefined;
+  const isMade =
+    name !== undefined && MAKES_SECRET.test(bare(name)) && !/[a-z](?:For|Of|From)[A-Z]/.test(name);
+  return isMade ? name : undefined;
 }
 
 /**
@@ -370,7 +372,7 @@ function isHashedAgain({ source }: SourceModule): boolean {
 
 /**
  * Whether the fast hash is probably not stored as it is: the module also uses a slow hash, a loop repeats the
- * fast one, or the function sends a request to another service, which may require this hash.
+ * fast one, or the function compares or encrypts with it, or asks a service that may require this hash.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -381,7 +383,8 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))
       repeats = true;
   });
-  return repeats || ASKS_SERVICE.test(module.source.slice(fn.start, fn.end));
+  const code = module.source.slice(fn.start, fn.end);
+  return repeats || ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
 }
 
 const ASKS_SERVICE =
@@ -398,6 +401,7 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     if (fn === undefined || call.callee.type !== 'member' || call.callee.property !== 'update') continue;
     const made = innermostCall(call);
     if (made === undefined || !/^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module))) continue;
+    if (/timingSafeEqual/.test(module.source.slice(fn.start, fn.end))) continue; // compares the hashes
     const [text] = call.args;
     const index = fn.params.findIndex(
       (param) =>

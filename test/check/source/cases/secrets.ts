@@ -283,6 +283,13 @@ export function htpasswd(password, salt) {
 }
 export const salt = Math.random().toString(36).slice(2, 10);
 `,
+  'hashes that are only compared, and ids for tokens': `
+import { createHash, timingSafeEqual } from 'node:crypto';
+export const generateIdForToken = () => \`task-item-\${Math.ceil(Math.random() * 10000)}\`;
+const isEqual = (one, other) =>
+  timingSafeEqual(createHash('sha256').update(one).digest(), createHash('sha256').update(other).digest());
+export const mayEnter = (password) => isEqual(password, known);
+`,
   'names of tasks, and tokens of a client of a provider': `
 export const sessionId = \`task-\${Date.now()}-\${Math.random().toString(36)}\`;
 const apiKey = process.env.LOCAL_API_KEY ?? 'not-used';
