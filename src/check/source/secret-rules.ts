@@ -277,11 +277,14 @@ function secretNameAround(node: Node): string | undefined {
             : undefined;
     if (at.type === 'function') depth++;
     if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
-    if (name !== undefined && SECRET_NAME.test(bare(name))) return name;
+    if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
     if (at.type === 'statement') return undefined;
   }
   return undefined;
 }
+
+/** Names of values that belong to a secret: `idForToken`. */
+const BELONGS = /[a-z](?:For|Of|From)[A-Z]/;
 
 /** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
@@ -291,8 +294,7 @@ const MAKES_SECRET =
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
-  const isMade =
-    name !== undefined && MAKES_SECRET.test(bare(name)) && !/[a-z](?:For|Of|From)[A-Z]/.test(name);
+  const isMade = name !== undefined && MAKES_SECRET.test(bare(name)) && !BELONGS.test(name);
   return isMade ? name : undefined;
 }
 
