@@ -57,6 +57,13 @@ app.post('/all', {}, async ({ body, db }) => {
 });
 async function isKnown(item) { return await lookUp(item); }
 `,
+  'functions that another function wraps': `
+const loadStep = createStep('load', async (id) => await db.fetchOne('select * from t where id = ?', [id]));
+app.get('/a', {}, ({ params }) => {
+  const note = loadStep(params.id);
+  return note.title;
+});
+`,
   'streams that are piped': `
 import { createReadStream, createWriteStream } from 'node:fs';
 import { createGzip } from 'node:zlib';
