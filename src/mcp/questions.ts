@@ -407,10 +407,7 @@ export class SentRequests {
     this.#clock = clock;
   }
 
-  /**
-   * Sends a question as a request. Resolves with the result of the response; cancels the request when its
-   * time has passed.
-   */
+  /** Sends a request, and returns the result of its response. Cancels a request that ends before. */
   async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
     const signals = [signal, ...ends];
     for (const each of signals) each.throwIfAborted();
