@@ -146,7 +146,7 @@ export class Config {
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */
   loadDict(values: Readonly<Record<string, unknown>>): this {
-    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', ['load configuration']);
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', ['settings']);
     for (const [variable, value] of layer(values)) this.#dict.set(variable, value);
     return this;
   }
@@ -229,9 +229,9 @@ export class Config {
   }
 
   #refusal(variable: string, source: ConfigSource, needs: string, value: unknown): SvcError {
-    const name = source === 'environment' ? variable : `the setting "${keyOf(variable)}" (${variable})`;
     return new SvcError('E_CONFIG_CAST', [
-      name,
+      variable,
+      source === 'environment' ? undefined : keyOf(variable),
       needs,
       typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`,
     ]);

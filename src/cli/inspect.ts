@@ -161,7 +161,7 @@ export function failed(
   message: string,
   { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
 ): Extract<Answer, { kind: 'failed' }> {
-  // SVC001 is in the catalogue
+  // CORE_RULES has every rule
   const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!;
   return {
     token,
@@ -197,9 +197,13 @@ export function writeOutput(file: string, text: string, option = 'output'): void
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${text}\n`);
   } catch (error) {
-    throw new SvcError('E_CLI_USAGE', [`--${option} ${file} cannot be written: ${codeOf(error)}`], {
-      cause: error,
-    });
+    throw new SvcError(
+      'E_CLI_USAGE',
+      [`the file "${file}" of --${option} cannot be written: ${codeOf(error)}`],
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -138,7 +138,7 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   try {
     exports = (await import(module.href)) as Record<string, unknown>;
   } catch (error) {
-    // its findings name their places
+    // each finding of E_COMPILE names its place, so E_LOAD would add nothing
     if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error;
     throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
   }

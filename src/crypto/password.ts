@@ -92,7 +92,7 @@ export async function checkPassword(
   const { rehash, ...others } = options;
   const hashing = read('checkPassword()', others);
   if (rehash !== undefined && typeof rehash !== 'function')
-    throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'a function', shown(rehash)]);
+    throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'must be a function', shown(rehash)]);
   const bytes = bytesOf(password);
   if (bytes === undefined) return false;
   const found = parse(stored, hashing);
@@ -154,7 +154,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'iterations',
-      `an integer from ${least} to ${maxIterations} for ${algorithm}`,
+      `must be an integer from ${least} to ${maxIterations} for ${algorithm}`,
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);

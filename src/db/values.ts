@@ -43,7 +43,7 @@ export function json(value: unknown): Json {
     // the error below replaces the TypeError, whose message is engine-specific and may quote the value
   }
   if (text === undefined)
-    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} cannot be written as JSON`]);
+    throw new SvcError('E_DB_PARAMETER', ['json()', `a value without a JSON form: ${shown(value)}`]);
   return new Json(text);
 }
 
@@ -119,7 +119,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 /** Throws the error for an invalid value. Its position, and its row if given, count from 1. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [
-    row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`,
+    `parameter ${position}${row === undefined ? '' : ` of row ${row}`}`,
     problem,
   ]);
 }

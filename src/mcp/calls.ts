@@ -169,7 +169,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'would lead to another route',
+            message: 'must not lead to another route',
           },
         ],
         tool,
@@ -267,7 +267,7 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
     if (!(error instanceof RangeError)) throw error;
     return {
       issues: [
-        { loc: ['arguments'], code: 'depth', message: 'are too large or nested too deeply for this tool' },
+        { loc: ['arguments'], code: 'depth', message: 'must be smaller or less deeply nested for this tool' },
       ],
     };
   }

@@ -231,12 +231,17 @@ function readAuthorization(
     scopes: given<readonly string[]>('a list of words', isTextList),
   });
   if (servers.length === 0)
-    throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'servers',
+      'must name at least one issuer by its absolute URL',
+      'none',
+    ]);
   if (Object.keys(deps).length === 0)
     throw new SvcError('E_OPTION_RANGE', [
       'mountMcp()',
       'deps',
-      'a guard that asks for the tokens of authorization, such as { me: Depends(BearerAuth()) }',
+      'must contain a guard that checks access tokens, such as { me: Depends(BearerAuth()) }',
       'none',
     ]);
   return { servers, scopes };

@@ -237,7 +237,10 @@ export class ToolClient {
     const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', question, FORM);
     const key = this.#keyOf('elicit', rest.key);
     if ([schema, jsonSchema, url].filter((form) => form !== undefined).length !== 1)
-      throw new SvcError('E_MCP_QUESTION', [key, 'has not exactly one of "schema", "jsonSchema" and "url"']);
+      throw new SvcError('E_MCP_QUESTION', [
+        key,
+        'must have exactly one of "schema", "jsonSchema" and "url"',
+      ]);
     const plan = schema === undefined ? undefined : planOfShape(schema, `the question "${key}"`);
     const requestedSchema = plan === undefined ? jsonSchema : formOf(key, plan);
     const answer = await this.#ask(url === undefined ? 'elicit' : 'elicit-url', {
@@ -262,7 +265,7 @@ export class ToolClient {
     const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', question, SAMPLE);
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
-      throw new SvcError('E_MCP_QUESTION', [key, 'needs "messages" and "maxTokens"']);
+      throw new SvcError('E_MCP_QUESTION', [key, 'must have "messages" and "maxTokens"']);
     const hasTools = (params.tools ?? params.toolChoice) !== undefined;
     const answer = await this.#ask(hasTools ? 'sample-tools' : 'sample', {
       key,
@@ -303,7 +306,10 @@ export class ToolClient {
     if (keys.has(key))
       throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
     if (keys.size >= MAX_QUESTIONS)
-      throw new SvcError('E_MCP_QUESTION', [key, `follows ${MAX_QUESTIONS} questions of the same call`]);
+      throw new SvcError('E_MCP_QUESTION', [
+        key,
+        `exceeds the limit of ${MAX_QUESTIONS} questions in one call`,
+      ]);
     keys.add(key);
     return key;
   }
@@ -423,7 +429,7 @@ export class SentRequests {
       reject(error);
     };
     const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason); // the listener is on signals only
-    using _timer = this.#clock.after(timeoutMs, () =>
+    const timer = this.#clock.after(timeoutMs, () =>
       giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
     );
     for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
@@ -435,6 +441,7 @@ export class SentRequests {
       send({ jsonrpc: '2.0', id, method, params });
       return await promise;
     } finally {
+      timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
       this.#waiting.delete(id);
       for (const each of signals) each.removeEventListener('abort', onAbort);
     }
@@ -470,6 +477,7 @@ export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
   readonly #send: (question: Omit<Question, 'key'>) => Promise<unknown>;
+  readonly #ended = new AbortController();
 
   constructor(
     abilities: ReadonlySet<ClientAbility>,
@@ -479,16 +487,18 @@ export class WaitingCall implements Asker {
     this.#send = send;
   }
 
-  ask({ key: _, params, ...question }: Question): Promise<unknown> {
+  ask({ key: _, params, signal, ...question }: Question): Promise<unknown> {
     return this.#send({
       ...question,
+      signal: AbortSignal.any([signal, this.#ended.signal]),
       params:
         params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
     });
   }
 
-  /** Always undefined: no questions replace the result of the call. */
+  /** Cancels the questions that are still open. Always undefined: no questions replace the result of the call. */
   outcome(): undefined {
+    this.#ended.abort();
     return undefined;
   }
 }

@@ -87,7 +87,7 @@ export class OAuthPlugin implements Plugin {
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
         'onUser',
-        'a function (provider, info) that returns the subject',
+        'must be a function (provider, info) that returns the subject',
         'none',
       ]);
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
@@ -168,7 +168,7 @@ export class OAuthPlugin implements Plugin {
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'storeProviderTokens',
-      'the value true when providerToken() is used',
+      'must be true when providerToken() is used',
       'false',
     ]);
   }

@@ -35,7 +35,7 @@ export function unmatched(
   const { match } = req;
   if (match.kind === 'wrong-method') {
     if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
-    return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
+    return refuse(MethodNotAllowed, 405, `This path allows only ${match.allow}`, req, errors, match.allow);
   }
   if (match.kind === 'malformed')
     return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);

@@ -7,7 +7,7 @@
  * counts. Only ratios of one run can be compared. The peers are installed into a scratch folder; without the
  * registry their columns are skipped.
  *
- * A second table compares early refusals with the success of the same route.
+ * A second table compares requests that are refused early with successful requests of the same route.
  *
  *   npm run build && node test/bench/http.ts [--rounds=5 --only=json,param --headers=browser]     exits 1 above a bound
  */
@@ -539,7 +539,7 @@ async function bare(): Promise<Server> {
       });
     }
     if (path === '/json')
-      return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', {
+      return problem(res, 405, 'Method Not Allowed', 'This path allows only GET, HEAD, OPTIONS', {
         Allow: 'GET, HEAD, OPTIONS',
       });
     problem(res, 404, 'Not Found', undefined);

@@ -208,9 +208,9 @@ for (const [output, expected] of [
   ['sarif', 'needs a form and a file'],
   ['sarif=', 'needs a form and a file'],
   ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
-  ['json=app.ts/x', '--output app.ts/x cannot be written: E'],
+  ['json=app.ts/x', 'the file "app.ts/x" of --output cannot be written: E'],
 ] as const) {
-  test(`svc check refuses --output ${output}`, async (t) => {
+  test(`svc check refuses the option --output ${output}`, async (t) => {
     const { status, stderr } = await svc(['check', 'app.ts', '--output', output], {
       cwd: project(t, { 'app.ts': APP }),
     });

@@ -498,6 +498,26 @@ test(
 );
 
 test(
+  'MCP question to the client, legacy version: the 1,001st question without an answer is refused with 503, and the end of its call cancels the others',
+  LIMITED,
+  async (t) => {
+    const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
+    const { say, sent, nth } = channel(t, app);
+    for (let id = 1; id <= 11; id++) say({ id, method: 'tools/call', params: ASK });
+    await until(() => sent.some(({ id, method }) => id === 11 && method === undefined));
+    const questions = sent.filter((message) => message['method'] === 'roots/list');
+    assert.equal(questions.length, 1_000);
+    const refused = sent.find((message) => message['id'] === 11)!;
+    assert.match(replyOf(refused), /^503 Service Unavailable: Already 1000 questions/);
+    const cancelled = sent.filter(({ method }) => method === 'notifications/cancelled');
+    assert.equal(cancelled.length, 90, 'the open questions of the call that has ended');
+    say({ id: 12, method: 'tools/call', params: ASK });
+    await nth(sent.length + 89);
+    assert.equal(sent.filter(({ method }) => method === 'roots/list').length, 1_090);
+  },
+);
+
+test(
   'MCP question to the client, legacy version: cancelling the call cancels its question',
   LIMITED,
   async (t) => {

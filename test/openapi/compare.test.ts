@@ -91,8 +91,8 @@ test('compareOpenapi() reports removed paths, methods, statuses and media types'
   assert.deepEqual(
     changes((app) => app.post('/', { form: { a: Field(str) } }, none), taking(field(str))),
     [
-      'POST /: the body can no longer be application/x-www-form-urlencoded',
-      'POST /: the body can no longer be multipart/form-data',
+      'POST /: the body can no longer have the type application/x-www-form-urlencoded',
+      'POST /: the body can no longer have the type multipart/form-data',
       'POST /: the response 200 was removed',
     ],
   );
@@ -392,7 +392,7 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Less }), ["the body's order was removed"]);
   assert.deepEqual(sendingChanges(paid, { headers, response: paid.response }), [
-    'the body is no longer application/json',
+    'the body no longer has the type application/json',
   ]);
   assert.deepEqual(
     sendingChanges(paid, { ...paid, headers: { xSignature: Field(str, { optional: true }) } }),

@@ -62,7 +62,7 @@ export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
   readonly #onKept: (kept: Kept) => void;
-  #module!: SourceModule; // run() sets it first
+  #module!: SourceModule; // run() sets it before any other method reads it
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 
@@ -360,6 +360,7 @@ export class Flow {
         if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
+        if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path); // `body.name = clean(body.name)`
         return;
       }
       case 'choice': {

@@ -40,7 +40,9 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
     const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
     const isCheck =
-      words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
+      words.some((word) => /(?:token|mac|sig)$/.test(word)) && words.some((word) => OTHER_SIDE.test(word));
+    if (isSecret && !isSigning(words, module)) continue;
+    if (isOfTwoRecords(sides, words)) continue;
     if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
     if (sides.some((side) => isStored(side, module)) || isChangeTest(node, sides)) continue;
     if (sides.every((side) => isOwn(side, module)) || sides.some((side) => isNoSecret(side, module)))
@@ -132,7 +134,8 @@ function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
  */
 function isNamedConstant(side: Node): boolean {
   const path = pathOf(side) ?? '';
-  if (/(?:^|\.)[A-Z]\w*[a-z]\w*\.[A-Z]\w*$/.test(path)) return true;
+  if (/(?:^|\.)[A-Z]\w*[a-z]\w*(?:\.[A-Z_]+)?\.[A-Z]\w*$|^(?:const(?:ant)?s?|enums?|codes?)\./.test(path))
+    return true;
   return (
     /(?:^|\.)[A-Z][A-Z\d]*(?:_[A-Z\d]+)+$/.test(path) &&
     !path.startsWith('process.env.') &&
@@ -193,7 +196,7 @@ const SECRET_NAME =
 function findRandom(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
-    if (usesBetterChance(call, module)) continue;
+    if (usesBetterChance(call, module) || isOrder(call)) continue;
     const name = secretNameAround(call) ?? secretMaker(call);
     if (name !== undefined && !isNamedId(call, name))
       report(
@@ -287,7 +290,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
     // call is reported
     if (replaces(call, text) || isHashOfHash(text, module)) continue;
-    if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
+    if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
+      tellHash(call, module, report);
   }
 }
 
@@ -387,10 +391,14 @@ function findUnverified(sources: Sources, report: ReportNode): void {
         meaning,
       ) && sources.handlers.resolve(call.callee, module) === undefined;
     const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
-    if (!isDecoder && !isByHand) continue;
+    if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue; // `!!jwt.decode(text)` asks for the form
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
-    if (/verif(?!ied)|timingSafeEqual/i.test(code) || isClearlyOwn(code) || call.args.some(isOfAccount))
+    if (
+      /verif(?!ied)|timingSafeEqual|TokenExpired/i.test(code) ||
+      isClearlyOwn(code) ||
+      call.args.some(isOfAccount)
+    )
       continue;
     if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
     if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
@@ -496,4 +504,32 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
       found = true;
   });
   return found;
+}
+
+/** Whether a comparison of signatures is that of messages, and not of structures or functions. */
+function isSigning(words: readonly string[], { source }: SourceModule): boolean {
+  return (
+    !words.some((word) => word.endsWith('signature')) ||
+    words.some((word) => SECRET_WORD.test(word) && !word.endsWith('signature')) ||
+    /hmac|crypto|\bheaders?\b|oauth|webhook|\breq(?:uest)?\b/i.test(source)
+  );
+}
+
+/** `left.accessToken === right.accessToken`: two records are compared, and no client has sent one of them. */
+function isOfTwoRecords(sides: readonly Node[], words: readonly string[]): boolean {
+  const record = /^(?:left|right|a|b|prev\w*|next\w*|old\w*|existing\w*|other\w*)\.\w+$/;
+  return words[0] === words[1] && sides.some((side) => record.test(pathOf(side) ?? ''));
+}
+
+/** `letters.sort(() => Math.random() - 0.5)`: chance decides the order alone. */
+function isOrder(call: Call): boolean {
+  const around = functionAround(call)?.parent;
+  return around?.type === 'call' && calledName(around) === 'sort';
+}
+
+/** `const jwt = this.tokens; jwt.decode(token)`: an object of the program may verify. */
+function isOwnObject({ callee }: Call, module: SourceModule): boolean {
+  if (callee.type !== 'member' || callee.object.type !== 'name') return false;
+  const binding = module.lookup(callee.object.name, callee);
+  return binding?.kind === 'declared' || binding?.kind === 'parameter';
 }

@@ -104,7 +104,9 @@ function listSeeds(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const problem =
-      code === 'ENOENT' ? 'the folder does not exist' : `it cannot be read (${code ?? String(error)})`;
+      code === 'ENOENT'
+        ? 'the folder does not exist'
+        : `the folder cannot be read (${code ?? String(error)})`;
     throw new SvcError('E_SEED', [`"${directory}": ${problem}`], { cause: error });
   }
   return entries.map((file) => {

@@ -38,9 +38,10 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
     sunset: given<string | Date>(needs, date),
     link: given<string>('a URI', (value) => typeof value === 'string' && /^[!#-;=?-~]+$/.test(value)),
   });
-  if (read.since === undefined) throw new SvcError('E_OPTION_RANGE', [owner, 'since', needs, 'undefined']);
+  if (read.since === undefined)
+    throw new SvcError('E_OPTION_RANGE', [owner, 'since', `needs ${needs}`, 'undefined']);
   if (read.sunset !== undefined && msOf(read.sunset) < msOf(read.since))
-    throw new SvcError('E_OPTION_RANGE', [owner, 'sunset', 'a date not before "since"', shown(read.sunset)]);
+    throw new SvcError('E_OPTION_RANGE', [owner, 'sunset', 'must not be before "since"', shown(read.sunset)]);
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 

@@ -104,12 +104,7 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
       name,
       isBehindProxy && name === 'keepAliveTimeoutMs' ? BEHIND_PROXY_MS : fallback,
     );
-    if (!accepts(value))
-      throw new SvcError('E_CONFIG_CAST', [
-        `the setting "${name}" (${variableOf(name)})`,
-        needs,
-        shown(value),
-      ]);
+    if (!accepts(value)) throw new SvcError('E_CONFIG_CAST', [variableOf(name), name, needs, shown(value)]);
     return value;
   };
   // the cast is safe: NAMES has every name of Limits

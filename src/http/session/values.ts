@@ -251,7 +251,7 @@ export class RequestSession implements Session {
   }
 
   #change(): void {
-    if (this.#isClosed) throw new SvcError('E_SESSION_SENT', ['change the session']);
+    if (this.#isClosed) throw new SvcError('E_SESSION_SENT', ['the session']);
     this.#read();
   }
 

@@ -84,7 +84,7 @@ export class DevProvider {
    */
   get url(): string {
     if (this.#issuer === undefined)
-      throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
+      throw new SvcError('E_DEV_PROVIDER', ['the provider has not been started, so it has no URL yet']);
     return this.#issuer;
   }
 

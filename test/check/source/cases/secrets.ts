@@ -27,6 +27,9 @@ app.post('/right', {}, ({ req, form }) => {
   if (decoded.toString('base64url') !== secret) return 8;
   if (token.kind === previous.kind) return 4;
   if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
+  if (left.accessToken === right.accessToken) return 13;
+  if (expectedSourceKey === sourceKey) return 14;
+  if (constants.CONVERT_PASSWORD === status || name === SettingName.NAMES.MfaSecret) return 15;
   if (user.password === user.digestOf(form.password)) return 10;
   if (user.password === SHA512(form.password).toString()) return 12;
   for (const name in form) if (name === secret) return 11;
@@ -43,6 +46,7 @@ const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
 const cspNonce = Math.random().toString(36); // SVC622
 const call = { SignatureNonce: Math.random() };
 const delay = Math.random() * 1000;
+const passwords = letters.sort(() => Math.random() - 0.5);
 const password = generate({ length: 20 + Math.random() * 20 });
 const color = pick(Math.random());
 const jitter = { statusCode: 200, wait: Math.random() };
@@ -56,6 +60,7 @@ const c = hash('sha256', user.password); // SVC623
 const twice = md5(md5(form.password)); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
+const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
 `,
   'passwords that are hashed twice': `
 import { createHash } from 'node:crypto';
@@ -250,6 +255,16 @@ import jwt from 'jsonwebtoken';
 export const options = {
   secretOrKeyProvider: async (request, token, done) => done(null, await keyOf(jwt.decode(token).aud)),
 };
+`,
+  'signatures of structures, and tests of a form': `
+import jwt from 'jsonwebtoken';
+export const isSame = (one, other) => one.signature === other;
+export const known = (signature) => cached.signature === signature;
+export const isToken = (text) => !!jwt.decode(text);
+export function sessionOf(tokens, text) {
+  const jwt = tokens.service;
+  return jwt.decode(text);
+}
 `,
   'tokens of the client itself': `
 import jwt from 'jsonwebtoken';
