@@ -571,3 +571,23 @@ test("compareOpenapi() applies the document's security to operations without sec
   );
   assert.equal(reported(exempt, whole).length, 1);
 });
+
+test('compareOpenapi() reports a webhook whose body can be absent, or has a further media type', () => {
+  const sent = (types: readonly string[], required: boolean): object => ({
+    webhooks: {
+      paid: {
+        post: { requestBody: { required, content: Object.fromEntries(types.map((type) => [type, {}])) } },
+      },
+    },
+  });
+  const [json, both, any] = [['application/json'], ['application/json', 'text/xml'], ['*/*']];
+  const found = (before: object, after: object): string[] =>
+    compareOpenapi(before, after).map(({ message }) => message);
+  assert.deepEqual(found(sent(json, true), sent(json, true)), []);
+  assert.deepEqual(found(sent(json, false), sent(json, true)), []);
+  assert.deepEqual(found(sent(any, true), sent([...any, ...json], true)), []);
+  assert.deepEqual(found(sent(json, true), sent(json, false)), [
+    'the body can now be absent; it was always present',
+  ]);
+  assert.deepEqual(found(sent(json, true), sent(both, true)), ['the body can now have the type text/xml']);
+});
