@@ -277,7 +277,7 @@ export abstract class Session {
     if (as.length !== sets.length)
       throw new SvcError('E_DB_ROW', [
         'the results',
-        'the schemas of "as"',
+        'schemas',
         `the number of results is ${sets.length}, but "as" has ${as.length} schemas`,
       ]);
     return sets.map((rows, index) => this.#decoder({ as: as[index]!, snakeCase }).all(rows));
