@@ -7,10 +7,8 @@ export { Svc } from './app/svc.ts';
 export type { LifecycleHook } from './app/svc.ts';
 export type { RunOptions, SvcOptions } from './app/options.ts';
 export type { RunningServer } from './app/lifecycle.ts';
-export { BearerAuth, requireSession } from './auth/auth.ts';
-export type { AuthSource, BearerAuthOptions } from './auth/auth.ts';
-export { APIKeyAuth } from './auth/keys.ts';
-export type { APIKeyPlace, KnownKeys, LookedUpKeys } from './auth/keys.ts';
+export { APIKeyAuth, BearerAuth, requireSession } from './auth/auth.ts';
+export type { APIKeyPlace, AuthSource, BearerAuthOptions, KnownKeys, LookedUpKeys } from './auth/auth.ts';
 export { requireIf, requireRoles, requireScopes } from './auth/require.ts';
 export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth/require.ts';
 export {
@@ -219,12 +217,15 @@ export { HeaderList, contentDisposition } from './http/headers.ts';
 export type { DispositionType, HeaderView } from './http/headers.ts';
 export { ETagMiddleware } from './http/middleware/etag.ts';
 export type { ETagOptions } from './http/middleware/etag.ts';
-export { EventBroadcast } from './http/streaming/event-broadcast.ts';
-export type { EventBroadcastOptions } from './http/streaming/event-broadcast.ts';
-export { EventStreamResponse, lastEventId } from './http/streaming/event-stream.ts';
-export type { EventStreamOptions, Events, ServerSentEvent } from './http/streaming/event-stream.ts';
+export { EventBroadcast, EventStreamResponse, lastEventId } from './http/streaming/event-stream.ts';
+export type {
+  EventBroadcastOptions,
+  EventStreamOptions,
+  Events,
+  ServerSentEvent,
+} from './http/streaming/event-stream.ts';
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
-export type { ExceptionSpec } from './routing/exceptions.ts';
+export type { ExceptionSpec } from './routing/replies.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';
 export { checkPreconditions } from './http/files/preconditions.ts';
@@ -280,9 +281,12 @@ export type { TrustedHostOptions } from './http/middleware/trusted-host.ts';
 export type { WebSocketClose } from './http/websocket/closing.ts';
 export type { WebSocketCompression } from './http/websocket/handshake.ts';
 export type { SlowConsumerPolicy } from './http/websocket/sender.ts';
-export { RecordRateLimitStore } from './cache/record-rate-limits.ts';
-export type { RecordRateLimitStoreOptions } from './cache/record-rate-limits.ts';
-export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from './cache/stores.ts';
+export {
+  MemoryRateLimitStore,
+  MemoryRecordStore,
+  MemoryRoomBus,
+  RecordRateLimitStore,
+} from './cache/stores.ts';
 export type {
   CacheBackend,
   MemoryRateLimitStoreOptions,
@@ -290,6 +294,7 @@ export type {
   RateLimitResult,
   RateLimitRule,
   RateLimitStore,
+  RecordRateLimitStoreOptions,
   RecordStore,
   RoomBus,
   RoomSubscriber,

@@ -489,7 +489,7 @@ for (const [what, files, expected] of [
   files: Readonly<Record<string, string>>,
   expected: readonly RegExp[],
 ])[]) {
-  test(`the architecture test reports ${what}`, () => {
+  test(`the architecture test reports a violation: ${what}`, () => {
     const found = violations(files);
     assert.equal(found.length, expected.length, found.join('\n'));
     expected.forEach((pattern, index) => assert.match(found[index]!, pattern));

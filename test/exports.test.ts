@@ -48,6 +48,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'http/server/fast-path/internals.ts': ['USES_INTERNALS'],
   'http/server/send.ts': ['slicesOf'],
   'http/session/cookie.ts': ['Protection'],
+  'http/streaming/event-stream.ts': ['encodeEvent'],
   'http/websocket/deflate.ts': ['deflateMessage'],
   'http/websocket/frames.ts': ['FrameReaderOptions'],
   'http/websocket/handshake.ts': ['parseExtensions'],

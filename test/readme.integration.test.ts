@@ -129,13 +129,13 @@ test('the command below the first program of README.md serves it as it stands', 
 for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs)) {
   const file = join(programs, name);
 
-  test(`the program at ${place} runs and ends`, async () => {
+  test(`the example program of the manuals at ${place} runs and ends`, async () => {
     const { status, stderr } = await run(process.execPath, [file], { cwd: programs }); // by the built package, as its users do
     assert.equal(status, 0, stderr);
   });
 
   if (requests.length > 0) {
-    test(`the application at ${place} answers as its manual says`, async () => {
+    test(`the example application of the manuals at ${place} answers as documented`, async () => {
       const { app } = (await import(pathToFileURL(file).href)) as { app: Svc };
       await using client = new TestClient(app);
       for (const request of requests) {

@@ -5,8 +5,17 @@
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
-import { layersWithPlaces, sourceAt } from './probes.ts';
-import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './check.ts';
+import {
+  layersWithPlaces,
+  sourceAt,
+  isGuarded,
+  isPublic,
+  isWrite,
+  layersOf,
+  ownRoutes,
+  shapeOf,
+  subjectOf,
+} from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -39,8 +48,8 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
     report(
       'middleware cors',
       stranger === UNKNOWN_ORIGIN
-        ? 'its function for origins accepts an origin that no site has, so pages of every site may send requests with cookies'
-        : `its function for origins accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
+        ? 'the function for origins accepts an origin that no site has, so pages of every site may send requests with cookies'
+        : `the function for origins accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
       place,
     );
   }

@@ -5,8 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
-import { letsStrangersIn } from './probes.ts';
-import { ownRoutes, subjectOf } from './check.ts';
+import { letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
@@ -234,7 +233,7 @@ function readEngines(file: string): string | undefined {
     const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
     return typeof engines?.node === 'string' ? engines.node : undefined;
   } catch {
-    // an invalid package.json: npm reports it
+    // npm reports an invalid package.json
     return undefined;
   }
 }

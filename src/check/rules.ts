@@ -424,7 +424,7 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
     route,
     declared: { mount, template },
   } of view.details) {
-    // a static mount has several routes: only the one for its files is looked at
+    // a static mount has several routes: check only the route that serves its files
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)

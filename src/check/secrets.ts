@@ -5,7 +5,7 @@
  *   a placeholder, repeated letters, a sequence      error of the check, and a warning in the log at each start
  */
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
-import { sourceAt } from './probes.ts';
+import { sourceAt } from './check.ts';
 import { variableOf } from '../base/config.ts';
 import { viewOfDependency } from '../routing/di.ts';
 import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';

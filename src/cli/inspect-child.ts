@@ -6,7 +6,7 @@
  * not mix with a report.
  */
 import { systemClock } from '../base/clock.ts';
-import { makeReport } from '../check/check.ts';
+import { makeReport, probe } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
@@ -27,9 +27,9 @@ import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-// SVC001 is in the catalogue
+// CORE_RULES has every rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
-const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // SVC219 is in the catalogue
+const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -93,10 +93,7 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   const found = trespassed(); // read before the probes below, which may use the network
-  if (job.wants === 'report' || job.wants === 'live') {
-    const { probe } = await import('../check/probes.ts');
-    await probe(app.inspect());
-  }
+  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
@@ -169,7 +166,8 @@ function unloaded(
   running: readonly string[],
 ): readonly Finding[] {
   if ('hung' in loaded) {
-    const message = loaded.hung + (running.length === 0 ? '' : `; it is kept alive by ${running.join(', ')}`);
+    const message =
+      loaded.hung + (running.length === 0 ? '' : `; the process is kept alive by ${running.join(', ')}`);
     return [
       {
         rule: 'SVC001',
@@ -215,7 +213,7 @@ function importMsSoFar(): number {
 /** SVC503: a slow import, which delays every start of every process. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
-  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // SVC503 is in the catalogue
+  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // CORE_RULES has every rule
   return [
     {
       rule: 'SVC503',

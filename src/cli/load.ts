@@ -5,7 +5,7 @@
  * syntax and modules become instructions.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { findPackageJSON, registerHooks } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -128,6 +128,21 @@ export function codeOf(error: unknown): string {
 }
 
 /**
+ * Creates a folder and its missing parents. A folder that exists is left as it is.
+ *
+ * mkdirSync() with `recursive` never returns where a folder exists but refuses entries with ENOENT, as /proc does.
+ */
+export function makeFolder(path: string): void {
+  if (existsSync(path)) return;
+  if (dirname(path) !== path) makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error; // another process has created it
+  }
+}
+
+/**
  * Imports the module and returns the application that it exports.
  * @throws SvcError `E_LOAD`, with Node's error translated
  */
@@ -138,7 +153,7 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   try {
     exports = (await import(module.href)) as Record<string, unknown>;
   } catch (error) {
-    // its findings name their places
+    // each finding of E_COMPILE names its place, so E_LOAD would add nothing
     if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error;
     throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
   }

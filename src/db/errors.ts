@@ -153,7 +153,7 @@ export class ExclusionViolation extends ConstraintViolation {
   override readonly code = 'exclusion';
 }
 
-/** Another transaction changed rows that this one had read. */
+/** The transaction read rows that another transaction then changed. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
   override get isRetryable(): boolean {

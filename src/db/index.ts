@@ -90,7 +90,7 @@ export type { RedisRoomBusOptions } from './redis/rooms.ts';
 export type { RedisCacheOptions, RedisStoreOptions } from './redis/stores.ts';
 export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/subscriber.ts';
 export type { OwnType } from './own-types.ts';
-export type { RowOptions, ValueOptions } from './rows.ts';
+export type { RowOptions, SetOptions, SetsOf, ValueOptions } from './rows.ts';
 export type { RequestTransactionOptions, TransactionSource } from './request-transaction.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';

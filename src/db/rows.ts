@@ -34,11 +34,26 @@ export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOp
   readonly as: S;
 }
 
+/** Options of `fetchSets()` that reads the rows of each result as a schema. */
+export interface SetOptions<S extends readonly SchemaClass[] = readonly SchemaClass[]> extends QueryOptions {
+  /** Schema class of each result, in order. Another number of results throws `E_DB_ROW`. */
+  readonly as: S;
+  /** As in {@link RowOptions}. */
+  readonly snakeCase?: boolean | undefined;
+}
+
+/** Rows of each result, by the list of schemas. */
+export type SetsOf<S extends readonly SchemaClass[]> = {
+  -readonly [K in keyof S]: S[K] extends SchemaClass<infer T> ? T[] : never;
+};
+
 /** Options of any method that runs a statement. @internal */
-export type VerbOptions = QueryOptions | RowOptions | ValueOptions;
+export type VerbOptions = QueryOptions | RowOptions | ValueOptions | SetOptions;
 
 /** Whether the options ask for rows or a value as a schema. @internal */
-export function hasSchema(options: VerbOptions | undefined): options is RowOptions | ValueOptions {
+export function hasSchema(
+  options: VerbOptions | undefined,
+): options is RowOptions | ValueOptions | SetOptions {
   return isObject(options) && 'as' in options;
 }
 
@@ -84,11 +99,16 @@ export class RowDecoder<T extends object> {
       throw new SvcError('E_OPTION_RANGE', [
         'the statement',
         'as',
-        'a class that extends Schema',
+        'must be a class that extends Schema',
         shown(as as unknown),
       ]);
     if (snakeCase !== undefined && typeof snakeCase !== 'boolean')
-      throw new SvcError('E_OPTION_RANGE', ['the statement', 'snakeCase', 'true or false', shown(snakeCase)]);
+      throw new SvcError('E_OPTION_RANGE', [
+        'the statement',
+        'snakeCase',
+        'must be true or false',
+        shown(snakeCase),
+      ]);
     this.#schema = as;
     this.#dialect = dialect;
     this.#snakeCase = snakeCase ?? usesSnakeCase;
@@ -191,7 +211,7 @@ function hasColumns(row: Row, columns: readonly string[]): boolean {
 function missingColumns(missing: readonly string[], columns: readonly string[]): string {
   const names = missing.map((name) => `"${name}"`).join(', ');
   const snake = missing.map(snakeCased).find((name) => columns.includes(name));
-  const hint = snake === undefined ? '' : ` (with snakeCase: true the column "${snake}" fits)`;
+  const hint = snake === undefined ? '' : ` (set snakeCase: true to use the column "${snake}")`;
   return `${names}, found ${columns.map((name) => `"${name}"`).join(', ')}${hint}`;
 }
 

@@ -11,13 +11,15 @@ import {
   limitsOf,
   valueAs,
   type RowOptions,
+  type SetOptions,
+  type SetsOf,
   type ValueOptions,
   type VerbOptions,
 } from './rows.ts';
 import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { Infer, TypeSource } from '../schema/types.ts';
+import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, SqlValue, Table } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 import type { Parameter, Params } from './values.ts';
@@ -92,19 +94,30 @@ export abstract class Session {
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
-  fetchSets(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row[][]> {
-    return this.run(
-      'statement',
-      async (connection, limit) => {
-        const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
-        return (
-          (await connection.fetchSets?.(text, params, limit)) ?? [
-            await connection.fetchAll(text, params, limit),
-          ]
-        );
-      },
-      optionsOf(query, second, third),
-    );
+  /** Returns the rows of each result as instances of its schema. `as` lists a schema for each result. */
+  fetchSets<const S extends readonly SchemaClass[]>(query: Sql, options: SetOptions<S>): Promise<SetsOf<S>>;
+  /** Returns the rows of each result as instances of its schema. `as` lists a schema for each result. */
+  fetchSets<const S extends readonly SchemaClass[]>(
+    query: string,
+    params: Params,
+    options: SetOptions<S>,
+  ): Promise<SetsOf<S>>;
+  fetchSets(
+    query: string | Sql,
+    second?: Params | VerbOptions,
+    third?: VerbOptions,
+  ): Promise<readonly object[][]> {
+    const work: Work<Row[][]> = async (connection, limit) => {
+      const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
+      return (
+        (await connection.fetchSets?.(text, params, limit)) ?? [
+          await connection.fetchAll(text, params, limit),
+        ]
+      );
+    };
+    const options = optionsOf(query, second, third);
+    if (!hasSchema(options)) return this.run('statement', work, options);
+    return this.#read(work, options, (sets) => this.#readSets(sets, options as SetOptions));
   }
 
   /** Returns all rows as arrays, and their columns, for results in which two columns share a name. */
@@ -137,7 +150,7 @@ export abstract class Session {
     const options = optionsOf(query, second, third);
     if (!hasSchema(options)) return this.run('statement', work, options);
     return this.#read(work, options, (value) =>
-      value === undefined ? undefined : valueAs(value, options.as, this.dialect),
+      value === undefined ? undefined : valueAs(value, (options as ValueOptions).as, this.dialect),
     );
   }
 
@@ -254,6 +267,23 @@ export abstract class Session {
     );
   }
 
+  #readSets(sets: Row[][], { as, snakeCase }: SetOptions): object[][] {
+    if (!Array.isArray(as))
+      throw new SvcError('E_OPTION_RANGE', [
+        'the statement',
+        'as',
+        'must be a list of schemas',
+        shown(as as unknown),
+      ]);
+    if (as.length !== sets.length)
+      throw new SvcError('E_DB_ROW', [
+        'the results',
+        'schemas',
+        `the number of results is ${sets.length}, but "as" has ${as.length} schemas`,
+      ]);
+    return sets.map((rows, index) => this.#decoder({ as: as[index]!, snakeCase }).all(rows));
+  }
+
   #decoder(options: VerbOptions): RowDecoder<object> {
     // the constructor throws when `as` is not a schema
     return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase);
@@ -332,7 +362,7 @@ function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined)
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
   if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)}, but a list is needed`]);
 }
 
 function optionsOf(

@@ -149,7 +149,7 @@ async function* tracedStream(
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  // ignore it here: the reader of the rows gets this error below
+  // no unhandled rejection: the reader of the rows gets this error below
   traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;

@@ -100,7 +100,7 @@ export class SecurityLog {
   }
 }
 
-/** A record of a client without lines. */
+/** Initial state of a client for which no line was written. */
 function fresh(): ReportRecord {
   return { untilMs: -Infinity, suppressed: 0 };
 }

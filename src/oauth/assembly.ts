@@ -2,8 +2,7 @@
  * Puts the parts of the plugin together, once for each application.
  */
 import { SvcError } from '../base/errors.ts';
-import { RecordRateLimitStore } from '../cache/record-rate-limits.ts';
-import { MemoryRecordStore } from '../cache/stores.ts';
+import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
 import { db } from '../db/plugin.ts';
 import { DatabaseRecordStore } from '../db/record-store.ts';
@@ -300,7 +299,7 @@ function limitStoreOf(
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin limits',
       'store',
-      'to be omitted, because no DatabasePlugin is registered',
+      'must be omitted, because no DatabasePlugin is registered',
       '"database"',
     ]);
   return {

@@ -78,9 +78,9 @@ interface SealedLogin extends BegunLogin {
 }
 
 const COOKIE = 'svc_oauth_';
-/** Most concurrent logins of one browser, for example in several tabs. */
+/** Maximum number of concurrent logins of one browser, for example in several tabs. */
 const MAX_PENDING = 8;
-/** Most characters of all login cookies together. All headers of a request have at most 16 KiB. */
+/** Maximum length of all login cookies together, because all headers of a request have at most 16 KiB. */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;

@@ -44,7 +44,7 @@ export function unmatched(
   if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
   return req.path === '*' && req.method === 'OPTIONS'
     ? options(allMethods)
-    : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+    : refuse(BadRequest, 400, 'The request target is not a path', req, errors);
 }
 
 const SLASH = 47;
@@ -136,7 +136,7 @@ function refuseMethod(
   errors: ErrorRenderer,
   refusals: Map<string, Prepared>,
 ): Awaitable<HttpResponse> {
-  const detail = `This path has ${allow}`;
+  const detail = `This path allows only ${allow}`;
   if (errors.hasHandlers) {
     const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
     return isThenable(answer)

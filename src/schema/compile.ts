@@ -24,8 +24,10 @@ import {
   Run,
   stringCheck,
   tooDeep,
+  areUnique,
+  choiceCheck,
+  tupleCheck,
 } from './validation-run.ts';
-import { areUnique, choiceCheck, tupleCheck } from './alternatives.ts';
 import { FORMATS } from './formats.ts';
 import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
@@ -431,8 +433,8 @@ const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
 /**
- * Values of one type that are accepted without calling its check. Read very often, so its properties are
- * public and have one shape.
+ * Accepts the usual values of one type without calling the check of the type. Read very often, so its
+ * properties are public and have one shape.
  */
 export class Plain {
   /** Accepts nothing: every value goes to its check. */

@@ -10,9 +10,9 @@
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
-import { choiceCheck, tupleCheck } from './alternatives.ts';
-import { toBase64 } from './formats.ts';
 import {
+  choiceCheck,
+  tupleCheck,
   anyCheck,
   bytesCheck,
   datetimeCheck,
@@ -22,6 +22,7 @@ import {
   MAX_DEPTH,
   tooDeep,
 } from './validation-run.ts';
+import { toBase64 } from './formats.ts';
 import { FAIL } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 import {

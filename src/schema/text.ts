@@ -6,10 +6,9 @@
  */
 import type { FileLike, Literal } from './types.ts';
 import type { ObjectPlan, TypeNode } from './nodes.ts';
-import { anyCheck, countCheck, literalMessage } from './validation-run.ts';
+import { anyCheck, countCheck, literalMessage, choiceCheck } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check } from './validation-run.ts';
-import { choiceCheck } from './alternatives.ts';
 import { absence, built, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
 import type { Input } from './compile.ts';
 

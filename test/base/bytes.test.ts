@@ -116,7 +116,7 @@ test('ByteQueue.indexOf() counts from the next byte, starts at "from", and stops
   assert.equal(new ByteQueue().indexOf(1), -1);
 });
 
-test('ByteQueue.clear() drops everything', () => {
+test('ByteQueue.clear() removes all bytes', () => {
   const queue = new ByteQueue();
   queue.push(bytes(1));
   queue.push(bytes(2));

@@ -265,7 +265,7 @@ for (const [what, files, message] of [
   ],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
 ] as const) {
-  test(`loadApplication() refuses ${what}`, async (t) => {
+  test(`loadApplication() refuses a target: ${what}`, async (t) => {
     await assert.rejects(load(t, files), fault('E_LOAD', message));
   });
 }

@@ -241,6 +241,21 @@ export function rowContract(name: string, open: OpenDatabase): void {
     },
   );
 
+  contract('fetchSets() reads the rows of each result as its schema', async (db) => {
+    await everyTable(db);
+    await addEvery(db);
+    const text = 'select * from every_type where id > ?';
+    const [rows] = await db.fetchSets(text, [0], { as: [Every], snakeCase: true });
+    assert.deepEqual(rows, await db.fetchAll(text, [0], { as: Every, snakeCase: true }));
+    assert.ok(rows[0] instanceof Every);
+    await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
+      code: 'E_DB_ROW',
+      message: 'Cannot read the results as schemas: the number of results is 1, but "as" has 2 schemas',
+    });
+    await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
+    await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });
+  });
+
   contract(
     'rows of articles from the RealWorld specification become schema instances without manual mapping',
     async (db) => {
@@ -398,7 +413,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
       }
       await assert.rejects(
         db.fetchAll('select made_at from every_type', [], { as: Missing }),
-        refused('no column "madeAt"', 'with snakeCase: true the column "made_at" fits'),
+        refused('no column "madeAt"', 'set snakeCase: true to use the column "made_at"'),
       );
       class Strict extends Schema {
         static extra = 'forbid';

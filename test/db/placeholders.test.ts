@@ -148,7 +148,7 @@ for (const [what, source] of [
   ['a number that is too large', 'select $65536'],
   ['too many placeholders', `select ${'?,'.repeat(65_535)}?`],
 ] as const) {
-  test(`checkedStatement() refuses ${what}`, () =>
+  test(`checkedStatement() refuses the statement ${what}`, () =>
     assert.throws(
       () => checkedStatement(source, 'postgres'),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT',

@@ -19,7 +19,7 @@ for (const path of [
   '/%20',
   '/#//evil.example',
 ]) {
-  test(`localPath() accepts ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
+  test(`localPath() accepts the path ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
 }
 
 for (const path of [
@@ -62,7 +62,8 @@ for (const path of [
   ['/x'],
   {},
 ]) {
-  test(`localPath() refuses ${JSON.stringify(path)}`, () => assert.equal(localPath(path), undefined));
+  test(`localPath() refuses the address ${JSON.stringify(path)}`, () =>
+    assert.equal(localPath(path), undefined));
 }
 
 test('whatever localPath() accepts of 50,000 mutations stays on the site when a URL parser reads it', () => {

@@ -59,7 +59,7 @@ for (const [template, why] of [
   ['/%2f', 'has an escape'],
   ['/\ud800', 'has a lone surrogate'],
 ] as const) {
-  test(`parseTemplate() refuses ${JSON.stringify(template)}, which ${why}`, () => {
+  test(`parseTemplate() refuses the template ${JSON.stringify(template)}, which ${why}`, () => {
     assert.throws(() => parseTemplate(template), { code: 'E_PATH_TEMPLATE' });
   });
 }

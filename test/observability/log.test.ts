@@ -610,7 +610,7 @@ test('LineQueue drops lines that a full queue cannot take, and reports their num
 });
 
 for (const code of ['EPIPE', 'EBADF', 'EIO']) {
-  test(`LineQueue stops writing at ${code}`, async () => {
+  test(`LineQueue stops writing for the error ${code}`, async () => {
     const device = new FakeDevice();
     const { queue, clock, turn } = queueOn(device);
     device.fault = code;

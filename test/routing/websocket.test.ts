@@ -302,7 +302,7 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
 });
 
 for (const listen of [false, true])
-  describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
+  describe(`a WebSocket route with listen: ${listen}`, LIMITED_SUITE, () => {
     test('a WebSocket route converts parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {

@@ -12,6 +12,9 @@ declare const session: Session;
 class Note extends Schema {
   id = Field(int);
 }
+class Other extends Schema {
+  at = Field(datetime);
+}
 
 export async function rows(): Promise<void> {
   const one = await session.fetchOne('select id from t');
@@ -39,6 +42,12 @@ export async function rows(): Promise<void> {
   is<typeof count, number | undefined>(true);
   const last = await session.scalar('select max(at) from t', [], { as: nullable(datetime) });
   is<typeof last, Date | null | undefined>(true);
+  const sets = await session.fetchSets('call p(?)', [1], { as: [Note, Other] });
+  is<typeof sets, [Note[], Other[]]>(true);
+  const plainSets = await session.fetchSets(sql`call p(${1})`);
+  is<typeof plainSets, Row[][]>(true);
+  // @ts-expect-error each result has a schema of its own
+  await session.fetchSets('call p()', [], { as: Note });
   const unread = await session.scalar('select 1');
   is<typeof unread, SqlValue | undefined>(true);
   const done = await session.execute('delete from t');

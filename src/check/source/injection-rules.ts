@@ -28,7 +28,7 @@ function isAnchored({ lead }: Given): boolean {
   );
 }
 
-/** Checks one call. */
+/** Runs the rules SVC601 to SVC608 on one call. */
 export function findInjection(visit: Visit, report: ReportNode): void {
   const meaning = meaningOfCall(visit.call, visit.module);
   const name = calledName(visit.call);

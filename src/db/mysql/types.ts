@@ -35,7 +35,7 @@ interface ColumnReader {
 
 const UNSIGNED = 0x20;
 const TWO_32 = 2 ** 32;
-/** FLOAT represents every integer up to this one. */
+/** Up to 2^24, a FLOAT represents every integer exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 /** Offsets in a DATETIME. */
@@ -296,7 +296,7 @@ function dateTimeOf(
  */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
-  if (year > MAX_YEAR) throw new ProtocolViolation(`a date with the year ${year}`);
+  if (year > MAX_YEAR) throw new ProtocolViolation(`the server sent a date with the year ${year}`);
   const century = Math.trunc(year / 100);
   const rest = year % 100;
   const [month, day, hour, minute, second] = [
@@ -337,7 +337,9 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/** Decodes an instant, because the session is in UTC. A Date drops the microseconds. */
+/**
+ * Decodes a date and time in UTC, the time zone of the session: as a Date without microseconds, or as text.
+ */
 function instantOf(
   bytes: Buffer,
   at: number,
@@ -370,7 +372,8 @@ function instantOf(
 function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
-  if (length !== 8 && length !== 12) throw new ProtocolViolation(`a time of ${length} bytes`);
+  if (length !== 8 && length !== 12)
+    throw new ProtocolViolation(`the server sent a time value with an invalid length of ${length} bytes`);
   const hours = bytes.readUInt32LE(at + 1) * DAY_HOURS + bytes[at + 5]!;
   return `${bytes[at] === 0 ? '' : '-'}${TWO[hours] ?? hours}:${TWO[bytes[at + 6]!]}:${TWO[bytes[at + 7]!]}${fraction(length < 12 ? 0 : bytes.readUInt32LE(at + 8), decimals)}`;
 }
@@ -385,7 +388,7 @@ function dateText(bytes: Buffer, at: number, end: number): string {
 
 function checkTime(length: number): void {
   if (length !== 0 && length !== 4 && length !== 7 && length !== 11)
-    throw new ProtocolViolation(`a date of ${length} bytes`);
+    throw new ProtocolViolation(`the server sent a date value with an invalid length of ${length} bytes`);
 }
 
 function clockText(bytes: Buffer, at: number): string {

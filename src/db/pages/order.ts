@@ -41,7 +41,7 @@ export function orderColumns(order: PageOrder): readonly OrderColumn[] {
       throw new SvcError('E_DB_PAGE', [
         `"${name}" has the direction ${shown(direction)}: use "asc" or "desc", or one of them with "nulls last"`,
       ]);
-    sql.identifier(name); // throws for an invalid name here, where the mistake is
+    sql.identifier(name); // refuses an invalid name when the order is declared, not in the first query
     return { name, isAscending: word === 'asc', mayBeNull: nulls !== undefined };
   });
   if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['orderBy names no column']);

@@ -45,7 +45,7 @@ export async function copyRows(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, copy.limit);
-  finished.catch(() => undefined); // ignore it here: the error is checked below
+  finished.catch(() => undefined); // no unhandled rejection: the error is checked below
   await answered;
   let failure: { readonly error: unknown } | undefined;
   try {

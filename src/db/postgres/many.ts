@@ -9,7 +9,7 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** The statement, and its rows. */
+/** A statement to run for many rows, and these rows. */
 export interface Many {
   readonly text: string;
   /** Name of the prepared statement; empty without one. */
@@ -49,7 +49,7 @@ export async function writeMany(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, many.limit);
-  finished.catch(() => undefined); // ignore it here: the error is checked below
+  finished.catch(() => undefined); // no unhandled rejection: the error is checked below
   let failure: { readonly error: unknown } | undefined;
   try {
     await writePairs(conversation, types, many, exchange);

@@ -164,7 +164,7 @@ export class PostgresRunner {
     return exchange;
   }
 
-  /** Closes a portal before its end. */
+  /** Closes a portal before all its rows are read. */
   async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
     if (this.#writing !== undefined) await this.turn();
     const { writer } = this.conversation;

@@ -388,7 +388,8 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    if (slot.place !== 'idle') return; // its owner returns it, or #prepare() ends it
+    // a caller that uses the connection returns it; #prepare() ends one that is being checked
+    if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
     this.#idle.splice(this.#idle.indexOf(slot), 1);
@@ -491,7 +492,7 @@ export class Pool<C extends PooledConnection> {
 }
 
 function closed(): unknown {
-  return atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
+  return atCaller(new SvcError('E_DB_CLOSED', []));
 }
 
 /*

@@ -29,7 +29,7 @@ export const SMALL_BYTES = 65_536;
 /** Two writes within this time may leave equal modification times: the coarsest file systems round to 2 s. */
 const YOUNG_MS = 2_000;
 
-/** Parts that all responses to one state of a file share. */
+/** Content of a file in one state, and its validators: all responses to this state use them. */
 export interface Content extends Validators {
   readonly size: number;
   /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
@@ -154,7 +154,7 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   const ranges = readRanges(field, content.size);
   if (ranges === 'whole') return whole(request, answer, content);
   if (ranges === 'unsatisfiable')
-    throw new HTTPException(416, 'No such range of bytes is there', {
+    throw new HTTPException(416, 'The file does not have the requested range of bytes', {
       headers: { 'Content-Range': contentRange(undefined, content.size) },
     });
   return partial(answer, content, ranges);

@@ -422,7 +422,8 @@ function isHighSurrogate(code: number): boolean {
 }
 
 /**
- * Whether an error is how a source ends that listens to `req.signal`: not a failure once the client has left.
+ * Whether an error shows only that a source has reacted to `req.signal`. That is no failure if the client has
+ * left.
  */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');

@@ -134,7 +134,9 @@ export class Rooms implements RoomSender {
 function assertRoomName(room: string): void {
   if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS)
     throw new SvcError('E_ROOM', [
-      typeof room === 'string' ? `a name of ${room.length} characters` : 'a name that is not a string',
+      typeof room === 'string'
+        ? `a room name of ${room.length} characters`
+        : 'a room name that is not a string',
     ]);
 }
 

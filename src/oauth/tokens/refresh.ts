@@ -249,7 +249,7 @@ export class RefreshTokens {
     return isEnded;
   }
 
-  /** Checks before the rotation everything that would have to be undone after it. */
+  /** Checks the login and the token before the rotation, so that no rotation has to be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);

@@ -12,24 +12,8 @@ import { fileOfPlace } from '../../../src/base/findings.ts';
 import { ROOT } from '../../support/build.ts';
 import { manuals } from '../../support/manuals.ts';
 import { folder } from '../../support/run.ts';
-import { ASYNC } from './cases/async.ts';
-import { DECLARATIONS } from './cases/declarations.ts';
-import { HELPERS } from './cases/helpers.ts';
-import { INJECTION } from './cases/injection.ts';
-import { SECRETS } from './cases/secrets.ts';
-import { STATE } from './cases/state.ts';
+import { CASES, filesOf } from './cases/all.ts';
 import type { TestContext } from 'node:test';
-
-const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE, ...DECLARATIONS, ...HELPERS };
-
-/** The files of a case: `// FILE name` begins each but that of a case of one file. */
-function filesOf(text: string): Record<string, string> {
-  const parts = text.split(/^\/\/ FILE (\S+)\n/m);
-  if (parts.length === 1) return { 'app.ts': text, 'app.js': text };
-  return Object.fromEntries(
-    parts.flatMap((part, index) => (index % 2 === 1 ? [[part, parts[index + 1]!] as const] : [])),
-  );
-}
 
 function marksOf(files: Readonly<Record<string, string>>): string[] {
   return Object.entries(files).flatMap(([name, text]) =>
@@ -56,7 +40,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
 
 for (const [name, text] of Object.entries(CASES)) {
   test(`examineSources() reports exactly the marked lines of the case "${name}"`, (t) => {
-    const files = filesOf(text);
+    const files = filesOf(text, 'app.ts', 'app.js');
     const entries = Object.keys(files).filter((file) => /^app\./.test(file));
     for (const entry of entries) {
       const own = entries.length === 1 ? files : { [entry]: files[entry]! };

@@ -214,6 +214,6 @@ for (const name of [
   'ü',
   'x'.repeat(215),
 ]) {
-  test(`isPackageName() refuses ${JSON.stringify(name.slice(0, 20))}`, () =>
+  test(`isPackageName() refuses the name ${JSON.stringify(name.slice(0, 20))}`, () =>
     assert.equal(isPackageName(name), false));
 }

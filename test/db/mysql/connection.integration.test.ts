@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../../src/index.ts';
+import { Field, Schema, int, systemClock } from '../../../src/index.ts';
 import {
   ConnectionLost,
   DataError,
@@ -274,6 +274,13 @@ for (const [name, engine] of [
   on(
     'fetchSets() returns each result of a procedure, and other methods refuse several results',
     async (db) => {
+      class First extends Schema {
+        first = Field(int);
+      }
+      class Second extends Schema {
+        second = Field(int);
+        third = Field(int);
+      }
       await db.script(
         'create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0',
       );
@@ -285,6 +292,9 @@ for (const [name, engine] of [
           [{ first: 5 }],
           [{ second: 6, third: 7 }],
         ]);
+        const [first, second] = await db.fetchSets('call several(?)', [5], { as: [First, Second] });
+        assert.ok(first[0] instanceof First && second[0] instanceof Second);
+        assert.deepEqual([first[0].first, second[0].third], [5, 7]);
         assert.deepEqual(await db.fetchSets('call one(?)', [5]), [[{ first: 5 }]]);
         assert.deepEqual(await db.fetchAll('call one(?)', [5]), [{ first: 5 }]);
         assert.deepEqual(await db.fetchSets('call without_rows()'), [[], [{ b: 2 }]]);

@@ -447,7 +447,7 @@ for (const [what, work, expected] of [
     ),
   ],
 ] as readonly (readonly [string, (writer: MessageWriter) => void, string])[]) {
-  test(`MessageWriter writes ${what}`, () => assert.equal(written(work), expected));
+  test(`MessageWriter writes the message ${what}`, () => assert.equal(written(work), expected));
 }
 
 test('MessageWriter refuses a value that exceeds its field, and continues after rewind()', () => {

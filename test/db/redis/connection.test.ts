@@ -521,7 +521,7 @@ test('Redis connection: without a connection commands fail at once, or wait if o
   );
 });
 
-test('Redis validates its options', () => {
+test('Redis refuses unknown options and options out of range', () => {
   assert.throws(() => new Redis('redis://h', { timeout: 1 } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new Redis('redis://h', { maxPending: 0 }), fault('E_OPTION_RANGE'));
   assert.throws(() => new Redis('redis://h', { clientName: 'a b' }), fault('E_OPTION_RANGE'));

@@ -141,7 +141,8 @@ for (const [what, text] of [
   ['a line without an end', `+${'x'.repeat(70_000)}`],
   ['more in one reply than may be', `*20\r\n${`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(20)}`],
 ] as const) {
-  test(`RespReader refuses ${what}`, () => assert.throws(() => read([text]), ProtocolViolation));
+  test(`RespReader refuses malformed input: ${what}`, () =>
+    assert.throws(() => read([text]), ProtocolViolation));
 }
 
 test('RespReader reads any number of replies within the limit', () => {
@@ -190,7 +191,7 @@ for (const [what, command, text] of [
     '*2\r\n$1\r\nX\r\n$20\r\n\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n',
   ],
 ] as const) {
-  test(`RespWriter writes ${what}`, () => {
+  test(`RespWriter writes the command ${what}`, () => {
     const writer = new RespWriter();
     writer.command(command);
     assert.equal(writer.take().toString(), text);

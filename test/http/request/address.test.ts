@@ -58,7 +58,8 @@ for (const text of [
   '0000:0000:0000:0000:0000:ffff:255.255.255.2555',
   'localhost',
 ]) {
-  test(`parseAddress() refuses ${JSON.stringify(text)}`, () => assert.equal(parseAddress(text), undefined));
+  test(`parseAddress() refuses the text ${JSON.stringify(text)}`, () =>
+    assert.equal(parseAddress(text), undefined));
 }
 
 test('parseAddress() agrees with node:net on 20,000 mutated addresses, and reads its own output as the same address', () => {

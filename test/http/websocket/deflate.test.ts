@@ -168,7 +168,7 @@ function messages(): Buffer[] {
   });
 }
 
-describe('MessageDeflater and MessageInflater', () => {
+describe('compression of WebSocket messages', () => {
   for (const bits of [9, 10, 12, 15])
     for (const takesOver of [true, false]) {
       test(`MessageInflater returns what MessageDeflater compressed: ${bits} window bits, context takeover ${takesOver}`, () => {

@@ -586,7 +586,7 @@ describe('FrameReader', () => {
   });
 });
 
-describe('FrameReader with compression', () => {
+describe('FrameReader with decompression of messages', () => {
   const inflate = (): {
     inflate: (bytes: Uint8Array, most: number) => ReturnType<MessageInflater['inflate']>;
   } => {

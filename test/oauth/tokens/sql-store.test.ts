@@ -25,12 +25,12 @@ import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 /** Longer than any retry of the store and any test here. */
 const MOST_MS = 30_000;
 
-tokenStoreContract('SqlTokenStore on SQLite in memory', async () => {
+tokenStoreContract('SqlTokenStore with SQLite in memory', async () => {
   const database = await oauthDatabase('sqlite::memory:');
   return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
 });
 
-tokenStoreContract('SqlTokenStore on a SQLite file', async () => {
+tokenStoreContract('SqlTokenStore with a SQLite file', async () => {
   const ends: (() => void | Promise<void>)[] = [];
   const database = await oauthDatabase(
     `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,

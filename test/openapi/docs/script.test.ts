@@ -117,7 +117,7 @@ for (const [schema, value] of [
     { name: 1, name2: 1 },
   ],
 ] as const) {
-  test(`sample() returns ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () =>
+  test(`sample() returns the example ${JSON.stringify(value)} for the schema ${JSON.stringify(schema)}`, () =>
     assert.deepEqual(sample(schema), value));
 }
 

@@ -52,4 +52,12 @@ app.post('/session', {}, async ({ req, form }) => { req.session.regenerate(); re
 app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: error.issues }, { status: 422 })); // SVC305
 app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: error.issues }, { status: 400 }));
 `,
+  'variables of the environment': `
+// FILE app.ts
+export const port = process.env['TEST_CASES_SMPT_PORT'] ?? ''; // SVC401
+export const address: string = \`\${process.env.TEST_CASES_HOST}/x\`; // SVC401
+export const name: string = process.env['TEST_CASES_NAME'] ?? 'shop';
+// FILE .env.example
+TEST_CASES_SMTP_PORT=25
+`,
 };

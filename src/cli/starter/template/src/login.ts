@@ -29,7 +29,8 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
   const others = providers.slice(1).map(({ name }) => `/oauth/${name}/callback`);
   const plugin = new OAuthPlugin({
     providers,
-    allowedRedirectUris: urls('/oauth/callback', ...others), // empty: this machine; in production none
+    // an empty list allows only callbacks on this machine, and none in production
+    allowedRedirectUris: urls('/oauth/callback', ...others),
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     accessTtlSeconds: 86_400,

@@ -1,0 +1,25 @@
+/** Every application of the source phase, by name, and its files. */
+import { ASYNC } from './async.ts';
+import { DECLARATIONS } from './declarations.ts';
+import { HELPERS } from './helpers.ts';
+import { INJECTION } from './injection.ts';
+import { SECRETS } from './secrets.ts';
+import { STATE } from './state.ts';
+
+export const CASES: Readonly<Record<string, string>> = {
+  ...INJECTION,
+  ...ASYNC,
+  ...SECRETS,
+  ...STATE,
+  ...DECLARATIONS,
+  ...HELPERS,
+};
+
+/** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
+export function filesOf(text: string, ...names: readonly string[]): Record<string, string> {
+  const parts = text.split(/^\/\/ FILE (\S+)\n/m);
+  if (parts.length === 1) return Object.fromEntries(names.map((name) => [name, text]));
+  return Object.fromEntries(
+    parts.flatMap((part, index) => (index % 2 === 1 ? [[part, parts[index + 1]!] as const] : [])),
+  );
+}
