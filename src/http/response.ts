@@ -380,8 +380,16 @@ interface ProblemDetails {
   readonly trace?: string | undefined;
 }
 
-/** Creates a response with a problem. `requestId` must be a checked id: it goes into the text unchanged. */
-export function problem(status: number, requestId: string, details: ProblemDetails = {}): HttpResponse {
+/**
+ * Creates a response with a problem. `requestId` must be a checked id: it goes into the text unchanged.
+ * `prepared` may have more fields than the media type.
+ */
+export function problem(
+  status: number,
+  requestId: string,
+  details: ProblemDetails = {},
+  prepared: Prepared = PROBLEM.get(status),
+): HttpResponse {
   const { detail, code, issues, trace } = details;
   let text = head(status);
   if (detail !== undefined) text += `,"detail":${JSON.stringify(detail)}`;
@@ -389,7 +397,7 @@ export function problem(status: number, requestId: string, details: ProblemDetai
   if (issues !== undefined) text += `,"errors":${JSON.stringify(issues)}`;
   text += `,"request_id":"${requestId}"`;
   if (trace !== undefined) text += `,"trace":${JSON.stringify(trace)}`;
-  return new HttpResponse(`${text}}`, PROBLEM.get(status));
+  return new HttpResponse(`${text}}`, prepared);
 }
 
 /** Creates the problem response for an exception, including its headers. */
