@@ -10,7 +10,7 @@
  * So a signature for one purpose is never valid for another (RFC 8725 §3.11). A secret that looks like
  * hexadecimal or base64 is not decoded. Secrets are used in full length.
  */
-import { createHmac, createSecretKey, hash, hkdfSync } from 'node:crypto';
+import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
@@ -120,6 +120,15 @@ export function authSecrets(config: Config): Secrets {
   if (current.length === 0) throw new SvcError('E_SECRET_ABSENT', ['SVC_AUTH_SECRET is not set']);
   const all = [...current, ...listOf(config.get('authSecretPrevious', null))];
   return all.length === 1 ? all[0]! : all;
+}
+
+/**
+ * Returns the ring of the application's secrets. Without secrets it has a random one, so that only this
+ * process can read its values.
+ */
+export function ringOf(config: Config | undefined): Keyring {
+  const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
+  return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex')); // config has a secret
 }
 
 /**

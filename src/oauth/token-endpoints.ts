@@ -36,7 +36,7 @@ interface TokenEndpointDeps {
   readonly dpop: DPoP | undefined;
   /** Origins whose pages may make a browser send the refresh cookie. */
   readonly ownPages: OwnPages;
-  /** Defined in cookie mode. */
+  /** Cookies of the tokens; undefined except in cookie mode. */
   readonly cookies: TokenCookies | undefined;
 }
 

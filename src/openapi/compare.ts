@@ -263,7 +263,7 @@ function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [J
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    // Texts for changes in responses, by the text for the same change in requests.
+    // no format accepts an empty text
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),

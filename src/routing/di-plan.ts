@@ -350,9 +350,26 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   const order = behind.map((each) => ({
     ...each,
     needs: [...each.needs, ...before.map(({ slot }) => slot)],
-    call: (request: Resolution) => calledInside(around[each.slot]!, request, each.call)(request),
+    call: (request: Resolution) => {
+      const inside = <T>(work: () => T): T => calledInside(around[each.slot]!, request, work)(undefined) as T;
+      const value = inside(() => each.call(request));
+      return each.mayYield && isGenerator(value) ? steppedInside(value, inside) : value;
+    },
   }));
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
+}
+
+/** Runs each step of a generator inside the surrounding dependencies: calling its function runs none of its code. */
+function steppedInside<G extends Generator | AsyncGenerator>(
+  generator: G,
+  inside: <T>(work: () => T) => T,
+): G {
+  const { next, throw: fail, return: end } = generator;
+  return Object.assign(generator, {
+    next: () => inside(() => Reflect.apply(next, generator, [])),
+    throw: (error: unknown) => inside(() => Reflect.apply(fail, generator, [error])),
+    return: (value: unknown) => inside(() => Reflect.apply(end, generator, [value])),
+  });
 }
 
 /** Returns a function that runs `call` inside the surrounding dependencies of `around`. */

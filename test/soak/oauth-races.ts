@@ -1,16 +1,21 @@
 /**
- * Refresh tokens under processes that race, revoke and are killed, for SOAK_SECONDS (default 60); each kind
- * twice at least, and from 60 on 50 times, revokeAll() 250 times, however long that takes (about five
- * minutes).
+ * Soak of refresh tokens: processes refresh and revoke them concurrently, and are killed. Takes SOAK_SECONDS
+ * (default 60). Each kind of round runs at least twice; from 60 seconds on, at least 50 times, and
+ * revokeAll() 250 times, even if that takes about five minutes.
  *
  *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/oauth-races.ts
  *
- * Asserted in each round: of 2, 5, 20 and 100 refreshes at once, in one process and in six, all get the same
- * successor, the login lives, and a replay afterwards is caught; nothing of a subject lives after
- * revokeAll(), neither 20 logins that are rotated all the time nor logins that come back meanwhile; the retry
- * after kill -9 between commit and answer gets the successor; an old token that six processes present at once
- * is one event; a state is given out once. By HTTP never two successors, and in at least nine rounds of ten
- * the login lives: a busy machine may hold up a request until others were answered.
+ * Each round asserts one of these:
+ *
+ *   2, 5, 20 or 100 concurrent refreshes, in one process or six, get the same successor. The login stays
+ *   valid, and a later replay ends it.
+ *   After revokeAll(), a subject has no valid login: neither of 20 that are rotated all the time, nor of
+ *   those that start meanwhile.
+ *   After kill -9 between commit and response, a retry gets the successor.
+ *   An old token that six processes present at once causes one event.
+ *   A state can be used once.
+ *   Over HTTP there are never two successors. The login stays valid in nine rounds of ten or more: a busy
+ *   machine may delay a request until the others have their responses.
  */
 import assert from 'node:assert/strict';
 import {
@@ -58,14 +63,9 @@ await scoped(async (scope) => {
   for (let cycle = 0; cycle < LEAST_CYCLES || performance.now() - startedMs < SECONDS * 1_000; cycle++) {
     const random = seeded(cycle);
     for (const count of COUNTS) {
-      add(
-        `1 process: ${count} at once, all with one successor, alive, replay caught`,
-        await coalesced(one, count, ROUNDS),
-      );
-      add(
-        `6 processes: ${count} at once, all with one successor, alive, replay caught`,
-        await coalesced(six, count, ROUNDS),
-      );
+      const what = `${count} at once, all with one successor, alive, replay caught`;
+      add(`1 process: ${what}`, await coalesced(one, count, ROUNDS));
+      add(`6 processes: ${what}`, await coalesced(six, count, ROUNDS));
     }
     add('6 processes, strict: 20 at once, one successor, alive', await strict(six, 20, ROUNDS));
     add('rotations against revokeAll()', await revoked(six, 5 * ROUNDS, random));

@@ -83,8 +83,8 @@ function die(): never {
 }
 
 /**
- * Refreshes a token and ends the process: with 0 after the commit, otherwise `afterMs` after the beginning of
- * the wait for overlapping requests.
+ * Refreshes a token and kills this process while the refresh waits for overlapping requests: `afterMs` after
+ * the wait began. With 0, right after the commit.
  */
 async function refreshAndDie(text: string, afterMs: number): Promise<void> {
   const clock: Clock = { ...systemClock, sleep: (ms) => systemClock.sleep(Math.min(ms, afterMs)).then(die) };

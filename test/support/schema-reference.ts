@@ -319,7 +319,7 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 /** A deterministic source of numbers: mulberry32. */
 export class Random {
   #state: number;
-  /** Whether descriptions have read-only members, which input ignores and replies need. */
+  /** Whether generated schemas contain read-only members: input ignores them, and responses need them. */
   makesReadOnly = false;
   constructor(seed: number) {
     this.#state = seed;
