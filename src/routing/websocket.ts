@@ -475,7 +475,8 @@ class HandshakeGuard implements Middleware {
     const handshake = readHandshake(req);
     const deflate =
       this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
-    if (deflate === 'malformed') throw new BadRequest('Sec-WebSocket-Extensions is not a list of extensions');
+    if (deflate === 'malformed')
+      throw new BadRequest('Sec-WebSocket-Extensions must be a list of extensions');
     const admission = this.origin.assertAdmitted(req);
     this.#agreements.set(req, {
       handshake,

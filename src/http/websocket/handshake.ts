@@ -82,9 +82,9 @@ export function readHandshake(req: HttpRequest): Handshake {
   const key = fieldOf(req, 'sec-websocket-key');
   const version = fieldOf(req, 'sec-websocket-version');
   if (key === undefined || !KEY.test(key))
-    throw new HTTPException(400, 'Sec-WebSocket-Key is not 16 bytes in base64');
+    throw new HTTPException(400, 'Sec-WebSocket-Key must be 16 bytes in base64');
   if (version === undefined || !/^\d{1,3}$/.test(version))
-    throw new HTTPException(400, 'Sec-WebSocket-Version is not a number');
+    throw new HTTPException(400, 'Sec-WebSocket-Version must be a number');
   if (version !== VERSION) throw upgradeRequired(`The version of the WebSocket protocol is ${VERSION}`);
   return {
     key,
@@ -116,7 +116,7 @@ function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
   if (!protocols.every(isToken) || new Set(protocols).size < protocols.length)
-    throw new HTTPException(400, 'Sec-WebSocket-Protocol is not a list of tokens, each once');
+    throw new HTTPException(400, 'Sec-WebSocket-Protocol must be a list of different tokens');
   return protocols;
 }
 
