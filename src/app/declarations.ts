@@ -69,7 +69,7 @@ interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   isDebug(): boolean;
   /** Whether declared JSON bodies need a Content-Type. */
   isContentTypeStrict(): boolean;
-  assertNotFrozen(action: string): void;
+  assertNotFrozen(what: string): void;
 }
 
 /** The declarations of one application. */
@@ -102,7 +102,7 @@ export class Declarations {
 
   /** Adds middleware. @throws SvcError `E_MIDDLEWARE`, `E_APP_FROZEN` */
   addMiddleware(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside' = 'inside'): void {
-    this.#deps.assertNotFrozen('use a middleware');
+    this.#deps.assertNotFrozen('middleware');
     const layer = asMiddleware(middleware);
     if (where === 'inside') this.middleware.push(layer);
     else this.middleware.unshift(layer);
@@ -111,7 +111,7 @@ export class Declarations {
 
   /** Adds a rule. @throws SvcError `E_RULE`, `E_APP_FROZEN` */
   addRule(rule: Rule, options?: { readonly mayExtend: boolean }): void {
-    this.#deps.assertNotFrozen(`add the check "${rule.id}"`);
+    this.#deps.assertNotFrozen(`the check "${rule.id}"`);
     this.#rules.push(checkedRule(rule, this.rules, options));
   }
 
@@ -315,8 +315,7 @@ class Plugins {
 
   /** Adds a plugin. @throws SvcError `E_APP_FROZEN` once the plugins have registered */
   add(plugin: Plugin): void {
-    if (this.#sorted !== undefined)
-      throw new SvcError('E_APP_FROZEN', [`register the plugin "${plugin.name}"`]);
+    if (this.#sorted !== undefined) throw new SvcError('E_APP_FROZEN', [`the plugin "${plugin.name}"`]);
     this.#registered.push({ plugin, place: declaredHere().place });
   }
 

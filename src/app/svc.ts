@@ -169,7 +169,7 @@ export class Svc extends Router implements McpApplication {
     handler: ExceptionHandler<E>,
   ): this;
   override exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
-    this.assertNotFrozen('register an exception handler');
+    this.assertNotFrozen('an exception handler');
     this.#declarations.addExceptionHandler(errorClass, rest);
     return this;
   }
@@ -179,7 +179,7 @@ export class Svc extends Router implements McpApplication {
    * registers after the plugins that it requires. Plugins start in that order, and stop in reverse.
    */
   register(plugin: Plugin): this {
-    this.assertNotFrozen(`register the plugin "${plugin.name}"`);
+    this.assertNotFrozen(`the plugin "${plugin.name}"`);
     this.#declarations.plugins.add(plugin);
     return this;
   }
@@ -191,7 +191,7 @@ export class Svc extends Router implements McpApplication {
    * error.
    */
   onStartup(hook: LifecycleHook): this {
-    this.assertNotFrozen('register a startup hook');
+    this.assertNotFrozen('a startup hook');
     this.lifecycle.onStartup(() => hook(this));
     return this;
   }
@@ -201,7 +201,7 @@ export class Svc extends Router implements McpApplication {
    * if one fails, that is logged, and the others run.
    */
   onShutdown(hook: LifecycleHook): this {
-    this.assertNotFrozen('register a shutdown hook');
+    this.assertNotFrozen('a shutdown hook');
     this.lifecycle.onShutdown(() => hook(this));
     return this;
   }
@@ -216,7 +216,7 @@ export class Svc extends Router implements McpApplication {
     spec: S & CheckedTool<S, ToolSpec>,
     fn: (context: ToolContext<S>) => R | Promise<R>,
   ): this {
-    this.assertNotFrozen(`add the tool "${name}"`);
+    this.assertNotFrozen(`the tool "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).tool(name, spec, fn);
     return this;
   }
@@ -230,7 +230,7 @@ export class Svc extends Router implements McpApplication {
     spec: S & CheckedTool<S, PromptSpec>,
     fn: (context: ToolContext<S>) => Awaitable<PromptReply>,
   ): this {
-    this.assertNotFrozen(`add the prompt "${name}"`);
+    this.assertNotFrozen(`the prompt "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).prompt(name, spec, fn);
     return this;
   }
@@ -245,7 +245,7 @@ export class Svc extends Router implements McpApplication {
     spec: S & CheckedTool<S, ResourceSpec>,
     fn: (context: ResourceContext<S>) => unknown,
   ): this {
-    this.assertNotFrozen(`add the resource "${uri}"`);
+    this.assertNotFrozen(`the resource "${uri}"`);
     (this.#declarations.toolbox ??= new Toolbox()).resource(uri, spec, fn);
     return this;
   }
@@ -433,7 +433,7 @@ export class Svc extends Router implements McpApplication {
   withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
     const { env = this.env, clock = this.#clock } = conditions;
     if (env === this.env && clock === this.#clock) return;
-    this.assertNotFrozen('change where it runs');
+    this.assertNotFrozen('an environment or clock');
     this.#testEnv = env;
     this.#clock = clock;
   }
@@ -462,7 +462,7 @@ export class Svc extends Router implements McpApplication {
       sockets: { rooms: this.rooms, meter: new WebSocketMeter(this.metrics) },
       isDebug: () => this.#readEffective().debug,
       isContentTypeStrict: () => this.#readEffective().strictContentType,
-      assertNotFrozen: (action) => this.assertNotFrozen(action),
+      assertNotFrozen: (what) => this.assertNotFrozen(what),
     });
   }
 

@@ -146,7 +146,7 @@ export class Config {
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */
   loadDict(values: Readonly<Record<string, unknown>>): this {
-    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', ['load configuration']);
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', ['settings']);
     for (const [variable, value] of layer(values)) this.#dict.set(variable, value);
     return this;
   }
@@ -229,9 +229,8 @@ export class Config {
   }
 
   #refusal(variable: string, source: ConfigSource, needs: string, value: unknown): SvcError {
-    const name = source === 'environment' ? variable : `the setting "${keyOf(variable)}" (${variable})`;
     return new SvcError('E_CONFIG_CAST', [
-      name,
+      source === 'environment' ? variable : settingOf(variable),
       needs,
       typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`,
     ]);
@@ -269,6 +268,11 @@ export function keyOf(variable: string): string {
     .slice(PREFIX.length)
     .toLowerCase()
     .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Returns the name of a setting in messages: its key and its variable. */
+export function settingOf(variable: string): string {
+  return `the setting "${keyOf(variable)}" (${variable})`;
 }
 
 /** Settings by variable name, so that all spellings of a key share one entry. */

@@ -22,7 +22,7 @@ interface Fault {
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
-      `Cannot ${what}: the application is already compiled and accepts no further declarations`,
+      `Cannot add ${what}: the application is already compiled and accepts no further declarations`,
     remedy: 'Declare everything before startup(), run(), fetch() or compileAll() is called',
   },
   E_AUTH: {
@@ -31,8 +31,8 @@ export const FAULTS = {
       'Write Depends(requireRoles("admin")), Depends(requireScopes("a", "b")), Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
   },
   E_BACKGROUND_FULL: {
-    describe: (most: number, which: string): string =>
-      `Cannot add a background task: there are already ${most} ${which}`,
+    describe: (most: number, isOfRequest: boolean): string =>
+      `Cannot add a background task: the limit of ${most} tasks ${isOfRequest ? 'per request' : 'in total'} is reached`,
     remedy: 'Add one task that does the work of many, or use a queue outside of the process',
   },
   E_BACKGROUND_OVER: {
@@ -103,7 +103,7 @@ export const FAULTS = {
       'Register it after the session middleware: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
   },
   E_DB_CLOSED: {
-    describe: (what: string): string => `Cannot ${what}: the database is closed`,
+    describe: (reason = 'the database is closed'): string => `Cannot run a statement: ${reason}`,
     remedy:
       'Use the database between startup and shutdown; a task that runs longer than the application needs its own database',
   },
@@ -123,8 +123,8 @@ export const FAULTS = {
     remedy: 'Handle the empty list before you build the statement: in () is invalid SQL',
   },
   E_DB_NESTED: {
-    describe: (which: string, remedy: string): string =>
-      `Cannot run a statement on ${which}: a transaction is open here, and ${remedy}`,
+    describe: (problem: string): string =>
+      `Cannot run a statement outside of the innermost open transaction: ${problem}`,
     remedy: 'Use the innermost handle: the parameter of the callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
@@ -174,12 +174,12 @@ export const FAULTS = {
       'Write sqlite:./data.db for a file beside the program, sqlite:///var/lib/app/data.db, sqlite::memory:, or postgres://user:password@host:5432/database',
   },
   E_DEPENDENCY_YIELD: {
-    describe: (label: string, problem: string): string =>
-      `Cannot use the dependency ${label}: its generator ${problem}`,
+    describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: ${problem}`,
     remedy: 'Yield exactly once: set-up before the yield, clean-up after it',
   },
   E_DEPENDS: {
-    describe: (found: string): string => `Cannot depend on ${found}: it is not a dependency source`,
+    describe: (found: string, problem = 'it is not a dependency source'): string =>
+      `Cannot depend on ${found}: ${problem}`,
     remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
   },
   E_DEV_PROVIDER: {
@@ -259,8 +259,8 @@ export const FAULTS = {
     remedy: 'Put its .up.sql and .down.sql beside the others, or add a migration that reverts the change',
   },
   E_MIGRATION_FAILED: {
-    describe: (origin: string, where: string, problem: string, outcome: string): string =>
-      `Cannot run ${origin}: ${where}: ${problem}; ${outcome}`,
+    describe: (origin: string, problem: string, outcome: string): string =>
+      `Cannot run ${origin}: ${problem}; ${outcome}`,
     remedy:
       'Correct the statement and migrate again; if the migration is unfinished now, run: svc migrate repair <module>',
   },
@@ -326,8 +326,8 @@ export const FAULTS = {
       'Return the subject from onUser() as text, or { sub, scopes, claims }, or undefined to refuse the login; return false or { scopes, claims } from onRefresh()',
   },
   E_OPTION_RANGE: {
-    describe: (owner: string, option: string, needed: string, found: string): string =>
-      `Cannot configure ${owner}: option "${option}" needs ${needed}, found ${found}`,
+    describe: (owner: string, option: string, requirement: string, found: string): string =>
+      `Cannot configure ${owner}: option "${option}" ${requirement}, found ${found}`,
     remedy: 'Set a value in the range that the message names, or remove the option to use its default',
   },
   E_OPTION_UNKNOWN: {
@@ -439,12 +439,12 @@ export const FAULTS = {
       'Assign each Field() directly to a member of a class that extends Schema; write computed members as getters',
   },
   E_SECRET_ABSENT: {
-    describe: (name: string): string => `Cannot sign or verify: there is no secret, ${name} is not set`,
+    describe: (reason: string): string => `Cannot sign or verify: there is no secret, because ${reason}`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
   },
   E_SECRET_FORM: {
-    describe: (found: string): string => `Cannot use the secret: it is ${found}`,
+    describe: (problem: string): string => `Cannot use the secret: ${problem}`,
     remedy:
       'Use a secret text of at least 32 random bytes, or a list of such texts; HS256 does not use public keys',
     rule: 'SVC205',
@@ -472,7 +472,7 @@ export const FAULTS = {
   },
   E_SESSION_SENT: {
     describe: (what: string): string =>
-      `Cannot ${what}: the response has already left the handler, so its cookies can no longer change`,
+      `Cannot create or change ${what}: the response has already left the handler, so its cookies can no longer change`,
     remedy:
       'Do this before the handler returns, not in a background task or in the body of a streamed response',
   },

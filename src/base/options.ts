@@ -116,7 +116,7 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
     const kind = kinds[name]!;
     const value = (options as Record<string, unknown>)[name];
     if (value !== undefined && !kind.accepts(value))
-      throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
+      throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
     values[name] = value === undefined ? kind.fallback : value;
   }
   return values as OptionValues<K>; // each value was validated by the kind that gives its type
@@ -141,7 +141,8 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
       throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
     }
     if (value === undefined) continue;
-    if (!kind.accepts(value)) throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
+    if (!kind.accepts(value))
+      throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
     values[name] = value;
   }
   return values as Partial<OptionValues<K>>; // each option was checked above

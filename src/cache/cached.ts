@@ -195,14 +195,14 @@ class CachedCalls<A extends readonly unknown[], R> {
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'name',
-        'to be set together with "backend", because other functions may share the backend',
+        'must be set together with "backend", because other functions may share the backend',
         'undefined',
       ]);
     if (backend !== undefined && maxEntries !== undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'cached()',
         'maxEntries',
-        'to be omitted, because "backend" is set',
+        'must be omitted, because "backend" is set',
         'both',
       ]);
     this.#fn = fn;
@@ -267,7 +267,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     if (this.#key !== undefined) {
       const key: unknown = this.#key(...args);
       if (typeof key !== 'string')
-        throw new SvcError('E_CACHED_KEY', [`its key function returned ${shown(key)}`]);
+        throw new SvcError('E_CACHED_KEY', [`the key function returned ${shown(key)}`]);
       return this.#prefix + bounded(key);
     }
     try {

@@ -48,8 +48,8 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
     report(
       'middleware cors',
       stranger === UNKNOWN_ORIGIN
-        ? 'its function for origins accepts an origin that no site has, so pages of every site may send requests with cookies'
-        : `its function for origins accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
+        ? 'the function for origins accepts an origin that no site has, so pages of every site may send requests with cookies'
+        : `the function for origins accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
       place,
     );
   }

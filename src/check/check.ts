@@ -152,14 +152,14 @@ export function checkedRule(
     throw new SvcError('E_RULE', [String(id), problem]);
   };
   if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id))
-    refuse('its id must be "area/name" or SVC followed by a number');
+    refuse('the id of a check must be "area/name" or SVC followed by a number');
   if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC')))
-    refuse('another rule has this id');
-  if (!SEVERITIES.includes(severity)) refuse('its severity must be error, warning or info');
+    refuse('another check has this id');
+  if (!SEVERITIES.includes(severity)) refuse('the severity of a check must be error, warning or info');
   if (phase !== 'live' && !PHASES.includes(phase))
-    refuse(`its phase must be one of ${PHASES.join(', ')}, live`);
+    refuse(`the phase of a check must be one of ${PHASES.join(', ')}, live`);
   if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function')
-    refuse('it needs the texts why and remedy, and a function run(view, report)');
+    refuse('a check needs the texts why and remedy, and a function run(view, report)');
   return rule;
 }
 

@@ -174,7 +174,7 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
     else if (route.method === 'HEAD' && get!.declared !== declared)
       report(
         subject,
-        `its handler is not that of GET${at(get!.route.place)}, so the two can reply differently`,
+        `the handler of HEAD is not the handler of GET${at(get!.route.place)}, so the two can reply differently`,
         route.place,
       );
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))

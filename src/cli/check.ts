@@ -186,7 +186,7 @@ function withoutKnown(report: Report, file: string): Report {
   const known = readKnown(file);
   const kept = known === undefined ? found : known.filter((key) => found.includes(key));
   if (known === undefined || kept.length < known.length)
-    writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2));
+    writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2), 'known');
   if (known === undefined) process.stderr.write(`${kept.length} known findings were written to ${file}\n`);
   const isKnown = new Set(kept);
   return makeReport(
@@ -358,16 +358,19 @@ function readCheckOptions(values: Invocation['values']): CheckOptions {
 function readBaseline(file: unknown): AskOptions['baseline'] {
   if (typeof file !== 'string') return undefined;
   const refuse = (problem: string, cause?: unknown): never => {
-    throw new SvcError('E_CLI_USAGE', [`--baseline: the file "${file}" ${problem}`], { cause });
+    throw new SvcError('E_CLI_USAGE', [`--baseline "${file}": ${problem}`], { cause });
   };
   let document: unknown;
   try {
     document = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
-    return refuse(error instanceof SyntaxError ? 'is not JSON' : `cannot be read: ${codeOf(error)}`, error);
+    return refuse(
+      error instanceof SyntaxError ? 'the file is not JSON' : `the file cannot be read: ${codeOf(error)}`,
+      error,
+    );
   }
   if (typeof document !== 'object' || document === null || !('paths' in document))
-    return refuse('is not an OpenAPI document: it has no paths');
+    return refuse('the file is not an OpenAPI document: it has no paths');
   return document as NonNullable<AskOptions['baseline']>;
 }
 

@@ -166,7 +166,8 @@ function unloaded(
   running: readonly string[],
 ): readonly Finding[] {
   if ('hung' in loaded) {
-    const message = loaded.hung + (running.length === 0 ? '' : `; it is kept alive by ${running.join(', ')}`);
+    const message =
+      loaded.hung + (running.length === 0 ? '' : `; the process is kept alive by ${running.join(', ')}`);
     return [
       {
         rule: 'SVC001',

@@ -138,8 +138,8 @@ async function invoke(
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
       given === undefined
-        ? `${name} needs a module`
-        : `${name} takes one module, found also "${surplus[0]!}"`,
+        ? `svc ${name} needs a module`
+        : `svc ${name} takes one module, found also "${surplus[0]!}"`,
     ]);
   if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
   const target = parseTarget(given);
@@ -168,7 +168,7 @@ async function delegate(packageJson: string, given: string, argv: readonly strin
   if (!existsSync(cli))
     throw new SvcError('E_LOAD', [
       given,
-      `the package "svc" that it imports is incomplete or a different package: there is no ${cli}`,
+      `the package "svc" that the module imports is incomplete or a different package: there is no ${cli}`,
     ]);
   const { main: theirMain } = (await import(pathToFileURL(cli).href)) as { main: typeof main };
   await theirMain(argv);

@@ -1,7 +1,7 @@
 /**
  * `svc migrate`: applies or reverts migrations of an application's database, and reports their state.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
@@ -9,7 +9,7 @@ import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.t
 import { refuseInProduction } from '../db/migrations/seeds.ts';
 import { fileNamed, nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
-import { codeOf } from './load.ts';
+import { codeOf, makeFolder } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 import type { MigrationDone } from '../db/migrations/migrations.ts';
@@ -86,8 +86,8 @@ function actionOf([word]: readonly string[]): string {
   const near = word === undefined ? undefined : closest(word, words);
   throw new SvcError('E_CLI_USAGE', [
     word === undefined
-      ? `migrate needs one of ${words.join(', ')}`
-      : `unknown word "${word}" after migrate: ${near === undefined ? `use one of ${words.join(', ')}` : `did you mean "${near}"?`}`,
+      ? `svc migrate needs one of ${words.join(', ')}`
+      : `unknown word "${word}" after "svc migrate": ${near === undefined ? `the words are ${words.join(', ')}` : `did you mean "${near}"?`}`,
   ]);
 }
 
@@ -214,22 +214,22 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
       given === undefined
-        ? 'migrate new needs a name, for example create_users'
-        : `migrate new takes one name, found also "${surplus[0]!}"`,
+        ? 'svc migrate new needs a name, for example create_users'
+        : `svc migrate new takes one name, found also "${surplus[0]!}"`,
     ]);
   const name = given
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '_')
     .replace(/^_+|_+$/g, '');
   if (name === '')
-    throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
+    throw new SvcError('E_CLI_USAGE', [`svc migrate new needs letters or digits, found "${given}"`]);
   // the option has type string, so parseArgs returns a string
   const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY;
   const number = nextNumber(directory);
   const earlier = fileNamed(directory, name);
   if (earlier !== undefined)
     throw new SvcError('E_CLI_USAGE', [
-      `migrate new needs an unused name: ${join(directory, earlier)} already exists`,
+      `svc migrate new needs an unused name: ${join(directory, earlier)} already exists`,
     ]);
   const files = (['up', 'down'] as const).map((direction) =>
     join(directory, `${number}_${name}.${direction}.sql`),
@@ -239,12 +239,12 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     `-- What undoes ${number}_${name}.up.sql.\n`,
   ];
   try {
-    mkdirSync(directory, { recursive: true });
+    makeFolder(directory);
     files.forEach((file, index) => writeFileSync(file, texts[index]!, { flag: 'wx' }));
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',
-      [directory, `the next two files cannot be written (${codeOf(error)})`],
+      [directory, `the files of the new migration cannot be written (${codeOf(error)})`],
       { cause: error },
     );
   }

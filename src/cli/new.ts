@@ -27,7 +27,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { ownPackage } from './load.ts';
+import { makeFolder, ownPackage } from './load.ts';
 import { filesBelow, isPackageName, starterFiles } from './starter/starter.ts';
 import type { Command, Invocation } from './command.ts';
 import type { PackageSource } from './starter/starter.ts';
@@ -68,7 +68,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   const [given, ...surplus] = positionals;
   if (given === undefined || given === '' || surplus.length > 0) {
     throw new SvcError('E_CLI_USAGE', [
-      surplus.length > 0 ? `new takes one folder, found also "${surplus[0]!}"` : 'new needs a folder',
+      surplus.length > 0 ? `svc new takes one folder, found also "${surplus[0]!}"` : 'svc new needs a folder',
     ]);
   }
   const source = sourceOf(values);
@@ -136,7 +136,7 @@ function create(given: string, target: string, name: string, source: PackageSour
   );
   const moved: string[] = [];
   try {
-    mkdirSync(staging, { recursive: true });
+    makeFolder(staging);
     const count = write(
       staging,
       isThere ? realpathSync(target) : join(realpathSync(dirname(target)), basename(target)),
@@ -155,8 +155,10 @@ function create(given: string, target: string, name: string, source: PackageSour
 
 function issueOf(error: NodeJS.ErrnoException): string {
   const isTaken = error.code === 'EEXIST' || error.code === 'ENOTEMPTY';
-  const what = isTaken ? 'somebody else has filled it meanwhile' : 'its files cannot be written';
-  return `${what} (${error.code ?? String(error)}); none${isTaken ? ' of this project' : ''} is left behind`;
+  const what = isTaken
+    ? 'another process has filled the folder meanwhile'
+    : 'the files of the project cannot be written';
+  return `${what} (${error.code ?? String(error)}); no file of the project is left behind`;
 }
 
 /** Whether the folder exists and is empty. @throws SvcError `E_NEW_FOLDER` with the obstacle */
@@ -173,7 +175,7 @@ function assertFree(given: string, target: string): boolean {
         given,
         code === 'ENOTDIR'
           ? 'the path, or a folder in it, is a file'
-          : `it cannot be read (${code ?? String(error)})`,
+          : `the folder cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },
     );
@@ -182,7 +184,7 @@ function assertFree(given: string, target: string): boolean {
   const rest = entries.length - MOST_NAMED;
   throw new SvcError('E_NEW_FOLDER', [
     given,
-    `it is not empty: it holds ${entries.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
+    `the folder is not empty: it holds ${entries.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
   ]);
 }
 

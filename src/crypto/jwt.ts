@@ -170,7 +170,7 @@ function asJson(claims: object): string {
     return JSON.stringify(claims);
   } catch (error) {
     // a cycle, a bigint, or an exception of toJSON()
-    throw new SvcError('E_TOKEN_CLAIM', ['claims', 'cannot be written as JSON'], {
+    throw new SvcError('E_TOKEN_CLAIM', ['claims', 'has a value that cannot be written as JSON'], {
       cause: error,
     });
   }

@@ -10,7 +10,7 @@
  * So a signature for one purpose is never valid for another (RFC 8725 §3.11). A secret that looks like
  * hexadecimal or base64 is not decoded. Secrets are used in full length.
  */
-import { createHmac, createSecretKey, hash, hkdfSync } from 'node:crypto';
+import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
@@ -117,9 +117,18 @@ export class Keyring {
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
-  if (current.length === 0) throw new SvcError('E_SECRET_ABSENT', ['SVC_AUTH_SECRET']);
+  if (current.length === 0) throw new SvcError('E_SECRET_ABSENT', ['SVC_AUTH_SECRET is not set']);
   const all = [...current, ...listOf(config.get('authSecretPrevious', null))];
   return all.length === 1 ? all[0]! : all;
+}
+
+/**
+ * Returns the ring of the application's secrets. Without secrets it has a random one, so that only this
+ * process can read its values.
+ */
+export function ringOf(config: Config | undefined): Keyring {
+  const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
+  return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex')); // config has a secret
 }
 
 /**
@@ -132,16 +141,17 @@ export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);
   if (form !== undefined) return `is ${form}`;
   const bytes = Buffer.byteLength(secret);
-  if (bytes < LEAST_SECRET_BYTES) return `has ${bytes} bytes, and ${LEAST_SECRET_BYTES} are needed`;
+  if (bytes < LEAST_SECRET_BYTES) return `has ${bytes} bytes, but needs ${LEAST_SECRET_BYTES} or more`;
   if (
     PLACEHOLDERS.some((word) => secret.toLowerCase().startsWith(word)) ||
     withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS
   )
-    return 'is a placeholder, or made of the words that placeholders are made of';
+    return 'is a placeholder, or consists of words of placeholders';
   const period = periodOf(secret);
-  if (period === 1) return 'is one character, repeated';
+  if (period === 1) return 'repeats one character';
   if (period < secret.length) return `repeats the same ${period} characters`;
-  if (risingPart(secret) > MOST_RISING) return 'counts up or down';
+  if (risingPart(secret) > MOST_RISING)
+    return 'consists mostly of characters in ascending or descending order';
   return entropyBits(secret) < LEAST_ENTROPY_BITS ? 'has too few different characters' : undefined;
 }
 
@@ -150,18 +160,20 @@ export function weaknessOf(secret: string): string | undefined {
 function textsOf(secrets: unknown): readonly string[] {
   if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string'))
     return secrets as string[];
-  throw new SvcError('E_SECRET_FORM', ['neither text nor a list of texts']);
+  throw new SvcError('E_SECRET_FORM', ['the secret is neither text nor a list of texts']);
 }
 
 function keysOf(list: readonly string[]): RingKey[] {
   if (list.length === 0 || list.length > MOST_SECRETS)
-    throw new SvcError('E_SECRET_FORM', [`a list of ${list.length}; 1 to ${MOST_SECRETS} are needed`]);
+    throw new SvcError('E_SECRET_FORM', [
+      `the list has ${list.length} secrets, but 1 to ${MOST_SECRETS} are needed`,
+    ]);
   return [...new Set(list)].map(keyOf);
 }
 
 function keyOf(secret: string): RingKey {
   const form = formOf(secret);
-  if (form !== undefined) throw new SvcError('E_SECRET_FORM', [form]);
+  if (form !== undefined) throw new SvcError('E_SECRET_FORM', [`it is ${form}`]);
   const bytes = Buffer.from(secret);
   if (bytes.length < LEAST_SECRET_BYTES)
     throw new SvcError('E_SECRET_WEAK', [bytes.length, LEAST_SECRET_BYTES]);

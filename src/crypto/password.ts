@@ -73,7 +73,9 @@ export async function hashPassword(password: string, options: PasswordOptions = 
   const hashing = read('hashPassword()', options);
   const bytes = bytesOf(password);
   if (bytes === undefined || bytes.length === 0)
-    throw new BadRequest(`A password is text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`);
+    throw new BadRequest(
+      `A password must be text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`,
+    );
   return freshHash(bytes, hashing);
 }
 
@@ -92,7 +94,7 @@ export async function checkPassword(
   const { rehash, ...others } = options;
   const hashing = read('checkPassword()', others);
   if (rehash !== undefined && typeof rehash !== 'function')
-    throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'a function', shown(rehash)]);
+    throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'must be a function', shown(rehash)]);
   const bytes = bytesOf(password);
   if (bytes === undefined) return false;
   const found = parse(stored, hashing);
@@ -154,7 +156,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'iterations',
-      `an integer from ${least} to ${maxIterations} for ${algorithm}`,
+      `must be an integer from ${least} to ${maxIterations} for ${algorithm}`,
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);

@@ -60,7 +60,9 @@ export function readOwnTypes(
   for (const [given, type] of Object.entries(types)) {
     const name = given.toLowerCase();
     if (kept?.has(name) === true)
-      throw new SvcError('E_DB_OPTION', [`"types.${given}" is a type that the client reads itself`]);
+      throw new SvcError('E_DB_OPTION', [
+        `"types.${given}" cannot be set, because the client reads this type itself`,
+      ]);
     read.set(name, readType(name, type));
   }
   return read.size === 0 ? undefined : read;
@@ -68,13 +70,13 @@ export function readOwnTypes(
 
 function readType(name: string, type: OwnType): CheckedType {
   const owner = `the type "${name}"`;
-  if (!isRecord(type)) throw new SvcError('E_DB_OPTION', [`${owner} is not an object`]);
+  if (!isRecord(type)) throw new SvcError('E_DB_OPTION', [`the type "${name}" is not an object`]);
   const { parse, encode } = readOptions(owner, type, {
     parse: given<(value: unknown) => unknown>('a function', isFunction),
     encode: given<(value: unknown) => unknown>('a function', isFunction),
   });
   if (parse === undefined && encode === undefined)
-    throw new SvcError('E_DB_OPTION', [`${owner} has neither "parse" nor "encode"`]);
+    throw new SvcError('E_DB_OPTION', [`the type "${name}" has neither "parse" nor "encode"`]);
   return { parse: parse === undefined ? undefined : parsing(name, parse), encode };
 }
 

@@ -172,7 +172,7 @@ function textIssue(
   dialect: Dialect,
   { questionMarks, largest, named }: Found,
 ): string | undefined {
-  if (named !== undefined) return `the placeholder "${named}" has a name or number, a plain ? is needed`;
+  if (named !== undefined) return `the placeholder "${named}" has a name or number, but a plain ? is needed`;
   if (!isMySql(dialect) && source.includes('\0')) return NUL;
   if (dialect === 'sqlite') return undefined;
   if (!source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';

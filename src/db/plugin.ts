@@ -142,7 +142,7 @@ export class DatabasePlugin implements Plugin {
   get database(): Database {
     if (this.#running === undefined)
       throw new SvcError('E_DB_CLOSED', [
-        'use it before the application has started, or after it has stopped',
+        'the application opens its database when it starts, and closes it when it stops',
       ]);
     return this.#running;
   }

@@ -99,11 +99,16 @@ export class RowDecoder<T extends object> {
       throw new SvcError('E_OPTION_RANGE', [
         'the statement',
         'as',
-        'a class that extends Schema',
+        'must be a class that extends Schema',
         shown(as as unknown),
       ]);
     if (snakeCase !== undefined && typeof snakeCase !== 'boolean')
-      throw new SvcError('E_OPTION_RANGE', ['the statement', 'snakeCase', 'true or false', shown(snakeCase)]);
+      throw new SvcError('E_OPTION_RANGE', [
+        'the statement',
+        'snakeCase',
+        'must be true or false',
+        shown(snakeCase),
+      ]);
     this.#schema = as;
     this.#dialect = dialect;
     this.#snakeCase = snakeCase ?? usesSnakeCase;
@@ -206,7 +211,7 @@ function hasColumns(row: Row, columns: readonly string[]): boolean {
 function missingColumns(missing: readonly string[], columns: readonly string[]): string {
   const names = missing.map((name) => `"${name}"`).join(', ');
   const snake = missing.map(snakeCased).find((name) => columns.includes(name));
-  const hint = snake === undefined ? '' : ` (with snakeCase: true the column "${snake}" fits)`;
+  const hint = snake === undefined ? '' : ` (set snakeCase: true to use the column "${snake}")`;
   return `${names}, found ${columns.map((name) => `"${name}"`).join(', ')}${hint}`;
 }
 

@@ -272,14 +272,14 @@ export abstract class Session {
       throw new SvcError('E_OPTION_RANGE', [
         'the statement',
         'as',
-        'a list of schemas',
+        'must be a list of schemas',
         shown(as as unknown),
       ]);
     if (as.length !== sets.length)
       throw new SvcError('E_DB_ROW', [
         'the results',
-        'a list of schemas',
-        `found ${sets.length}, and "as" has ${as.length}`,
+        'schemas',
+        `the number of results is ${sets.length}, but "as" has ${as.length} schemas`,
       ]);
     return sets.map((rows, index) => this.#decoder({ as: as[index]!, snakeCase }).all(rows));
   }
@@ -362,7 +362,7 @@ function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined)
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
   if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} instead of a list`]);
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)}, but a list is needed`]);
 }
 
 function optionsOf(

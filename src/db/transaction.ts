@@ -45,7 +45,9 @@ const scopes = new AsyncLocalStorage<Scope>();
 /** Throws when a transaction of this database is open in the current async context. @internal */
 export function refuseInsideTransaction(root: object): void {
   if (innermost(root) !== undefined)
-    throw new SvcError('E_DB_NESTED', ['the database itself', 'the statement would not be part of it']);
+    throw new SvcError('E_DB_NESTED', [
+      'run on the database itself, the statement would not be part of the transaction',
+    ]);
 }
 
 function innermost(root: object): Transaction | undefined {
@@ -248,8 +250,7 @@ export class Transaction extends Session {
     const inner = innermost(this.#deps.root);
     if (inner !== undefined && inner.#isInside(this))
       throw new SvcError('E_DB_NESTED', [
-        'the handle of the outer transaction',
-        'the statement would wait for it to end',
+        'run on the outer transaction, the statement would wait until the inner one ends',
       ]);
     return nested;
   }

@@ -48,7 +48,8 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
   if (problem !== undefined)
     throw new SvcError('E_DB_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
-  if (scheme === '') refuse(url, 'it does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
+  if (scheme === '')
+    refuse(url, 'the address does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
   if (dialect === undefined)
     refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
@@ -69,7 +70,8 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
 
 /** Returns why the text is not an address: an unset environment variable, or a line break from a file. */
 export function textIssue(url: unknown): string | undefined {
-  if (typeof url !== 'string') return 'it is not text: perhaps it comes from a variable that is not set';
+  if (typeof url !== 'string')
+    return 'the address is not text: perhaps it comes from a variable that is not set';
   return /\s$/.test(url)
     ? 'it ends with white space: perhaps it comes from a file, whose last line has an end'
     : undefined;
@@ -87,16 +89,16 @@ function split(rest: string): readonly [place: string, query: string | undefined
 
 function pathOf(url: string, place: string): string {
   if (place === MEMORY) return MEMORY;
-  if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'it does not name a file');
+  if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'the address does not name a file');
   if (place.startsWith('//') && !place.startsWith('///'))
     refuse(url, 'SQLite has no host, but "//" begins one: write sqlite:./path or sqlite:///path');
   let path: string;
   try {
     path = decodeURIComponent(place.replace(/^\/\//, ''));
   } catch {
-    refuse(url, 'its percent-encoding is invalid');
+    refuse(url, 'the percent-encoding of the address is invalid');
   }
-  if (path.includes('\0')) refuse(url, 'its path has a NUL');
+  if (path.includes('\0')) refuse(url, 'the path contains a NUL');
   return resolve(path);
 }
 

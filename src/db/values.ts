@@ -43,7 +43,7 @@ export function json(value: unknown): Json {
     // the error below replaces the TypeError, whose message is engine-specific and may quote the value
   }
   if (text === undefined)
-    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} cannot be written as JSON`]);
+    throw new SvcError('E_DB_PARAMETER', ['json()', `a value without a JSON form: ${shown(value)}`]);
   return new Json(text);
 }
 

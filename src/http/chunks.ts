@@ -57,7 +57,7 @@ export function checkedChunk(value: unknown): Chunk {
   const bytes = bytesOf(value);
   if (bytes !== undefined) return bytes;
   throw new SvcError('E_STREAM', [
-    `its source yielded ${shown(value)}, but only strings and bytes can be sent`,
+    `the source yielded ${shown(value)}, but only strings and bytes can be sent`,
   ]);
 }
 
@@ -67,7 +67,7 @@ class WebChunks implements ChunkIterator {
   /** @throws SvcError `E_STREAM` for a stream that is being read already */
   constructor(stream: ReadableStream<Chunk>) {
     if (stream.locked)
-      throw new SvcError('E_STREAM', ['its source is a stream that already has another reader']);
+      throw new SvcError('E_STREAM', ['the source is a stream that already has another reader']);
     this.#reader = stream.getReader();
   }
 
@@ -303,7 +303,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
 /** Error for a source that yields more or fewer bytes than its Content-Length announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
-    `contentLength is ${announced} bytes, but its source yielded ${found > announced ? `${found} or more` : found}`,
+    `contentLength is ${announced} bytes, but the source yielded ${found > announced ? `${found} or more` : found}`,
   ]);
 }
 

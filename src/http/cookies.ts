@@ -98,10 +98,10 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
       throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS), [...OPTIONS]]);
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
   if (typeof httpOnly !== 'boolean')
-    throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'true or false', shown(httpOnly)]);
+    throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'must be true or false', shown(httpOnly)]);
   if (secure !== undefined && typeof secure !== 'boolean')
-    throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'true or false', shown(secure)]);
-  if (typeof name !== 'string' || !isToken(name)) return refuse(name, 'the name is not a token');
+    throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'must be true or false', shown(secure)]);
+  if (typeof name !== 'string' || !isToken(name)) return refuse(name, 'the name of a cookie must be a token');
   const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
   if (encoded === undefined) return refuse(name, 'the value is not a well-formed string');
   if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
@@ -113,7 +113,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
     if (/^__(host|secure)-/i.test(name) && secure === false)
-      return refuse(name, 'its name prefix requires secure: true');
+      return refuse(name, 'the name prefix requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
       return refuse(name, 'the prefix __Host- needs path "/" and no domain');
   }

@@ -159,9 +159,9 @@ function readList(origins: readonly string[]): ReadonlySet<string> {
 
 function issueOf(origin: string): string | undefined {
   const named = JSON.stringify(origin);
-  if (origin === '*') return '"*" stands alone, not in a list';
-  if (origin === 'null') return '"null" is the origin of every sandboxed frame';
-  if (origin.includes('*')) return `${named} has a wildcard, and origins are compared whole`;
+  if (origin === '*') return '"*" must not be an entry of a list';
+  if (origin === 'null') return '"null" is the origin of every sandboxed frame, so it must not be allowed';
+  if (origin.includes('*')) return `${named} has a wildcard, but whole origins are compared`;
   if (!ORIGIN.test(origin))
     return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
   if (!/^https?:/.test(origin)) return undefined; // URL parsers do not know the schemes of apps

@@ -147,8 +147,8 @@ const PARAMETER = /^\{([^{}]*)\}$/;
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
-    return refuse(template, 'it does not begin with "/"');
-  if (!template.isWellFormed()) return refuse(template, 'it has a lone surrogate');
+    return refuse(template, 'the template does not begin with "/"');
+  if (!template.isWellFormed()) return refuse(template, 'the template has a lone surrogate');
   if (FOREIGN.test(template)) return refuseForeign(template);
   const literals: string[] = [];
   const parameters: PathParameter[] = [];
@@ -249,7 +249,7 @@ export function fillTemplate(
   const known = parsed.parameters.map((parameter) => parameter.name);
   for (const given of Object.keys(params)) {
     if (!known.includes(given))
-      throw new SvcError('E_URL_PARAM', [name, given, 'is not a parameter of its template']);
+      throw new SvcError('E_URL_PARAM', [name, given, 'is not a parameter of the path template']);
   }
   let path = encodeLiteral(parsed.literals[0]!);
   parsed.parameters.forEach((parameter, index) => {

@@ -236,10 +236,7 @@ export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware
   if (typeof given === 'function') {
     if (/^class\b/.test(Function.prototype.toString.call(given)))
       throw new SvcError('E_MIDDLEWARE', [`the class ${given.name} without "new"`]);
-    if (given.length > 2)
-      throw new SvcError('E_MIDDLEWARE', [
-        `a function of ${given.length} parameters, such as (req, res, next) of others,`,
-      ]);
+    if (given.length > 2) throw new SvcError('E_MIDDLEWARE', [`a function with ${given.length} parameters`]);
     return new FunctionMiddleware(given);
   }
   if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
@@ -367,7 +364,8 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message: 'it already belongs to another application, whose keys and settings would be replaced',
+      message:
+        'the middleware already belongs to another application, whose keys and settings would be replaced',
       remedy: 'Create an instance for each application: call new in app.use()',
     };
   }

@@ -169,21 +169,21 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
   const bytes = bytesOf(value);
   if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));
   if (value instanceof Response) return fromWeb(value);
-  const refuse = (what: string, remedy: string): never => {
-    throw new SvcError('E_REPLY', [`the value is ${what}: ${remedy}`]);
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_REPLY', [problem]);
   };
   if (
     Symbol.asyncIterator in value ||
     value instanceof ReadableStream ||
     typeof (value as Iterator<unknown>).next === 'function'
   ) {
-    return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
+    return refuse('a stream or generator must be wrapped in new StreamingResponse(…)');
   }
   if (value instanceof Map || value instanceof Set)
-    return refuse(`a ${value.constructor.name}`, 'convert it to an object or an array first');
+    return refuse(`a ${value.constructor.name} must be converted to an object or an array`);
   if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams)
-    return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
-  if (value instanceof Error) return refuse('an Error', 'throw it instead');
+    return refuse(`a ${value.constructor.name} must be wrapped in new Response(…)`);
+  if (value instanceof Error) return refuse('an Error must be thrown, not returned');
   return undefined;
 }
 

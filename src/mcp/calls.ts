@@ -9,7 +9,7 @@ import { isPrompt, isResource, planTools } from './tools.ts';
 import { planResources } from './resources.ts';
 import type { PlannedResource } from './resources.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
-import { CARRIER, stateKey } from '../http/state.ts';
+import { CARRIER, SESSION, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
 import type { Clock } from '../base/clock.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
@@ -63,6 +63,20 @@ export interface Caller {
   readonly origin: string | undefined;
   /** The HTTP request that contains the calls. DPoP proofs name its method and URL. */
   readonly carrier?: HttpRequest | undefined;
+}
+
+/** Returns the API keys, cookies and sessions that these guards read; undefined for each absent one. */
+export function credentialsOf(
+  req: HttpRequest,
+  security: CompiledRoute['security'],
+): readonly (string | undefined)[] {
+  return security.map(({ scheme, credential }) => {
+    if (credential !== undefined)
+      return credential.in === 'header'
+        ? req.headers[credential.name.toLowerCase()]
+        : req.cookies[credential.name];
+    return scheme === 'session' && req.state.has(SESSION) ? req.session.id : undefined;
+  });
 }
 
 /** Dependencies of one call. */
@@ -155,7 +169,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'would lead to another route',
+            message: 'must not lead to another route',
           },
         ],
         tool,
@@ -253,7 +267,7 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
     if (!(error instanceof RangeError)) throw error;
     return {
       issues: [
-        { loc: ['arguments'], code: 'depth', message: 'are too large or nested too deeply for this tool' },
+        { loc: ['arguments'], code: 'depth', message: 'must be smaller or less deeply nested for this tool' },
       ],
     };
   }

@@ -4,7 +4,7 @@
  * of the channel.
  */
 import { ClientDisconnected } from '../base/errors.ts';
-import { SentRequests } from './questions.ts';
+import { SentRequests, stopping } from './questions.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
 import {
   INTERNAL_ERROR,
@@ -78,11 +78,11 @@ export class McpConversation {
   }
 
   /**
-   * Call it when no more input will come. Ends subscriptions. Resolves when all running requests have their
+   * Call it when no more input will come. Ends subscriptions and questions. Resolves when all running requests have their
    * response.
    */
   async finish(): Promise<void> {
-    this.#closing.abort();
+    this.#closing.abort(stopping());
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
@@ -163,7 +163,12 @@ export class McpConversation {
         this.#session = session;
       },
       ask: (question) =>
-        this.#questions.ask({ ...question, owner: '', send: (message) => this.#send(message) }),
+        this.#questions.ask({
+          ...question,
+          owner: '',
+          ends: [this.#closing.signal],
+          send: (message) => this.#send(message),
+        }),
     };
     const gone = Promise.withResolvers<undefined>();
     signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });

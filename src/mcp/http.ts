@@ -31,7 +31,7 @@ import {
   readMessage,
 } from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
-import { SentRequests } from './questions.ts';
+import { SentRequests, stopping } from './questions.ts';
 import { McpSessions } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
@@ -276,7 +276,11 @@ export class McpEndpoint {
     // a legacy client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
     const closing = new AbortController(); // a shutdown ends subscriptions; calls have time to finish
-    const stream = new MessageStream(session === undefined ? leave : () => undefined, () => closing.abort());
+    const left = new AbortController(); // a client that has left gets no question: streams are not resumed
+    const stream = new MessageStream(
+      session === undefined ? leave : () => left.abort(new ClientDisconnected()),
+      () => closing.abort(stopping()),
+    );
     const early = Promise.withResolvers<undefined>();
     const send = (sent: JsonObject): void => {
       stream.push(sent);
@@ -292,7 +296,13 @@ export class McpEndpoint {
       },
       ask:
         session !== undefined && mayStream
-          ? (question) => this.#questions.ask({ ...question, owner: session.id, send })
+          ? (question) =>
+              this.#questions.ask({
+                ...question,
+                owner: session.id,
+                ends: [left.signal, closing.signal],
+                send,
+              })
           : undefined,
       begin: (agreed) => {
         if (this.#deps.hasSessions)
@@ -429,7 +439,7 @@ export class McpEndpoint {
   }
 }
 
-/** Listener for the members of a batch, which ignores progress and messages. */
+/** A signal that never aborts: the members of a batch cannot be subscriptions. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
@@ -450,11 +460,11 @@ function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
     readModern(params);
     return undefined;
   } catch (error) {
-    return error as RpcError; // metaOf() throws nothing else
+    return error as RpcError; // readModern() throws nothing else
   }
 }
 
-/** Creates a session for one legacy request without a session. */
+/** Returns the state of one legacy request without a session. It can ask no questions. */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map() };
 }
@@ -515,9 +525,7 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
  * Otherwise the response is one JSON document.
  */
 
-/**
- * Maximum number of messages that wait for a slow reader. Further messages are dropped, except for the last.
- */
+/** Maximum number of messages that wait for a slow reader. Further notifications are dropped. */
 const MAX_WAITING = 1_000;
 
 /** A queue of messages that is read as a source of events, by one reader. */
@@ -538,9 +546,9 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
     this.#onStop = onStop;
   }
 
-  /** Adds a message. */
+  /** Adds a request or a notification. */
   push(message: object): void {
-    if (this.#isOver || this.#waiting.length >= MAX_WAITING) return;
+    if (this.#isOver || (this.#waiting.length >= MAX_WAITING && !('id' in message))) return;
     this.#give(JSON.stringify(message));
   }
 

@@ -4,6 +4,7 @@
  * Example:
  *   await app.mcpServer().serve()      over standard input and output, until the input ends
  */
+import { settingOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { fixedCaller, toolsetOf } from './calls.ts';
 import { McpConversation } from './conversation.ts';
@@ -216,7 +217,7 @@ const TOKEN = /^[\x21-\x7e]{1,8192}$/;
 function checkedToken(token: string): string {
   if (!TOKEN.test(token))
     throw new SvcError('E_CONFIG_CAST', [
-      'the setting "mcpToken" (SVC_MCP_TOKEN)',
+      settingOf('SVC_MCP_TOKEN'),
       'a token of printable ASCII characters without spaces',
       'another text',
     ]);
@@ -357,7 +358,7 @@ export class Toolbox extends Routes {
     const query = args ?? Object.fromEntries(parameters.map((parameter) => [parameter, Field(str)]));
     const read = fn as (context: object) => unknown;
     if (this.#names.has(`resource ${uri}`))
-      throw new SvcError('E_MCP_NAME', [uri, 'belongs to another resource']);
+      throw new SvcError('E_MCP_NAME', [uri, 'is already the name of another resource']);
     this.#names.add(`resource ${uri}`);
     const resource: DeclaredResource = { uri, name, mimeType };
     this.addRoute(['GET'], `${RESOURCES}${this.#names.size}`, [
@@ -376,9 +377,9 @@ export class Toolbox extends Routes {
 
   #add(kind: 'tool' | 'prompt', name: string): void {
     if (typeof name !== 'string' || !NAME.test(name))
-      throw new SvcError('E_MCP_NAME', [String(name), 'is not 1-128 characters of A-Z a-z 0-9 _ - .']);
+      throw new SvcError('E_MCP_NAME', [String(name), 'must be 1-128 characters of A-Z a-z 0-9 _ - .']);
     if (this.#names.has(`${kind} ${name}`))
-      throw new SvcError('E_MCP_NAME', [name, `belongs to another ${kind}`]);
+      throw new SvcError('E_MCP_NAME', [name, `is already the name of another ${kind}`]);
     this.#names.add(`${kind} ${name}`);
   }
 }

@@ -13,11 +13,11 @@
  * §5.1; MCP 2025-11-25, authorization).
  */
 import { SvcError } from '../base/errors.ts';
+import { credentialsOf } from './calls.ts';
 import { serverOptions } from './server.ts';
 import { bool, given, int, isFunction, isObject, isTextList, readOptions } from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
-import { SESSION } from '../http/state.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
 import { failure, INVALID_REQUEST, NEWEST, RpcError } from './messages.ts';
 import { readTrustProxy } from '../http/request/proxy.ts';
@@ -231,12 +231,17 @@ function readAuthorization(
     scopes: given<readonly string[]>('a list of words', isTextList),
   });
   if (servers.length === 0)
-    throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'servers',
+      'must name at least one issuer by its absolute URL',
+      'none',
+    ]);
   if (Object.keys(deps).length === 0)
     throw new SvcError('E_OPTION_RANGE', [
       'mountMcp()',
       'deps',
-      'a guard that asks for the tokens of authorization, such as { me: Depends(BearerAuth()) }',
+      'must contain a guard that checks access tokens, such as { me: Depends(BearerAuth()) }',
       'none',
     ]);
   return { servers, scopes };
@@ -263,14 +268,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
     if (typeof subject === 'string') return `sub ${subject}`;
   }
   const { req } = context;
-  const shown = req.route?.security.map(({ scheme, credential }) => {
-    if (credential !== undefined)
-      return credential.in === 'header'
-        ? req.headers[credential.name.toLowerCase()]
-        : req.cookies[credential.name];
-    return scheme === 'session' && req.state.has(SESSION) ? req.session.id : undefined;
-  });
-  const all = [req.headers['authorization'], ...(shown ?? [])];
+  const all = [req.headers['authorization'], ...credentialsOf(req, req.route?.security ?? [])];
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }
 

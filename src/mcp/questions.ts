@@ -15,11 +15,12 @@ import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
 import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
 import { handled } from '../base/promises.ts';
-import { authSecrets, Keyring } from '../crypto/keys.ts';
+import { ringOf } from '../crypto/keys.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
+import { any, compileType } from '../schema/schema.ts';
+import { INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Services } from '../http/contracts.ts';
 import type { InputOf, InputShape } from '../routing/di.ts';
@@ -139,6 +140,7 @@ export interface SampleQuestion extends QuestionOptions {
   readonly metadata?: object | undefined;
   /** Tools for the model. The client must have the ability `sample-tools`. */
   readonly tools?: readonly object[] | undefined;
+  /** How the model uses the tools. The client must have the ability `sample-tools`. */
   readonly toolChoice?: object | undefined;
 }
 /** The model's message. */
@@ -156,6 +158,7 @@ export interface ClientRoot {
 const MAX_QUESTIONS = 100;
 /** Maximum number of questions without an answer, over all calls of a process. */
 const MAX_SENT = 1_000;
+const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
   key: text(),
   timeoutMs: int(300_000, 1, 86_400_000),
@@ -182,10 +185,6 @@ const SAMPLE = {
   tools: given<readonly object[]>('a list of tools', Array.isArray),
   toolChoice: given<object>('an object', isRecord),
 };
-
-function isShape(value: unknown): boolean {
-  return isRecord(value) || typeof value === 'function';
-}
 
 /**
  * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`.
@@ -214,7 +213,7 @@ export class ToolClient {
    * user has finished.
    *
    * @throws HTTPException 400 `client_capability` when the client cannot ask, `client_answer` for an invalid
-   *   answer; 408 `client_timeout`; 424 `client_refused`
+   *   answer; 408 `client_timeout`; 424 `client_refused`; ClientDisconnected
    * @throws SvcError `E_MCP_QUESTION`, `E_OPTION_RANGE`
    */
   elicit<S extends InputShape>(question: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
@@ -238,7 +237,7 @@ export class ToolClient {
     const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', question, FORM);
     const key = this.#keyOf('elicit', rest.key);
     if ([schema, jsonSchema, url].filter((form) => form !== undefined).length !== 1)
-      throw new SvcError('E_MCP_QUESTION', [key, 'has not exactly one of "schema", "jsonSchema" and "url"']);
+      throw mistaken(key, 'must have exactly one of "schema", "jsonSchema" and "url"');
     const plan = schema === undefined ? undefined : planOfShape(schema, `the question "${key}"`);
     const requestedSchema = plan === undefined ? jsonSchema : formOf(key, plan);
     const answer = await this.#ask(url === undefined ? 'elicit' : 'elicit-url', {
@@ -263,8 +262,9 @@ export class ToolClient {
     const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', question, SAMPLE);
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
-      throw new SvcError('E_MCP_QUESTION', [key, 'needs "messages" and "maxTokens"']);
-    const answer = await this.#ask(params.tools === undefined ? 'sample' : 'sample-tools', {
+      throw mistaken(key, 'must have "messages" and "maxTokens"');
+    const hasTools = (params.tools ?? params.toolChoice) !== undefined;
+    const answer = await this.#ask(hasTools ? 'sample-tools' : 'sample', {
       key,
       timeoutMs,
       method: 'sampling/createMessage',
@@ -300,16 +300,22 @@ export class ToolClient {
   #keyOf(kind: string, wanted: string | undefined): string {
     const { keys } = this.#asker;
     const key = wanted ?? `${kind}-${keys.size + 1}`;
-    if (keys.has(key))
-      throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
+    if (keys.has(key)) throw mistaken(key, 'has a key that another question already uses');
     if (keys.size >= MAX_QUESTIONS)
-      throw new SvcError('E_MCP_QUESTION', [key, `follows ${MAX_QUESTIONS} questions of the same call`]);
+      throw mistaken(key, `exceeds the limit of ${MAX_QUESTIONS} questions in one call`);
     keys.add(key);
     return key;
   }
 
-  #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): unknown {
-    if (this.can(ability)) return this.#asker.ask({ ...question, signal: this.#signal });
+  async #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): Promise<unknown> {
+    const { key, params } = question;
+    if (!JSON_VALUE.parseJson(params).ok)
+      throw mistaken(key, 'has a value that is not JSON, or is nested too deeply');
+    if (this.can(ability)) {
+      const answer = await this.#asker.ask({ ...question, signal: this.#signal });
+      if (JSON_VALUE.parseJson(answer).ok) return answer;
+      throw unusable(key);
+    }
     this.#asker.lacks?.(ability);
     throw withoutStack(
       () =>
@@ -319,6 +325,13 @@ export class ToolClient {
         ),
     );
   }
+}
+
+/** Any JSON value of limited depth. Questions and answers must be serializable. */
+const JSON_VALUE = compileType(any);
+
+function mistaken(key: string, issue: string): SvcError {
+  return new SvcError('E_MCP_QUESTION', [key, issue]);
 }
 
 function unusable(key: string): HTTPException {
@@ -345,11 +358,11 @@ function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonOb
   const schemas = new JsonSchemas();
   const properties = fields.map(({ wireName, ...field }) => {
     const property = propertyOf(schemas.field({ wireName, ...field }, 'input'));
-    if (property === undefined)
-      throw new SvcError('E_MCP_QUESTION', [
+    if (property === undefined || field.isSecret)
+      throw mistaken(
         key,
-        `has the field "${wireName}", which is not text, a number, a boolean, a choice, or a list of choices`,
-      ]);
+        `has the field "${wireName}", which is secret, or is not text, a number, a boolean, a choice, or a list of choices`,
+      );
     return [wireName, property] as const;
   });
   const required = fields.filter(({ isRequired }) => isRequired).map(({ wireName }) => wireName);
@@ -381,6 +394,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 
 /** A request to a client. */
 interface SentQuestion extends Omit<Question, 'key'> {
+  /** Further signals that end the question: the client has left, or the server stops. */
+  readonly ends: readonly AbortSignal[];
   /** Owner of the session: responses of other clients are ignored. */
   readonly owner: string;
   send(message: JsonObject): void;
@@ -389,39 +404,30 @@ interface SentQuestion extends Omit<Question, 'key'> {
 /** The questions of one endpoint or conversation that have no response yet. */
 export class SentRequests {
   readonly #clock: Clock;
-  readonly #waiting = new Map<string, { readonly owner: string; settle(response: RpcResponse): void }>();
+  readonly #waiting = new Map<unknown, { readonly owner: string; settle(response: RpcResponse): void }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /**
-   * Sends a question as a request. Resolves with the result of the response; cancels the request when its
-   * time has passed.
-   */
-  async ask({ owner, method, params, timeoutMs, signal, send }: SentQuestion): Promise<unknown> {
-    signal.throwIfAborted();
+  /** Sends a request, and returns the result of its response. Cancels a request that ends before. */
+  async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
+    const signals = [signal, ...ends];
+    for (const each of signals) each.throwIfAborted();
     if (this.#waiting.size >= MAX_SENT)
-      throw new HTTPException(
-        503,
-        `Already ${MAX_SENT} questions to clients have no answer: try again later`,
-      );
+      throw new HTTPException(503, `Already ${MAX_SENT} questions have no answer: try again later`);
     const id = `svc-${randomBytes(16).toString('hex')}`;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const giveUp = (reason: string, error: unknown): void => {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    const onAbort = (): void => giveUp('The call has ended', signal.reason);
+    // only signals have this listener
+    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
-      giveUp(
-        'The time to answer is over',
-        new HTTPException(408, `The client did not answer within ${timeoutMs} ms`, {
-          code: 'client_timeout',
-        }),
-      ),
+      giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
     );
-    signal.addEventListener('abort', onAbort, { once: true });
+    for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
     this.#waiting.set(id, {
       owner,
       settle: ({ result, error }) => (error === undefined ? resolve(result) : reject(refusal(error))),
@@ -432,7 +438,7 @@ export class SentRequests {
     } finally {
       timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
       this.#waiting.delete(id);
-      signal.removeEventListener('abort', onAbort);
+      for (const each of signals) each.removeEventListener('abort', onAbort);
     }
   }
 
@@ -440,9 +446,18 @@ export class SentRequests {
    * Handles a response of a client. Responses without a request, and those of another client, are ignored.
    */
   receive(owner: string, response: RpcResponse): void {
-    const waiting = this.#waiting.get(String(response.id));
+    const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
+}
+
+/** Returns the reason of a signal that aborts because the server stops. */
+export function stopping(): HTTPException {
+  return unanswered('before the server stopped');
+}
+
+function unanswered(limit: string): HTTPException {
+  return new HTTPException(408, `The client did not answer ${limit}`, { code: 'client_timeout' });
 }
 
 function refusal(error: unknown): HTTPException {
@@ -476,7 +491,7 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Cancels the questions that are still open. Always undefined: no questions replace the result of the call. */
+  /** Cancels the open questions. Returns undefined: no questions replace the result of the call. */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -492,9 +507,7 @@ const MAX_STATE_CHARACTERS = 4_000_000;
 
 /** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
 export function stateSeal(services: Services | undefined): ProtectedValues {
-  const hasSecret = services !== undefined && services.config.get('authSecret', null) !== null;
-  const ring = Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex'));
-  return new ProtectedValues(ring, 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
+  return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
 
 /** Dependencies of a repeated call. */
@@ -521,8 +534,14 @@ export class RepeatedCall implements Asker {
     this.#deps = deps;
     this.abilities = abilitiesOf(deps.capabilities);
     const { inputResponses = {}, requestState } = deps.params;
-    if (!isRecord(inputResponses) || !Object.values(inputResponses).every(isRecord))
-      throw new RpcError(INVALID_PARAMS, '\"inputResponses\" must be an object of results');
+    if (
+      !isRecord(inputResponses) ||
+      !Object.values(inputResponses).every((result) => isRecord(result) && JSON_VALUE.parseJson(result).ok)
+    )
+      throw new RpcError(
+        INVALID_PARAMS,
+        '\"inputResponses\" must be an object of results, nested at most 64 levels',
+      );
     const known = requestState === undefined ? [] : this.#opened(requestState);
     this.#answers = new Map([...known, ...Object.entries(inputResponses)]);
   }
@@ -558,7 +577,7 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(INTERNAL_ERROR, 'The answers of this call are too large');
+      throw new RpcError(INVALID_PARAMS, 'The answers of this call are too large');
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
 
@@ -567,10 +586,7 @@ export class RepeatedCall implements Asker {
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
     // outcome() has written the payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
-    throw new RpcError(
-      INVALID_PARAMS,
-      '\"requestState\" is invalid, has expired, or belongs to another call',
-    );
+    throw new RpcError(INVALID_PARAMS, '"requestState" is invalid, expired, or belongs to another call');
   }
 
   #name(): string {

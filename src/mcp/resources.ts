@@ -43,7 +43,7 @@ export function parametersOf(uri: string): readonly string[] {
     ]);
   const names = uri.split(PARAMETER).filter((_, index) => index % 2 === 1);
   if (new Set(names).size < names.length)
-    throw new SvcError('E_MCP_NAME', [uri, 'has two parameters with one name']);
+    throw new SvcError('E_MCP_NAME', [uri, 'is a URI in which two parameters have one name']);
   return names;
 }
 

@@ -8,7 +8,7 @@
  * Violations of the protocol are JSON-RPC errors. The response of a tool is always a result, even if the tool refuses the call.
  */
 import { createHash } from 'node:crypto';
-import { CallReports, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
+import { CallReports, credentialsOf, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
 import { abilitiesOf, RepeatedCall, stateSeal, WaitingCall } from './questions.ts';
 import {
   INTERNAL_ERROR,
@@ -35,6 +35,7 @@ import type { Resource, ResourceContent } from './resources.ts';
 import type { ClientAbility, Question } from './questions.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Services } from '../http/contracts.ts';
+import type { RouteDetail } from '../routing/compile.ts';
 import type { ProtectedValues } from '../http/session/cookie.ts';
 
 /** State that `initialize` sets up: one per process over stdio, one per session over HTTP. */
@@ -327,7 +328,7 @@ export class McpDispatcher {
     const tool = this.#tools.find(name);
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
     const reports = new CallReports({ ...asked, ...asked.exchange });
-    const asker = this.#askerOf(asked, 'tools/call', name, given);
+    const asker = this.#askerOf(asked, tool, 'tools/call', name, given);
     try {
       const result = await this.#tools.call(
         tool,
@@ -341,16 +342,22 @@ export class McpDispatcher {
     }
   }
 
-  #askerOf({ dialect, exchange, meta, params }: Asked, ...subject: unknown[]): RepeatedCall | WaitingCall {
-    const { session, ask, principal } = exchange;
+  #askerOf(
+    { dialect, exchange, meta, params }: Asked,
+    { detail }: { readonly detail: RouteDetail },
+    ...subject: unknown[]
+  ): RepeatedCall | WaitingCall {
+    const { session, ask, principal, caller } = exchange;
     if (!dialect.isModern)
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
+    // the guards of the endpoint decide the principal; the route may have further guards
+    const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
       params,
-      subject: [...subject, principal],
+      subject: [...subject, principal, shown],
       nowSeconds: Math.floor(this.#app.clock.nowMs() / 1_000),
       seal: () => (this.#seal ??= stateSeal(this.#options.services)),
     });
@@ -362,7 +369,7 @@ export class McpDispatcher {
     if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
-    const asker = this.#askerOf(asked, 'prompts/get', name, given);
+    const asker = this.#askerOf(asked, prompt, 'prompts/get', name, given);
     const response = await this.#tools.request(
       prompt.detail,
       prompt.fields,
@@ -389,10 +396,9 @@ export class McpDispatcher {
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     const resource = this.#resourceOf(uri, dialect);
     const { mimeType } = resource.definition(dialect);
-    const asker = this.#askerOf(asked, 'resources/read', uri);
     const content =
       resource instanceof PlannedResource
-        ? await this.#contentOf(resource, uri, asked, asker)
+        ? await this.#contentOf(resource, uri, asked)
         : { text: resource.read() };
     if ('resultType' in content) return content;
     const caching =
@@ -405,8 +411,8 @@ export class McpDispatcher {
     resource: PlannedResource,
     uri: string,
     asked: Asked,
-    asker: RepeatedCall | WaitingCall,
   ): Promise<ResourceContent | JsonObject> {
+    const asker = this.#askerOf(asked, resource, 'resources/read', uri);
     const response = await this.#tools.request(
       resource.detail,
       resource.fields,

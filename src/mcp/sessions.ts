@@ -10,7 +10,7 @@
  * sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { Keyring, authSecrets } from '../crypto/keys.ts';
+import { ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import type { Dialect, RequestId } from './messages.ts';
@@ -49,12 +49,7 @@ export class McpSessions {
   constructor(services: Services, ttlSeconds: number) {
     this.#services = services;
     this.#ttlSeconds = ttlSeconds;
-    const hasSecret = services.config.get('authSecret', null) !== null;
-    this.#values = new ProtectedValues(
-      Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex')),
-      'mcp session',
-      'sealed',
-    );
+    this.#values = new ProtectedValues(ringOf(services.config), 'mcp session', 'sealed');
   }
 
   /**
@@ -90,7 +85,7 @@ export class McpSessions {
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined) return this.#keep(id, dialect, 'info', new Set(abilities)).session;
-    this.#kept.delete(id); // the principal is the rest of the text
+    this.#kept.delete(id); // set() moves it to the end, as the most recently used
     this.#kept.set(id, kept);
     return kept.isEnded ? undefined : kept.session;
   }

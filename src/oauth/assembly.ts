@@ -299,7 +299,7 @@ function limitStoreOf(
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin limits',
       'store',
-      'to be omitted, because no DatabasePlugin is registered',
+      'must be omitted, because no DatabasePlugin is registered',
       '"database"',
     ]);
   return {

@@ -128,19 +128,20 @@ export class Logins {
       claims: given<Readonly<Record<string, unknown>>>('an object', isObject),
       method: text('local'),
     });
-    if (req === undefined) throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'the request', 'none']);
+    if (req === undefined)
+      throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'must be the HTTP request', 'none']);
     if (!METHOD.test(method) || providers.has(method))
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'method',
-        'a name such as "magic-link" that is not the name of a provider',
+        'must be a name such as "magic-link" that is not the name of a provider',
         method,
       ]);
     if ((response !== undefined) !== isCookieMode)
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'response',
-        isCookieMode ? 'a response in cookie mode' : 'to be omitted except in cookie mode',
+        isCookieMode ? 'must be a response in cookie mode' : 'must be omitted except in cookie mode',
         isCookieMode ? 'none' : 'a response',
       ]);
     const startedAt = clock.nowMicros();

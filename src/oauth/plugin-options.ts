@@ -263,7 +263,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
         'nativeRedirects',
-        'redirect URIs of native clients (RFC 8252 §7)',
+        'must be redirect URIs of native clients (RFC 8252 §7)',
         `a list whose entry ${index + 1} ${problem}`,
       ]);
   });
@@ -271,21 +271,21 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'nativeRedirects',
-      'to be omitted in cookie mode: native clients have no cookies to refresh with',
+      'must be omitted in cookie mode: native clients have no cookies to refresh with',
       'a list',
     ]);
   if (read.onUnlink !== undefined && read.onLink === undefined)
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'onLink',
-      'a function, because onUnlink is set',
+      'must be a function, because onUnlink is set',
       'none',
     ]);
   if (read.mode === 'cookie' && read.dpop !== 'off')
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
       'dpop',
-      '"off" in cookie mode: scripts cannot read the tokens that a proof needs',
+      'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,
     ]);
   // a browser loses a response when the user leaves the page

@@ -51,7 +51,7 @@ export function rulesOf(
         const open = (['login', 'callback', 'token', 'forged'] as const).filter(
           (name) => options.limits[name] === false,
         );
-        if (open.length > 0) report(subject, `its limits are off: ${open.join(', ')}`);
+        if (open.length > 0) report(subject, `the limits are off: ${open.join(', ')}`);
       },
     },
     {

@@ -94,7 +94,7 @@ export class MetricsRegistry implements Metrics {
     if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising)
       throw new SvcError('E_METRIC', [
         name,
-        `buckets are 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
+        `buckets must be 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
       ]);
     return this.#add(
       name,
@@ -120,12 +120,12 @@ export class MetricsRegistry implements Metrics {
     suffixes: readonly string[],
     make: () => T,
   ): T {
-    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'its name is not svc_[a-z0-9_]+']);
+    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'the name is not svc_[a-z0-9_]+']);
     const wrong = labels.find(
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
     );
     if (wrong !== undefined)
-      throw new SvcError('E_METRIC', [name, `its label "${wrong}" is invalid, reserved, or repeated`]);
+      throw new SvcError('E_METRIC', [name, `the label "${wrong}" is invalid, reserved, or repeated`]);
     for (const suffix of suffixes) {
       if (this.#metrics.has(name + suffix))
         throw new SvcError('E_METRIC', [name, `"${name}${suffix}" already exists`]);

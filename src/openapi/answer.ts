@@ -50,7 +50,7 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'license',
-      'a name, and either identifier or url',
+      'must have a name, and either identifier or url',
       shown(read.license),
     ]);
   }

@@ -263,7 +263,7 @@ function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [J
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    // Texts for changes in responses, by the text for the same change in requests.
+    // no format accepts an empty text
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = listOf(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
@@ -323,7 +323,7 @@ function compareRead(
 ): void {
   const [types, kept] = [partOf(before['content']), partOf(after['content'])];
   for (const [type, media] of Object.entries(types)) {
-    if (kept[type] === undefined) report(`${subject} is no longer ${type}`);
+    if (kept[type] === undefined) report(`${subject} no longer has the type ${type}`);
     else compareValues(subject, schemaOf(media), schemaOf(kept[type]), documents, report);
   }
 }
@@ -341,7 +341,7 @@ function compareValues(
   };
   findNarrowing(after, before, turned, (path, what) =>
     report(
-      `${subject}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can have values that it could not have before'}`,
+      `${subject}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can now have values that were not possible before'}`,
     ),
   );
 }
@@ -397,7 +397,7 @@ function compareTaken(
   const [types, kept] = [partOf(before['content']), partOf(after['content'])];
   for (const [type, media] of Object.entries(types)) {
     const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) report(`${subject} can no longer be ${type}`);
+    if (of === undefined) report(`${subject} can no longer have the type ${type}`);
     else
       findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
         report(`${subject}${path === '' ? '' : `'s ${path}`} ${what}`),

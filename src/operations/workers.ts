@@ -307,7 +307,7 @@ export class Workers {
       else
         log.error(
           'rolling_restart_failed',
-          new SvcError('E_WORKERS', [`${problem}; the old workers continue`]),
+          new SvcError('E_WORKERS', [`${problem}; the old workers continue to serve`]),
         );
     }
   }

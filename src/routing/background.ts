@@ -34,7 +34,7 @@ export class BackgroundTasks {
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
     if (this.#tasks.length >= MAX_PER_REQUEST)
-      throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'for one request']);
+      throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, true]);
     this.#runner.reserve();
     this.#tasks.push(AsyncLocalStorage.bind(() => fn(...args)));
     return this;
@@ -71,7 +71,7 @@ export class BackgroundRunner {
 
   /** Counts a task that waits. @throws SvcError `E_BACKGROUND_FULL` */
   reserve(): void {
-    if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, 'that wait']);
+    if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, false]);
     this.#waiting++;
   }
 

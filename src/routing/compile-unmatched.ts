@@ -35,14 +35,14 @@ export function unmatched(
   const { match } = req;
   if (match.kind === 'wrong-method') {
     if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
-    return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
+    return refuse(MethodNotAllowed, 405, `This path allows only ${match.allow}`, req, errors, match.allow);
   }
   if (match.kind === 'malformed')
     return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
   if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
   return req.path === '*' && req.method === 'OPTIONS'
     ? options(allMethods)
-    : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+    : refuse(BadRequest, 400, 'The request target is not a path', req, errors);
 }
 
 const SLASH = 47;

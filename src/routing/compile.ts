@@ -246,7 +246,7 @@ function askMiddleware(
       severity: 'error',
       subject: `middleware ${layer.kind ?? layer.constructor.name}`,
       place,
-      message: `its compile() threw ${thrown(error)}`,
+      message: `the compile() of the middleware threw ${thrown(error)}`,
       remedy:
         error instanceof SvcError ? error.remedy : 'Fix the middleware: compile() must return its findings',
     });
@@ -358,7 +358,7 @@ function compiledSocket(
       severity: 'error',
       subject: `${SOCKET} ${flat.template.template}`,
       place: flat.declared.place,
-      message: 'no handler receives its sockets',
+      message: 'no handler receives the sockets of this route',
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
@@ -402,7 +402,7 @@ function compiled(
       severity: 'error',
       subject: `${method} ${route.template.template}`,
       place: route.declared.place,
-      message: error instanceof SvcError ? error.message : `reading its declaration threw ${thrown(error)}`,
+      message: error instanceof SvcError ? error.message : `reading the declaration threw ${thrown(error)}`,
       remedy:
         error instanceof SvcError
           ? error.remedy
@@ -487,7 +487,7 @@ function hidden(route: CompiledRoute): Finding {
     severity: 'error',
     subject: `${route.method} ${route.template}`,
     place: route.place,
-    message: `it can never be reached: ${route.template} belongs to the operations endpoints`,
+    message: `the route can never be reached: ${route.template} belongs to the operations endpoints`,
     remedy: `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
   };
 }

@@ -179,7 +179,8 @@ class DependencyPlanner {
         const need = read.spec[key];
         if (CONTEXT_KEYS.has(key))
           throw new SvcError('E_DEPENDS', [
-            `"${key}" of ${read.label}, a name that every context already has`,
+            `"${key}" of ${read.label}`,
+            'every context already has a member of that name',
           ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
@@ -349,9 +350,26 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   const order = behind.map((each) => ({
     ...each,
     needs: [...each.needs, ...before.map(({ slot }) => slot)],
-    call: (request: Resolution) => calledInside(around[each.slot]!, request, each.call)(request),
+    call: (request: Resolution) => {
+      const inside = <T>(work: () => T): T => calledInside(around[each.slot]!, request, work)(undefined) as T;
+      const value = inside(() => each.call(request));
+      return each.mayYield && isGenerator(value) ? steppedInside(value, inside) : value;
+    },
   }));
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
+}
+
+/** Runs each step of a generator inside the surrounding dependencies: calling its function runs none of its code. */
+function steppedInside<G extends Generator | AsyncGenerator>(
+  generator: G,
+  inside: <T>(work: () => T) => T,
+): G {
+  const { next, throw: fail, return: end } = generator;
+  return Object.assign(generator, {
+    next: () => inside(() => Reflect.apply(next, generator, [])),
+    throw: (error: unknown) => inside(() => Reflect.apply(fail, generator, [error])),
+    return: (value: unknown) => inside(() => Reflect.apply(end, generator, [value])),
+  });
 }
 
 /** Returns a function that runs `call` inside the surrounding dependencies of `around`. */
@@ -497,7 +515,10 @@ export class Resolution {
     step: IteratorResult<unknown>,
   ): unknown {
     if (step.done === true)
-      throw new SvcError('E_DEPENDENCY_YIELD', [dependency.label, 'ended without yielding a value']);
+      throw new SvcError('E_DEPENDENCY_YIELD', [
+        dependency.label,
+        'the generator ended without yielding a value',
+      ]);
     const cleanups = ((this.#cleanups ??= {})[dependency.scope] ??= []);
     let at = cleanups.length;
     while (at > 0 && cleanups[at - 1]!.dependency.slot > dependency.slot) at--;
@@ -558,7 +579,7 @@ class Cleanup {
 
   async #close(): Promise<never> {
     await this.#generator.return(undefined);
-    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'yielded a second time']);
+    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'the generator yielded a second time']);
   }
 }
 

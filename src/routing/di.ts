@@ -170,7 +170,10 @@ export function provide<const S extends object, R>(
   fn: (context: ProviderContext<S>) => R,
 ): (context: Context) => R {
   const provider = (_context: Context): R => {
-    throw new SvcError('E_DEPENDS', [`${fn.name || 'a provided function'}, called directly`]);
+    throw new SvcError('E_DEPENDS', [
+      fn.name || 'this function',
+      'a function made by provide() must not be called directly',
+    ]);
   };
   Object.defineProperty(provider, 'name', { value: fn.name });
   PROVIDERS.set(provider, { spec, fn: fn as (context: never) => unknown });

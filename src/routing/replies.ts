@@ -132,7 +132,12 @@ export function readExceptionHandler<E>(
     ),
   });
   if (response === undefined)
-    throw new SvcError('E_OPTION_RANGE', [subject, 'response', 'a type, or types by status', 'undefined']);
+    throw new SvcError('E_OPTION_RANGE', [
+      subject,
+      'response',
+      'must be a type, or types by status',
+      'undefined',
+    ]);
   const spec = { response, ...(status === undefined ? {} : { status }) };
   return { handler, plan: replyPlanOf(response, { status, tuple: undefined }, subject, true), spec };
 }

@@ -173,7 +173,7 @@ export class Routes {
    * SvcError `E_MIDDLEWARE`
    */
   use(middleware: Middleware | MiddlewareFunction): this {
-    this.assertNotFrozen('add middleware');
+    this.assertNotFrozen('middleware');
     this.#layers.push(asMiddleware(middleware));
     return this;
   }
@@ -188,18 +188,20 @@ export class Routes {
   /** `response` declares the replies of the handler: they are checked like replies of routes, and documented. */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
-    this.assertNotFrozen('register an exception handler');
+    this.assertNotFrozen('an exception handler');
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (!this.#handlers.add(errorClass, handler, plan, spec))
-      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} already has one in this router`]);
+      throw new SvcError('E_EXCEPTION_HANDLER', [
+        `${errorClass.name} already has an exception handler in this router`,
+      ]);
     return this;
   }
 
   /** Adds the routes of another router, present and future, to this one, below `prefix`. */
   includeRouter(router: Routes, prefix = ''): this {
-    this.assertNotFrozen('include a router');
+    this.assertNotFrozen('a router');
     if (!(router instanceof Routes))
-      throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'a Router', shown(router)]);
+      throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'must be a Router', shown(router)]);
     this.#mounts.push({ prefix: checkedPrefix(prefix), routes: router, declared: declaredHere() });
     return this;
   }
@@ -289,7 +291,7 @@ export class Routes {
     mount?: StaticMount,
     by?: (...args: never[]) => unknown,
   ): this {
-    if (this.#isFrozen) this.assertNotFrozen(`register ${subjectOf(methods, path)}`);
+    if (this.#isFrozen) this.assertNotFrozen(subjectOf(methods, path));
     const known = readMethods(methods);
     const handler = rest.length > 1 ? rest[1] : rest[0];
     if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subjectOf(methods, path)]);
@@ -355,7 +357,7 @@ export class Routes {
 
   /** @internal */
   protected addSocket(path: string, rest: readonly unknown[]): DeclaredSocket {
-    this.assertNotFrozen(`register WEBSOCKET ${path}`);
+    this.assertNotFrozen(`WEBSOCKET ${path}`);
     const template = path === '' ? undefined : parseTemplate(path);
     const socket = new DeclaredSocket(path, rest);
     const {
@@ -583,7 +585,7 @@ function readWhole(
 function checkedPrefix(prefix: string): string {
   if (prefix === '') return prefix;
   if (typeof prefix === 'string' && prefix.endsWith('/'))
-    throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix does not end with "/"']);
+    throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix must not end with "/"']);
   parseTemplate(prefix);
   return prefix;
 }

@@ -308,7 +308,7 @@ function readCallbacks(
       const owner = `callback ${name} of ${subject}`;
       const { url, ...sent } = readGiven(owner, callback, CALLBACK);
       if (url === undefined)
-        throw new SvcError('E_OPTION_RANGE', [owner, 'url', CALLBACK.url.needs, shown(url)]);
+        throw new SvcError('E_OPTION_RANGE', [owner, 'url', `needs ${CALLBACK.url.needs}`, shown(url)]);
       return [name, { ...sent, url }];
     }),
   );
@@ -354,7 +354,7 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
         subject,
         key,
         near === undefined
-          ? `is ${shown(value)}, but needs to be Depends(…)`
+          ? `is ${shown(value)}, but must be Depends(…)`
           : `is not a route option; did you mean "${near}"?`,
       ]);
     }

@@ -251,13 +251,13 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   }
 
   #set<K extends keyof Callbacks<never, M>>(key: K, fn: NonNullable<Callbacks<C, M>[K]>): this {
-    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [`add a handler to ${this.#subject}`]);
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [`handlers of ${this.#subject}`]);
     if (typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [this.#subject]);
     if (this.#callbacks[key] !== undefined)
       throw new SvcError('E_ROUTE_SPEC', [
         this.#subject,
         `on${key[0]!.toUpperCase()}${key.slice(1)}`,
-        'has a handler already',
+        'is an event that already has a handler',
       ]);
     this.#callbacks[key] = fn as Callbacks<never, M>[K];
     return this;
@@ -512,7 +512,7 @@ function apart(
         subject,
         key,
         near === undefined
-          ? `is ${shown(value)}, but needs to be Depends(…)`
+          ? `is ${shown(value)}, but must be Depends(…)`
           : `is not an option of a WebSocket; did you mean "${near}"?`,
       ]);
     }
@@ -528,7 +528,7 @@ function decoder(message: TypeSource | undefined, subject: string): (data: strin
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);
   return (data) => {
-    if (typeof data !== 'string') throw new HTTPException(415, 'Messages are JSON texts');
+    if (typeof data !== 'string') throw new HTTPException(415, 'A message must be a JSON text');
     const result = type.parseJson(parseJson(data), 'message', !data.includes('\\u'));
     if (!result.ok) throw new ValidationError(result.issues);
     return result.value;

@@ -178,7 +178,7 @@ export function classPlan(schema: SchemaClass): Plan {
     if (!isSchemaClass(schema))
       throw new SvcError('E_SCHEMA_PROBE', [
         String((schema as { name?: unknown } | undefined)?.name),
-        'it does not extend Schema',
+        'the class does not extend Schema',
       ]);
     plan = new Plan(schema);
     PLANS.set(schema, plan);
@@ -311,7 +311,7 @@ function extraOf(schema: SchemaClass, name: string): Extra {
   const extra: unknown = (schema as { readonly extra?: unknown }).extra ?? 'ignore';
   if (typeof extra === 'string' && EXTRAS.includes(extra)) return extra as Extra;
   const suggestion = typeof extra === 'string' ? closest(extra, EXTRAS) : undefined;
-  const needed = `one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`;
+  const needed = `must be one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`;
   throw new SvcError('E_OPTION_RANGE', [name, 'static extra', needed, shown(extra)]);
 }
 

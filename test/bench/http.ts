@@ -400,7 +400,8 @@ async function bare(): Promise<Server> {
       });
     const allow = 'GET, HEAD, OPTIONS';
     if (path !== '/json') problem(res, 404, 'Not Found', {});
-    else problem(res, 405, 'Method Not Allowed', { detail: `This path has ${allow}` }, { Allow: allow });
+    else
+      problem(res, 405, 'Method Not Allowed', { detail: `This path allows only ${allow}` }, { Allow: allow });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   return server;

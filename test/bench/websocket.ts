@@ -141,7 +141,7 @@ function serve(port: number, broadcast: () => void): void {
 }
 
 async function ws(step: Step): Promise<void> {
-  (globalThis as { loaded?: unknown }).loaded = await import('svc'); // the same code in memory as the other side
+  (globalThis as { loaded?: unknown }).loaded = await import('svc'); // both sides have this code in memory
   interface Peer {
     on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): void;
     send(data: Buffer | string, options: { binary: boolean }): void;

@@ -707,7 +707,7 @@ test('cached() beyond maxFlights starts unshared calls, refuses none, and refres
 
 // ── keys ──
 
-test('cached() uses the key that its key function returns', async () => {
+test('cached() uses the key that the key function returns', async () => {
   let calls = 0;
   const load = cached(
     (user: { id: number; call(): void }) => {
@@ -723,7 +723,7 @@ test('cached() uses the key that its key function returns', async () => {
   assert.equal(await load.delete({ id: 1, call }), true);
   await assert.rejects(cached(() => 1, { key: () => 5 as unknown as string })(), {
     code: 'E_CACHED_KEY',
-    message: /its key function returned 5/,
+    message: /the key function returned 5/,
   });
   await assert.rejects(
     cached(() => 1, {

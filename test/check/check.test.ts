@@ -246,8 +246,8 @@ test('Host.rule() adds a rule of a plugin', () => {
 });
 
 for (const [what, parts, problem] of [
-  ['an id that is none', { id: 'each' as never }, /Cannot add the check "each": its id/],
-  ['the id of another rule', { id: 'SVC101' }, /another rule has this id/],
+  ['an id that is none', { id: 'each' as never }, /Cannot add the check "each": the id of a check must/],
+  ['the id of another rule', { id: 'SVC101' }, /another check has this id/],
   ['another severity', { severity: 'fatal' as never }, /severity/],
   ['another phase', { phase: 'load' as never }, /phase/],
   ['no reason', { why: undefined as never }, /why and remedy/],

@@ -4,9 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Svc } from 'svc';
+import { fileOfPlace } from '../../src/base/findings.ts';
+import { CORE_RULES } from '../../src/check/rules.ts';
+import { examineSources } from '../../src/check/source/examine.ts';
+import { folder } from '../support/run.ts';
 import { allCases, casesOf } from './corpus.ts';
 import type { Case } from './corpus.ts';
 
@@ -138,4 +144,26 @@ test('at most six cases are skipped because Svc lacks a method that they need', 
   const awaited = allCases().filter(({ awaits }) => !awaits.every((method) => method in Svc.prototype));
   for (const { name, awaits } of awaited) t.diagnostic(`${name} awaits ${awaits.join(', ')}`);
   assert.ok(awaited.length <= 6);
+});
+
+test('each case is the same program in JavaScript: the rules that read sources find the same at the same lines', (t) => {
+  const texts = allCases().map(
+    ({ kind, name, file }) => [`${kind}-${name}`, readFileSync(file, 'utf8')] as const,
+  );
+  const inJavaScript = texts.map(
+    ([name, text]) => [`${name}.js`, stripTypeScriptTypes(text, { mode: 'strip' })] as const,
+  );
+  const found = (files: readonly (readonly [string, string])[]): string[] => {
+    const cwd = folder(t, Object.fromEntries(files));
+    const { findings } = examineSources(
+      files.map(([name]) => join(cwd, name)),
+      CORE_RULES,
+    );
+    return findings.map(
+      ({ rule, place }) => `${rule} ${basename(fileOfPlace(place!)).replace(/\.[jt]s$/, '')}:${place!.line}`,
+    );
+  };
+  const inTypeScript = found(texts.map(([name, text]) => [`${name}.ts`, text]));
+  assert.ok(inTypeScript.length > 20, `${inTypeScript.length}`);
+  assert.deepEqual(found(inJavaScript), inTypeScript);
 });

@@ -5,12 +5,13 @@
  * application run the command. The other cases share one child process that calls app.check().
  */
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { before, test } from 'node:test';
 import { Svc } from 'svc';
 import { jsonReport } from '../../src/check/report.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
+import { patternOf, reportsIn, textsOf } from '../support/messages.ts';
 import { folder, run } from '../support/run.ts';
 import { severityOf } from '../support/severities.ts';
 import { allCases } from './corpus.ts';
@@ -79,8 +80,12 @@ async function together(t: TestContext, shared: readonly Case[]): Promise<string
   });
 }
 
+/** Messages of all findings. */
+const messages = new Set<string>();
+
 /** Returns the differences between expected and reported findings, as text. */
 function problems(each: Case, findings: readonly Found[], cwd: string): string[] {
+  for (const { message } of findings) messages.add(message);
   const isMarked = ({ rule, place }: Found): boolean =>
     each.kind === 'corpus' &&
     rule === each.rule &&
@@ -140,4 +145,23 @@ test('svc check reports each mark of the corpus at its line, and no other error 
   ]);
   assert.deepEqual(wrong, []);
   assert.ok(checked >= 180, `${checked}`);
+});
+
+/** Returns the longest literal part of a message. */
+const longest = (texts: readonly string[]): string =>
+  texts.reduce((one, other) => (other.length > one.length ? other : one)).trim();
+
+test('each message of a rule that judges the application has a case in the corpus, or a test that expects its text', () => {
+  const tests = readdirSync(import.meta.dirname)
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))
+    .join('\n');
+  const written = reportsIn('src/check').flatMap(({ args }) => textsOf(args[1])); // report(subject, message, place)
+  assert.ok(written.length >= 50, `${written.length}`);
+  const missing = written.filter(
+    (texts) =>
+      !tests.includes(longest(texts)) &&
+      ![...messages].some((message) => new RegExp(`^${patternOf(texts)}$`).test(message)),
+  );
+  assert.deepEqual(missing, []);
 });

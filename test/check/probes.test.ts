@@ -25,11 +25,11 @@ const withOrigins = (origins: CORSOptions['origins']): Svc =>
 test('SVC206 awaits functions for origins, and reports those that compare only a suffix or allow every site', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
-    'error: its function for origins accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
+    'error: the function for origins accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
   ]);
   const everySite = withOrigins(() => Promise.resolve(true));
   assert.deepEqual(await found(everySite, 'SVC206'), [
-    'error: its function for origins accepts an origin that no site has, so pages of every site may send requests with cookies',
+    'error: the function for origins accepts an origin that no site has, so pages of every site may send requests with cookies',
   ]);
 });
 

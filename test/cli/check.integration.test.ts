@@ -208,7 +208,7 @@ for (const [output, expected] of [
   ['sarif', 'needs a form and a file'],
   ['sarif=', 'needs a form and a file'],
   ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
-  ['json=app.ts/x', '--output app.ts/x cannot be written: E'],
+  ['json=app.ts/x', 'the file "app.ts/x" of --output cannot be written: E'],
 ] as const) {
   test(`svc check refuses the option --output ${output}`, async (t) => {
     const { status, stderr } = await svc(['check', 'app.ts', '--output', output], {
@@ -600,6 +600,9 @@ test('svc check --known records the present findings, then reports only new ones
   const refused = await svc(['check', 'app.ts', '--known', 'known.json'], { cwd });
   assert.equal(refused.status, 2);
   assert.match(refused.stderr, /--known known\.json is not a file of known findings/);
+  const unwritable = await svc(['check', 'app.ts', '--known', 'app.ts/known.json'], { cwd });
+  assert.equal(unwritable.status, 2);
+  assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });
 
 test('svc check prints how many routes, sockets, tools and files it has checked, and for which environment', async (t) => {

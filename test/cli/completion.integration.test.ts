@@ -70,9 +70,9 @@ for (const [line, expected] of [
 }
 
 for (const [args, message] of [
-  [[], 'completion needs bash, zsh or fish'],
-  [['zhs'], 'completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
-  [['bash', 'zsh'], 'completion needs bash, zsh or fish, found "bash zsh"'],
+  [[], 'svc completion needs bash, zsh or fish'],
+  [['zhs'], 'svc completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
+  [['bash', 'zsh'], 'svc completion needs bash, zsh or fish, found "bash zsh"'],
 ] as const) {
   test(`svc completion refuses ${args.join(' ')}`, async () => {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'completion', ...args]);

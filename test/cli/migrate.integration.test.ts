@@ -214,16 +214,19 @@ test('svc migrate new creates the next two migration files without loading an ap
   write(cwd, { file: '' });
   const refused = await svc(['migrate', 'new', 'x', '--directory', 'file/inside'], { cwd });
   assert.equal(refused.status, 1);
-  assert.match(refused.stderr, /file\/inside": it cannot be read \(ENOTDIR\)/);
+  assert.match(refused.stderr, /file\/inside": the folder cannot be read \(ENOTDIR\)/);
   const unwritable = await svc(['migrate', 'new', 'x'.repeat(300)], { cwd });
   assert.equal(unwritable.status, 1);
-  assert.match(unwritable.stderr, /migrations": the next two files cannot be written \(ENAMETOOLONG\)/);
+  assert.match(
+    unwritable.stderr,
+    /migrations": the files of the new migration cannot be written \(ENAMETOOLONG\)/,
+  );
 });
 
 for (const [args, message] of [
   [['migrate'], /migrate needs one of up, down, status, repair, seed, new/],
-  [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/],
-  [['migrate', 'sideways'], /unknown word "sideways" after migrate: use one of up/],
+  [['migrate', 'upp', 'app.ts'], /unknown word "upp" after "svc migrate": did you mean "up"\?/],
+  [['migrate', 'sideways'], /unknown word "sideways" after "svc migrate": the words are up/],
   [['migrate', 'up'], /migrate needs a module/],
   [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, found also "b\.ts"/],
   [['migrate', 'new'], /migrate new needs a name/],

@@ -284,7 +284,7 @@ test('svc check reports invalid login settings of a new project before it serves
     [{ ...GITHUB, SVC_BASE_URL: undefined }, /SVC209 [^]*no redirect URI is allowed/],
     [{ ...GITHUB, SVC_BASE_URL: 'http://notes.example' }, /SVC209 [^]*is not https/],
     [{ ...GITHUB, SVC_BASE_URL: 'notes' }, /SVC_BASE_URL[^]*an address such as/, 3],
-    [{ ...GITHUB, SVC_GITHUB_CLIENT_SECRET: undefined }, /its clientSecret is empty/, 3],
+    [{ ...GITHUB, SVC_GITHUB_CLIENT_SECRET: undefined }, /the clientSecret is empty/, 3],
   ] as const) {
     const { status, stdout } = await check(
       Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)) as Record<
@@ -620,7 +620,7 @@ test('svc new refuses a folder that is not empty with status 1, and lists its en
   assert.deepEqual([few.status, few.stdout], [1, '']);
   assert.equal(
     few.stderr,
-    `svc: Cannot create a project in "few": it is not empty: it holds .a, b.txt\n     ${FAULTS.E_NEW_FOLDER.remedy}\n`,
+    `svc: Cannot create a project in "few": the folder is not empty: it holds .a, b.txt\n     ${FAULTS.E_NEW_FOLDER.remedy}\n`,
   );
   assert.match((await svcNew(cwd, ['many'])).stderr, /it holds 1, 2, 3, 4, 5 and 2 more$/m);
   assert.deepEqual(readdirSync(join(cwd, 'few')).sort(), ['.a', 'b.txt']);
@@ -652,11 +652,21 @@ test(
       assert.match(
         stderr,
         new RegExp(
-          `^svc: Cannot create a project in "${name}": its files cannot be written \\(E[A-Z]+\\); none is left behind\n {5}Name a folder[^\n]*\n$`,
+          `^svc: Cannot create a project in "${name}": the files of the project cannot be written \\(E[A-Z]+\\); no file of the project is left behind\n {5}Name a folder[^\n]*\n$`,
         ),
       );
     }
     assert.deepEqual(readdirSync(cwd, { recursive: true }), ['empty']);
+  },
+);
+
+test(
+  'svc new refuses a folder whose file system takes no entries (E_NEW_FOLDER)',
+  { skip: process.platform !== 'linux' && 'needs /proc' },
+  async (t) => {
+    const { status, stderr } = await svcNew(folder(t), ['/proc/shop']); // mkdirSync({ recursive }) never returns here
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, /Cannot create a project in "\/proc\/shop": [^\n]*\(ENOENT\)/);
   },
 );
 
@@ -674,7 +684,7 @@ test('one of several concurrent svc new in one empty folder succeeds, and the ot
     if (status === 1)
       assert.match(
         stderr,
-        /it is not empty|somebody else has filled it meanwhile \(EEXIST\); none of this project is left behind/,
+        /the folder is not empty|another process has filled the folder meanwhile \(EEXIST\); no file of the project is left behind/,
       );
   assert.deepEqual(
     readdirSync(cwd, { recursive: true, encoding: 'utf8' })

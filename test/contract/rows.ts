@@ -250,7 +250,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
     assert.ok(rows[0] instanceof Every);
     await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
       code: 'E_DB_ROW',
-      message: 'Cannot read the results as a list of schemas: found 1, and "as" has 2',
+      message: 'Cannot read the results as schemas: the number of results is 1, but "as" has 2 schemas',
     });
     await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
     await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });
@@ -413,7 +413,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
       }
       await assert.rejects(
         db.fetchAll('select made_at from every_type', [], { as: Missing }),
-        refused('no column "madeAt"', 'with snakeCase: true the column "made_at" fits'),
+        refused('no column "madeAt"', 'set snakeCase: true to use the column "made_at"'),
       );
       class Strict extends Schema {
         static extra = 'forbid';

@@ -98,7 +98,7 @@ test('PasswordOptions refuses fewer iterations than OWASP recommends, unless the
   ] as const) {
     const expected = {
       code: 'E_OPTION_RANGE',
-      message: new RegExp(`option "iterations" needs an integer from ${least} to 5000000 for sha`),
+      message: new RegExp(`option "iterations" must be an integer from ${least} to 5000000 for sha`),
     };
     await assert.rejects(hashPassword('p', options), expected);
     await assert.rejects(checkPassword('p', stored('p'), options), expected);

@@ -196,12 +196,26 @@ onEveryDatabase(
       await assert.rejects(direct(), refused);
       return 'indirect';
     });
+    const steps: string[] = [];
+    const generator = provide({ tx: Depends(transaction) }, async function* ({ tx }) {
+      await assert.rejects(direct(), refused);
+      steps.push('entered');
+      yield tx.scalar('select 2');
+      await assert.rejects(direct(), refused);
+      steps.push('left');
+    });
     const after = Promise.withResolvers<unknown>();
     app.get(
       '/',
-      { indirect: Depends(indirect), tx: Depends(transaction), tasks: Depends(BackgroundTasks) },
-      async ({ indirect, tx, tasks }) => {
+      {
+        indirect: Depends(indirect),
+        tx: Depends(transaction),
+        generator: Depends(generator, { scope: 'handler' }),
+        tasks: Depends(BackgroundTasks),
+      },
+      async ({ indirect, tx, tasks, generator }) => {
         await assert.rejects(direct(), refused);
+        assert.equal(generator, 2);
         await assert.rejects(
           app.state.db.transaction(() => undefined),
           refused,
@@ -216,6 +230,7 @@ onEveryDatabase(
     await using client = new TestClient(app);
     assert.deepEqual(await (await client.get('/')).json(), { indirect: 'indirect', one: 1 });
     assert.equal(await after.promise, 1);
+    assert.deepEqual(steps, ['entered', 'left']);
     assert.equal(await direct(), 1);
   },
 );

@@ -231,7 +231,7 @@ test('rows are read by column name, whatever their order, case and number', () =
   assert.match(
     refusal(() => new RowDecoder({ as: Note }, 'mysql', false).one({ id: 1, created_at: AT } as never))
       .message,
-    /"createdAt", "authorId", "author", "editor", found "id", "created_at" \(with snakeCase: true the column "created_at" fits\)$/,
+    /"createdAt", "authorId", "author", "editor", found "id", "created_at" \(set snakeCase: true to use the column "created_at"\)$/,
   );
   assert.ok(
     new RowDecoder({ as: Author }, 'mysql', true).one({ username: 'ada', home_town: null }) instanceof Author,

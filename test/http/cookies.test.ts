@@ -132,7 +132,7 @@ for (const [what, options, code, message] of [
     'E_OPTION_UNKNOWN',
     /unknown option "signed"; the options are path, /,
   ],
-  ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" needs true or false/],
+  ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" must be true or false/],
   ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {
   test(`setCookie() and deleteCookie() refuse ${what}, which would silently disable a protection`, () => {

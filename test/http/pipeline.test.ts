@@ -406,7 +406,7 @@ test('asMiddleware() accepts functions and objects with handle(), and preserves 
   );
   assert.throws(() => asMiddleware(((_req: unknown, _res: unknown, next: () => void) => next()) as never), {
     code: 'E_MIDDLEWARE',
-    message: /a function of 3 parameters/,
+    message: /a function with 3 parameters/,
   });
 });
 

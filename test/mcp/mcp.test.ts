@@ -342,11 +342,11 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: would lead to another route',
+    '400 Bad Request: The arguments have 1 problem\n- name: must not lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: would lead to another route',
+    '400 Bad Request: The arguments have 1 problem\n- p: must not lead to another route',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);
@@ -364,7 +364,7 @@ test('mcpCall(): too deeply nested arguments are a client error; names of Object
   const deep: unknown = JSON.parse('['.repeat(200_000) + ']'.repeat(200_000));
   assert.match(
     textOf(await app.mcpCall('get_x_by_constructor', { constructor: 'c', a: deep })),
-    /^400 .*\n- arguments: are too large or nested too deeply/,
+    /^400 .*\n- arguments: must be smaller or less deeply nested/,
   );
   assert.equal(
     textOf(await app.mcpCall('get_x_by_constructor', {})),

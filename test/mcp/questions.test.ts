@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  APIKeyAuth,
   Depends,
   Field,
   IdempotencyMiddleware,
@@ -19,6 +20,7 @@ import {
   record,
   str,
   toolClient,
+  toolLog,
 } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { LIMITED, gateOf, soon, until } from '../support/endings.ts';
@@ -214,6 +216,21 @@ test('MCP question to the client, modern version: a state is refused when it is 
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
 });
 
+test('MCP question to the client, modern version: a state is bound to the API key, cookie or session that the route reads', async (t) => {
+  const { app, client } = site(t, () => 'unused');
+  const [ada, bob] = ['a'.repeat(32), 'b'.repeat(32)];
+  const me = Depends(APIKeyAuth({ keys: { ada, bob } }));
+  app.get('/mine', { name: 'mine', me, client: Depends(toolClient) }, async ({ client }) => {
+    return (await client.elicit(NAME)).action;
+  });
+  const { result } = await round(client, { name: 'mine' }, { headers: { 'x-api-key': ada } });
+  const { requestState } = result;
+  const repeated = { name: 'mine', requestState, inputResponses: { name: { action: 'cancel' } } };
+  const foreign = await round(client, repeated, { headers: { 'x-api-key': bob } });
+  assert.equal(foreign.error.code, -32_602);
+  assert.equal(textOf(await round(client, repeated, { headers: { 'x-api-key': ada } })), 'cancel');
+});
+
 test('MCP question to the client, modern version: an answer that is not an object is -32602, and a missing answer is requested again', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
@@ -227,6 +244,23 @@ test('MCP question to the client, modern version: an answer that is not an objec
     { deep },
   );
   assert.equal(error.code, -32_602);
+});
+
+test('MCP question to the client, modern version: answers that are nested too deeply or too large for a state are -32602', async (t) => {
+  const { client, lines } = site(t, async (asked) => {
+    const { content } = await asked.sample({ messages: 'x', maxTokens: 1 });
+    await asked.elicit(NAME);
+    return content;
+  });
+  const sampled = (text: string): Json => ({
+    ...ASK,
+    inputResponses: { 'sample-1': { role: 'assistant', model: 'm', content: { type: 'text', text } } },
+  });
+  const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`;
+  assert.equal((await round(client, sampled('DEEP'), { deep })).error.code, -32_602);
+  assert.equal((await round(client, sampled('x'.repeat(4_000_000)))).error.code, -32_602);
+  assert.equal((await round(client, sampled('Hi'))).result['resultType'], 'input_required');
+  assert.ok(!lines.some((line) => line.includes('mcp_request_failed')));
 });
 
 test('MCP question to the client, modern version: an answer that does not fit its schema is an error result with its problems', async (t) => {
@@ -342,7 +376,13 @@ function channel(
   t: TestContext,
   app: Svc,
   capabilities: Json = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} },
-): { readonly sent: Json[]; say(message: Json): void; call(): void; nth(count: number): Promise<Json> } {
+): {
+  readonly sent: Json[];
+  say(message: Json): void;
+  call(): void;
+  nth(count: number): Promise<Json>;
+  finish(): Promise<void>;
+} {
   const sent: Json[] = [];
   const conversation = app.mcpServer().open((text) => sent.push(JSON.parse(text) as Json));
   t.after(() => conversation.abort());
@@ -354,6 +394,7 @@ function channel(
     sent,
     say,
     call: () => say({ id: 1, method: 'tools/call', params: ASK }),
+    finish: () => conversation.finish(),
     nth: async (count) => {
       await until(() => sent.length > count);
       return sent[count]!;
@@ -433,18 +474,26 @@ test(
     say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
     assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
     call();
-    const question = await nth(5);
+    const tree = JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`) as unknown;
+    say({
+      id: (await nth(5))['id'],
+      result: { role: 'assistant', content: { type: 'x', tree }, model: 'm' },
+    });
+    assert.match(replyOf(await nth(6)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
+    call();
+    const question = await nth(7);
     clock.advance(50);
-    const cancelled = await nth(6);
+    const cancelled = await nth(8);
     assert.deepEqual(
       [cancelled['method'], (cancelled['params'] as Json)['requestId']],
       ['notifications/cancelled', question['id']],
     );
-    assert.match(replyOf(await nth(7)), /^408 Request Timeout: The client did not answer within 50 ms/);
+    assert.match(replyOf(await nth(9)), /^408 Request Timeout: The client did not answer within 50 ms/);
     say({ id: question['id'], result: {} });
     say({ id: 'unknown', result: {} });
+    say({ id: { toString: 1, valueOf: 1 }, result: {} });
     say({ id: 9, method: 'ping' });
-    assert.equal((await nth(8))['id'], 9);
+    assert.equal((await nth(10))['id'], 9);
   },
 );
 
@@ -501,54 +550,64 @@ test(
   },
 );
 
+/** Sends requests of a legacy client over HTTP. */
+function legacy(send: (init: { body: string; headers: Record<string, string> }) => Promise<Response>): {
+  post(message: Json, headers?: Record<string, string>): Promise<Response>;
+  begin(): Promise<Record<string, string>>;
+} {
+  const post = (message: Json, headers: Record<string, string> = {}): Promise<Response> =>
+    send({
+      body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+    });
+  const begin = async (): Promise<Record<string, string>> => {
+    const clientInfo = { name: 't', version: '1' };
+    const params = { protocolVersion: '2025-11-25', capabilities: { elicitation: {} }, clientInfo };
+    const response = await post({ id: 0, method: 'initialize', params });
+    await response.body?.cancel();
+    return {
+      'mcp-session-id': response.headers.get('mcp-session-id')!,
+      'mcp-protocol-version': '2025-11-25',
+    };
+  };
+  return { post, begin };
+}
+
+/** The messages of an event stream. */
+function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promise<void> } {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  const next = async (): Promise<Json> => {
+    for (;;) {
+      const found = /^data: (.*)\n/m.exec(text);
+      if (found !== null) {
+        text = text.slice(found.index + found[0].length);
+        return JSON.parse(found[1]!) as Json;
+      }
+      text += String((await soon(reader.read(), 'a message of the stream')).value);
+    }
+  };
+  return { next, leave: () => reader.cancel() };
+}
+
 test(
   'MCP question to the client, legacy version: over HTTP a question precedes the answer on its stream, and only its own session answers it',
   LIMITED,
   async (t) => {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
-    const post = (message: Json, headers: Record<string, string> = {}): Promise<Response> =>
-      client.post('/mcp', {
-        body: JSON.stringify({ jsonrpc: '2.0', ...message }),
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          ...headers,
-        },
-      });
-    const begin = async (): Promise<Record<string, string>> => {
-      const response = await post({
-        id: 0,
-        method: 'initialize',
-        params: {
-          protocolVersion: '2025-11-25',
-          capabilities: { elicitation: {} },
-          clientInfo: { name: 't', version: '1' },
-        },
-      });
-      await response.body?.cancel();
-      return {
-        'mcp-session-id': response.headers.get('mcp-session-id')!,
-        'mcp-protocol-version': '2025-11-25',
-      };
-    };
+    const { post, begin } = legacy((init) => client.post('/mcp', init));
     const [mine, other] = [await begin(), await begin()];
     const response = await post({ id: 1, method: 'tools/call', params: ASK }, mine);
     assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
-    const reader = response.body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
-    let text = '';
-    const next = async (): Promise<Json> => {
-      for (;;) {
-        const found = /^data: (.*)\n/m.exec(text);
-        if (found !== null) {
-          text = text.slice(found.index + found[0].length);
-          return JSON.parse(found[1]!) as Json;
-        }
-        text += String((await soon(reader.next(), 'a message of the stream')).value);
-      }
-    };
+    const { next } = messagesOf(response);
     const { id, method } = await next();
     assert.equal(method, 'elicitation/create');
     assert.equal((await post({ id, result: accepted({ name: 'Eve' }) }, other)).status, 202);
+    assert.equal((await post({ id: { toString: 1, valueOf: 1 }, result: {} }, mine)).status, 202);
     assert.equal((await post({ id, result: accepted({ name: 'Ada' }) }, mine)).status, 202);
     assert.equal(replyOf(await next()), 'Ada');
     const silent = await post(
@@ -559,7 +618,82 @@ test(
   },
 );
 
+test(
+  'MCP question to the client, legacy version: a client that leaves its stream ends its question',
+  LIMITED,
+  async (t) => {
+    const ended = gateOf<unknown>(t, undefined);
+    const { client } = site(t, (asked) => asked.elicit(NAME).catch((error: unknown) => ended.resolve(error)));
+    const { post, begin } = legacy((init) => client.post('/mcp', init));
+    const response = await post({ id: 1, method: 'tools/call', params: ASK }, await begin());
+    const { next, leave } = messagesOf(response);
+    await next();
+    await leave();
+    assert.equal(
+      ((await soon(ended.promise, 'the end of the question')) as Error).name,
+      'ClientDisconnected',
+    );
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: a question is sent although a slow reader loses log messages',
+  LIMITED,
+  async (t) => {
+    const { app, client } = site(t, () => 'unused');
+    const talk = { client: Depends(toolClient), tell: Depends(toolLog) };
+    app.tool('talk', talk, async ({ client: asked, tell }) => {
+      for (let i = 0; i < 1_500; i++) tell('error', i);
+      return (await asked.elicit(NAME)).action;
+    });
+    const { post, begin } = legacy((init) => client.post('/mcp', init));
+    const mine = await begin();
+    const { next } = messagesOf(await post({ id: 1, method: 'tools/call', params: { name: 'talk' } }, mine));
+    let message = await next();
+    while (message['method'] === 'notifications/message') message = await next();
+    assert.equal(message['method'], 'elicitation/create');
+    await post({ id: message['id'], result: { action: 'decline' } }, mine);
+    assert.equal(replyOf(await next()), 'decline');
+  },
+);
+
+test(
+  'MCP question to the client, legacy version: a server that stops ends its questions with 408',
+  LIMITED,
+  async (t) => {
+    const handler = async (client: ToolClient): Promise<string> => (await client.elicit(NAME)).action;
+    const { call, nth, finish } = channel(t, site(t, handler).app);
+    call();
+    await nth(1);
+    await soon(finish(), 'the end of the conversation');
+    assert.equal((await nth(2))['method'], 'notifications/cancelled');
+    assert.match(replyOf(await nth(3)), /^408 Request Timeout: .*before the server stopped/);
+
+    const run = { port: 0, handleSignals: false, drainSeconds: 20 };
+    const { url, close } = await site(t, handler).app.run(run);
+    t.after(() => close());
+    const { post, begin } = legacy((init) => fetch(`${url}/mcp`, { method: 'POST', ...init }));
+    const { next } = messagesOf(await post({ id: 1, method: 'tools/call', params: ASK }, await begin()));
+    await next();
+    const closing = close();
+    assert.equal((await next())['method'], 'notifications/cancelled');
+    assert.match(replyOf(await next()), /^408 Request Timeout: .*before the server stopped/);
+    await soon(closing, 'the end of the server');
+  },
+);
+
 /* ── every version ── */
+
+test('MCP question to the client: states and sessions work without a secret, and with an empty authSecret', async (t) => {
+  for (const authSecret of [undefined, '']) {
+    const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { authSecret });
+    const { result } = await round(client, ASK);
+    const answer = { requestState: result['requestState'], inputResponses: { name: { action: 'cancel' } } };
+    assert.equal(textOf(await round(client, { ...ASK, ...answer })), 'cancel');
+    const { begin } = legacy((init) => client.post('/mcp', init));
+    assert.equal(typeof (await begin())['mcp-session-id'], 'string');
+  }
+});
 
 test('mcpCall(): onQuestion answers; without it, and in a plain request, nothing can be asked', async (t) => {
   const { app, client } = site(t, async (asked) => ({
@@ -639,14 +773,19 @@ test('elicit(): a form has only keywords that the protocol allows', async (t) =>
 test('elicit(), sample(): mistakes of the program are E_MCP_QUESTION or E_OPTION_RANGE', async (t) => {
   const code = 'E_MCP_QUESTION';
   const message = 'm';
+  const circular: Json = {};
+  circular['itself'] = circular;
   const questions: [string, (client: ToolClient) => Promise<unknown>][] = [
     [code, (client) => client.elicit({ message, schema: { a: Field(list(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(record(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(nullable(str)) } })],
+    [code, (client) => client.elicit({ message, schema: { a: Field(str, { secret: true }) } })],
     [code, (client) => client.elicit({ message } as never)],
     [code, (client) => client.elicit({ message, schema: {}, url: 'https://a.example' } as never)],
     [code, (client) => client.sample({ messages: [], maxTokens: 1 })],
     [code, (client) => client.sample({ messages: 'x' } as never)],
+    [code, (client) => client.sample({ messages: 'x', maxTokens: 1, metadata: { id: 1n } })],
+    [code, (client) => client.sample({ messages: 'x', maxTokens: 1, metadata: circular })],
     [code, (client) => Promise.all([client.roots({ key: 'a' }), client.roots({ key: 'a' })])],
     [code, (client) => Promise.all(Array.from({ length: 101 }, () => client.roots()))],
     ['E_OPTION_RANGE', (client) => client.elicit({ message, url: 'no address' })],

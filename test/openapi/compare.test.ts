@@ -91,8 +91,8 @@ test('compareOpenapi() reports removed paths, methods, statuses and media types'
   assert.deepEqual(
     changes((app) => app.post('/', { form: { a: Field(str) } }, none), taking(field(str))),
     [
-      'POST /: the body can no longer be application/x-www-form-urlencoded',
-      'POST /: the body can no longer be multipart/form-data',
+      'POST /: the body can no longer have the type application/x-www-form-urlencoded',
+      'POST /: the body can no longer have the type multipart/form-data',
       'POST /: the response 200 was removed',
     ],
   );
@@ -282,7 +282,7 @@ test('compareOpenapi() accepts added members and other bounds in responses, and 
     "GET /: the response 200's a can now be absent; it was always present",
   ]);
   assert.deepEqual(changes(giving(Small), giving(field(nullable(str)))), [
-    "GET /: the response 200's a can have values that it could not have before",
+    "GET /: the response 200's a can now have values that were not possible before",
   ]);
   assert.deepEqual(changes(giving(field(nullable(str))), giving(Small)), []);
   assert.deepEqual(changes(giving(field(float)), giving(field(int))), []);
@@ -388,18 +388,18 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
   assert.deepEqual(sendingChanges(paid, { ...paid, method: 'PUT' }), ['the callback was removed']);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Bounded }), []);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Wider }), [
-    "the body's order can have values that it could not have before",
+    "the body's order can now have values that were not possible before",
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Less }), ["the body's order was removed"]);
   assert.deepEqual(sendingChanges(paid, { headers, response: paid.response }), [
-    'the body is no longer application/json',
+    'the body no longer has the type application/json',
   ]);
   assert.deepEqual(
     sendingChanges(paid, { ...paid, headers: { xSignature: Field(str, { optional: true }) } }),
     ['the header x-signature can now be absent; it was always present', 'the header x-id is no longer sent'],
   );
   assert.deepEqual(sendingChanges(paid, { ...paid, headers: { xSignature: Field(str), xId: Field(str) } }), [
-    'the header x-id can have values that it could not have before',
+    'the header x-id can now have values that were not possible before',
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, response: { 200: Bounded } }), [
     "the response 200's note is now required; it was optional",

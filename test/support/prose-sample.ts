@@ -19,7 +19,7 @@ const SAMPLES: readonly (readonly [kind: Passage['kind'], folder: string, count:
   ['message', 'src/', 40],
   ['test name', 'test/', 40],
 ];
-/** Shorter passages are markers such as `@internal`. */
+/** Shorter passages are markers such as `@internal`, or frames of values such as `… returned …`. */
 const FEWEST_WORDS = 3;
 const SEED_DIGITS = 8;
 
@@ -33,7 +33,7 @@ for (const [kind, folder, count] of SAMPLES) {
       const source = readFileSync(join(ROOT, file), 'utf8');
       return scanSource(source)
         .filter((passage) => passage.kind === kind && passage.isStart)
-        .filter(({ text }) => text.split(/\s+/).length >= FEWEST_WORDS)
+        .filter(({ text }) => text.split(/\s+/).filter((word) => /\p{L}/u.test(word)).length >= FEWEST_WORDS)
         .map(({ text, offset }) => ({
           place: `${file}:${source.slice(0, offset).split('\n').length}`,
           text: text.replace(/\s*\n[ *]*/g, ' ').trim(),

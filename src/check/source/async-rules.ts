@@ -312,7 +312,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
-    else if (call.parent?.type !== 'await' && has(fn, 'await'))
+    else if (call.parent?.type !== 'await' && awaits(fn))
       report(
         'SVC612',
         module,
@@ -322,14 +322,10 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
   }
 }
 
-function has(fn: Fn, type: Node['type']): boolean {
-  return hasPart(fn, [type]);
-}
-
-function hasPart(whole: Node, types: readonly Node['type'][]): boolean {
+function awaits(fn: Fn): boolean {
   let found = false;
-  walk(whole, (node) => {
-    if (types.includes(node.type)) found = true;
+  walk(fn, ({ type }) => {
+    found ||= type === 'await';
     return !found;
   });
   return found;
@@ -387,7 +383,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
     if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
     const owner = pathOf(call.callee.object);
     const [work] = call.args;
-    if (owner === undefined || work?.type !== 'function') continue;
+    if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
     if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
     walk(work, (node) => {
       if (node.type !== 'call') return;
@@ -440,7 +436,12 @@ function findCollected(sources: Sources, report: ReportNode): void {
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
-  return around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module));
+  const object = call.callee.type === 'member' ? call.callee.object : call;
+  const made = makerOf(object, module) ?? '';
+  return (
+    /\brequest$/.test(made) ||
+    (around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module)))
+  );
 }
 
 function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportNode): void {
@@ -480,7 +481,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
       'SVC635',
       module,
       call,
-      `${meaning.replace('undici.', '')}() has no time limit: a slow service also blocks the client`,
+      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: a slow service also blocks the client`,
     );
   }
 }

@@ -6,6 +6,7 @@
 import { boundIn } from './modules.ts';
 import {
   ASSERTING,
+  CLEANING,
   FAILS_WITHOUT,
   LOOKS_UP,
   HARMLESS_HEADERS,
@@ -360,6 +361,7 @@ export class Flow {
         if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
+        if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path); // `body.name = clean(body.name)`
         return;
       }
       case 'choice': {
@@ -510,6 +512,7 @@ export class Flow {
   #valueOfCall(call: Call, names: Names): Given | undefined {
     const { callee, args } = call;
     const path = pathOf(callee);
+    if (CLEANING.test(calledName(call) ?? '')) return undefined;
     if (callee.type === 'member' && callee.property !== undefined) {
       const receiver = this.#value(callee.object, names);
       if (receiver?.kind === 'request') {

@@ -218,7 +218,7 @@ function judgeMemory(sources: Sources, report: ReportNode): void {
       'SVC403',
       module,
       node,
-      `${name.startsWith('RateLimit') ? `${name} counts` : `${name} stores its records`} in the memory of one process, and run() starts several workers`,
+      `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, and run() starts several workers`,
     );
   }
 }

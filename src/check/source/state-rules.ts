@@ -95,7 +95,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
       return true;
-    if (node.parent?.type === 'member' && /^(?:json|text|form|body)$/.test(node.parent.property ?? ''))
+    if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
       return true; // a request body may update shared state on purpose
     const binding = module.lookup(node.name, node);
     const isLocal =
@@ -152,7 +152,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
       'SVC632',
       module,
       call,
-      `its result depends on "${outer}", which is not part of its key: clients receive values computed for others`,
+      `the cached result depends on "${outer}", which is not part of the key: clients receive values computed for others`,
     );
 }
 

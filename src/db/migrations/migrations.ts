@@ -129,7 +129,7 @@ export class Migrator {
   > {
     const migrations = this.#migrations();
     if (to !== undefined && !migrations.some(({ id }) => id === to))
-      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has that id']);
+      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has this id']);
     const wanted =
       to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
     return this.#repeat(signal, (connection, limit) =>
@@ -157,7 +157,12 @@ export class Migrator {
     MigrationDone[]
   > {
     if (!int(1, 1, 9_999).accepts(steps))
-      throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer from 1 to 9999', shown(steps)]);
+      throw new SvcError('E_OPTION_RANGE', [
+        'down()',
+        'steps',
+        'must be an integer from 1 to 9999',
+        shown(steps),
+      ]);
     const migrations = this.#migrations();
     let left = steps;
     return this.#repeat(signal, (connection, limit) =>
@@ -471,8 +476,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
   throw new SvcError('E_MIGRATION_FAILED', [
     origin,
-    'at the end of the migration',
-    `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to missing rows`,
+    `after its last statement, ${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to missing rows`,
     outcome,
   ]);
 }
@@ -488,9 +492,13 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
     error instanceof CommitOutcomeUnknown
   )
     return error;
-  return new SvcError('E_MIGRATION_FAILED', [origin, 'at the end of the migration', error.message, outcome], {
-    cause: error,
-  });
+  return new SvcError(
+    'E_MIGRATION_FAILED',
+    [origin, `the transaction could not be committed: ${error.message}`, outcome],
+    {
+      cause: error,
+    },
+  );
 }
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */
@@ -507,11 +515,11 @@ async function runStatement(
     const said = error instanceof Error ? error.message : String(error);
     const hint =
       hasTransaction && /transaction/i.test(said)
-        ? ' (write "-- svc: no-transaction" above the first statement for what must not run inside one)'
+        ? ' (if the statement must not run inside a transaction, write "-- svc: no-transaction" above the first statement)'
         : '';
     throw new SvcError(
       'E_MIGRATION_FAILED',
-      [origin, `in line ${line}, "${beginningOf(text)}"`, said + hint, outcome],
+      [origin, `in line ${line}, "${beginningOf(text)}": ${said}${hint}`, outcome],
       { cause: error },
     );
   }

@@ -88,7 +88,9 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
       (origin, problem, cause) => new SvcError('E_SEED', [`${origin}: ${problem}`], { cause }),
     );
     if (!script.hasTransaction || !script.hasForeignKeys)
-      throw new SvcError('E_SEED', [`${script.origin}: directives "-- svc: …" are for migrations`]);
+      throw new SvcError('E_SEED', [
+        `${script.origin}: directives "-- svc: …" are for migrations, not for seeds`,
+      ]);
     return [{ file: seed.file, script }];
   });
 }
@@ -104,7 +106,9 @@ function listSeeds(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const problem =
-      code === 'ENOENT' ? 'the folder does not exist' : `it cannot be read (${code ?? String(error)})`;
+      code === 'ENOENT'
+        ? 'the folder does not exist'
+        : `the folder cannot be read (${code ?? String(error)})`;
     throw new SvcError('E_SEED', [`"${directory}": ${problem}`], { cause: error });
   }
   return entries.map((file) => {

@@ -111,7 +111,8 @@ export function fileNamed(directory: string, name: string): string | undefined {
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
-  if (next > 9_999) throw new SvcError('E_MIGRATION_FILES', [directory, 'no number is left after 9999']);
+  if (next > 9_999)
+    throw new SvcError('E_MIGRATION_FILES', [directory, 'the highest number, 9999, is already in use']);
   return String(next).padStart(4, '0');
 }
 
@@ -126,10 +127,10 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
       throw new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem]);
     };
     if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id))
-      refuse('its id is not 1 … 100 letters, digits, "_", "." and "-"');
-    if (seen.has(full)) refuse('its id is used twice');
+      refuse('the id is not 1 … 100 letters, digits, "_", "." and "-"');
+    if (seen.has(full)) refuse('the id is used by two migrations');
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
-      refuse(`it has no list of statements for ${dialect}`);
+      refuse(`the migration has no list of statements for ${dialect}`);
     seen.add(full);
     const texts = statements as readonly string[]; // texts, as checked above
     const split = texts.flatMap(
@@ -251,7 +252,9 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       'E_MIGRATION_FILES',
       [
         directory,
-        code === 'ENOENT' ? 'the folder does not exist' : `it cannot be read (${code ?? String(error)})`,
+        code === 'ENOENT'
+          ? 'the folder does not exist'
+          : `the folder cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },
     );
@@ -288,14 +291,14 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
   } catch (error) {
     throw refusal(
       path,
-      `it cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
+      `the file cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
       error,
     );
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // the decoder drops a byte order mark
   } catch (error) {
-    throw refusal(path, 'it is not UTF-8', error);
+    throw refusal(path, 'the file is not UTF-8', error);
   }
 }
 
@@ -316,7 +319,7 @@ function scriptOf(
   const { head, statements } = read(text, dialect, refuse);
   const directives = directivesOf(head, refuse);
   if (statements.length === 0)
-    throw refuse('it has no statement: write one, or remove its up and down files');
+    throw refuse('the file has no statement: write one, or remove the up and down files of this migration');
   const script = {
     origin,
     statements,

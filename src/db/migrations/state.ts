@@ -128,7 +128,7 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   if (migration === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [
       `${last.id}_${last.name}`,
-      'no migration file or plugin contains it',
+      'no file or plugin contains this migration',
     ]);
   if (migration.down === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [

@@ -91,9 +91,10 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   try {
     key = createPublicKey(publicKey);
   } catch {
-    throw new ProtocolViolation('an invalid public key');
+    throw new ProtocolViolation('the server sent an invalid public key');
   }
-  if (key.asymmetricKeyType !== 'rsa') throw new ProtocolViolation('a public key that is not RSA');
+  if (key.asymmetricKeyType !== 'rsa')
+    throw new ProtocolViolation('the server sent a public key that is not RSA');
   // an RSA key has a modulus
   const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES;
   if (text.length > most)
@@ -109,10 +110,11 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
  */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
-  if (kind !== 0x50 || data.length < 2 + 8) throw new ProtocolViolation('an invalid parsec salt');
+  if (kind !== 0x50 || data.length < 2 + 8)
+    throw new ProtocolViolation('the server sent an invalid parsec salt');
   if (factor > MAX_PARSEC_FACTOR)
     throw new ProtocolViolation(
-      `a parsec factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
+      `the server sent a parsec factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
     );
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }

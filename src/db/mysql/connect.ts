@@ -145,13 +145,13 @@ async function openLink(
   try {
     await opening.until('connect');
     using _silence = probeWhenSilent(endpoint, 'MySQL', clock, (kind) =>
-      opening.fail(opening.refusal(`it is ${kind}, not a MySQL or MariaDB server`)),
+      opening.fail(opening.refusal(`the server is ${kind}, not a MySQL or MariaDB server`)),
     );
     const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
     const { socket, address } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
     if (options !== undefined && !isOffered && tls.mode !== 'prefer')
-      throw opening.refusal('it does not offer TLS, which the address requires (sslmode)');
+      throw opening.refusal('the server does not offer TLS, which the address requires (sslmode)');
     if (options === undefined || !isOffered)
       return opening.finished({
         link: { socket, incoming: opening.streamed(), tls: undefined, address },
@@ -159,7 +159,7 @@ async function openLink(
       });
     if (socket.readableLength > 0)
       throw opening.refusal(
-        'it sent data before encryption, which indicates an attacker between client and server',
+        'the server sent data before encryption, which indicates an attacker between client and server',
       );
     socket.write(login.sslRequest());
     const mayProve =
@@ -168,7 +168,7 @@ async function openLink(
     // Node.js sets the code, but its types have a plain Error
     const problem = secure.authorizationError as Error | string | undefined;
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
-      throw opening.refusal(`its TLS is not accepted (${String(problem)})`);
+      throw opening.refusal(`the TLS of the server is not accepted (${String(problem)})`);
     return opening.finished({
       link: { socket: secure, incoming: opening.streamed(), tls: secure, address },
       isUnproved: mayProve && !secure.authorized,

@@ -128,7 +128,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
 
   /** Handles a packet that belongs to no request: the server reports why it ends the connection. */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
-    if (bytes[at] !== REPLY.error) throw new ProtocolViolation('a packet that no request expects');
+    if (bytes[at] !== REPLY.error)
+      throw new ProtocolViolation('the server sent a packet that no request expects');
     this.refused(mysqlError(readError(bytes, at, end), undefined), '08006');
   }
 

@@ -136,7 +136,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   /** Handles a packet. Returns true when it was the last one. @throws ProtocolViolation */
   onPacket(bytes: Buffer, at: number, end: number): boolean {
-    if (at === end) throw new ProtocolViolation('an empty packet');
+    if (at === end) throw new ProtocolViolation('the server sent an empty packet');
     this.#isAtHead = false;
     switch (this.#step) {
       case 'rows':
@@ -151,13 +151,14 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   #onHead(bytes: Buffer, at: number, end: number): boolean {
-    if (this.#answered === this.#written) throw new ProtocolViolation('a packet that no request expects');
+    if (this.#answered === this.#written)
+      throw new ProtocolViolation('the server sent a packet that no request expects');
     const first = bytes[at]!; // the packet is not empty
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
     if (first === REPLY.ok) return this.#onOk(bytes, at, end);
     if (first === REPLY.localInfile)
-      throw new ProtocolViolation('a request for a local file, which is refused (LOCAL INFILE)');
+      throw new ProtocolViolation('the server asked for a local file (LOCAL INFILE), which is refused');
     if (this.#kind === 'command') throw unexpected(first);
     return this.#onCount(bytes, at, end);
   }
@@ -166,9 +167,11 @@ export class Exchange extends ServerExchange<RowPlan> {
   #onCount(bytes: Buffer, at: number, end: number): boolean {
     const fields = new Fields(bytes, at, end);
     const count = fields.length();
-    if (count === 0 || count > MAX_COLUMNS) throw new ProtocolViolation(`${count} columns`);
+    if (count === 0 || count > MAX_COLUMNS)
+      throw new ProtocolViolation(`the server announced ${count} columns; a result has 1 to ${MAX_COLUMNS}`);
     const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.byte() === 1;
-    if (fields.left > 0) throw new ProtocolViolation('extra bytes after the number of columns');
+    if (fields.left > 0)
+      throw new ProtocolViolation('the server sent extra bytes after the number of columns');
     this.#hasResult = true;
     if (!this.#isFirstResult) {
       if (this.wanted === 'sets') this.plan = undefined;
@@ -176,7 +179,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     } else if (this.#memory !== undefined) this.plan = this.#memory.plan;
     if (isDescribed) this.#describe(count);
     else if (this.plan === undefined || this.plan.isText || this.plan.columns.length !== count)
-      throw new ProtocolViolation('rows without column descriptions');
+      throw new ProtocolViolation('the server sent rows without column descriptions');
     else this.#step = this.#hasEnds ? 'definitions-end' : 'rows';
     return false;
   }
@@ -336,7 +339,7 @@ function severalResults(sql: string): StatementError {
 }
 
 function unexpected(first: number): ProtocolViolation {
-  return new ProtocolViolation(`unexpected packet that begins with ${first}`);
+  return new ProtocolViolation(`the server sent an unexpected packet, which begins with ${first}`);
 }
 
 /** Returns whether the bytes are equal. For so few bytes a loop is faster than a method of Buffer. */

@@ -121,17 +121,17 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         if (foreign !== undefined)
           throw new SvcError('E_DB_CONNECT', [
             this.#shown,
-            `it is ${foreign}, not a MySQL or MariaDB server`,
+            `the server is ${foreign}, not a MySQL or MariaDB server`,
           ]);
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('data after the greeting that no request expects');
+        throw new ProtocolViolation('the server sent data after the greeting that no request expects');
       const packet = this.inbox.shift()!; // the loop above ends when the inbox has a packet
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
-        throw new ProtocolViolation('a server older than MySQL 4.1');
+        throw new ProtocolViolation('the server is older than MySQL 4.1');
       return greeting;
     });
   }
@@ -256,14 +256,15 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         case REPLY.ok:
           return this.#onOk(packet);
         case REPLY.eof:
-          if (++switches > MAX_SWITCHES) throw new ProtocolViolation('too many other authentication methods');
+          if (++switches > MAX_SWITCHES)
+            throw new ProtocolViolation('the server asked for too many authentication methods in turn');
           await this.#onSwitch(packet);
           break;
         case REPLY.moreData:
           await this.#onMore(packet.subarray(1));
           break;
         default:
-          throw new ProtocolViolation('a packet that does not belong to a login');
+          throw new ProtocolViolation('the server sent a packet that does not belong to a login');
       }
     }
   }
@@ -333,7 +334,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'parsec':
         return this.#onParsec(data, password);
       default:
-        throw new ProtocolViolation(`more data for ${this.#plugin}, which expects none`);
+        throw new ProtocolViolation(`the server sent more data for ${this.#plugin}, which expects none`);
     }
   }
 
@@ -347,7 +348,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   async #onParsec(data: Buffer, password: string): Promise<void> {
-    if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('an invalid parsec nonce');
+    if (this.#nonce.length !== NONCE_BYTES)
+      throw new ProtocolViolation('the server sent an invalid parsec nonce');
     const { answer, publicKey } = await parsecAnswer(
       password,
       readParsecSalt(data),
@@ -388,7 +390,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
     const { serverPublicKey } = this.#options;
     if (sent !== undefined && serverPublicKey !== undefined)
-      throw new ProtocolViolation('a key that was not requested');
+      throw new ProtocolViolation('the server sent a key that was not requested');
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
@@ -438,14 +440,14 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #onPacket(bytes: Buffer, at: number, end: number, sequence: number): void {
     if (sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = this.reader.sequence;
-    if (at === end) throw new ProtocolViolation('an empty packet');
+    if (at === end) throw new ProtocolViolation('the server sent an empty packet');
     this.receive(Buffer.from(bytes.subarray(at, end)));
   }
 
   #serverError(packet: Buffer): DatabaseError {
     const { user, database } = this.#options;
     const error = mysqlError(readError(packet, 0, packet.length), undefined);
-    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to the database "${database}"`}: ${error.message}`;
+    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
     return error;
   }
 

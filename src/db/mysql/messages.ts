@@ -84,7 +84,7 @@ export class Fields extends FieldReader {
   /** Reads a length prefix. NULL is not allowed. */
   length(): number {
     const value = this.integer();
-    if (typeof value === 'bigint') throw new ProtocolViolation('a length above 2^53');
+    if (typeof value === 'bigint') throw new ProtocolViolation('the server sent a length above 2^53');
     return value;
   }
 
@@ -100,7 +100,7 @@ export class Fields extends FieldReader {
       case 0xfe:
         return this.#wide();
       default:
-        throw new ProtocolViolation(`a length that begins with ${first}`);
+        throw new ProtocolViolation(`the server sent a length that begins with ${first}`);
     }
   }
 
@@ -128,13 +128,14 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.byte();
   if (protocol !== PROTOCOL_10)
-    throw new ProtocolViolation(`protocol version ${protocol}, but 10 is required`);
+    throw new ProtocolViolation(`the server uses protocol version ${protocol}, but 10 is required`);
   const announced = fields.textNul();
   const connectionId = fields.uint32();
   const firstPart = fields.bytes(8);
   fields.skip(1);
   const low = fields.uint16();
-  if (fields.left === 0) throw new ProtocolViolation('a greeting of MySQL before 4.1');
+  if (fields.left === 0)
+    throw new ProtocolViolation('the server sent the greeting of a MySQL older than 4.1');
   fields.skip(1 + 2); // character set and status
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();
@@ -197,7 +198,8 @@ export function readColumn(bytes: Buffer, at: number, end: number, isExtended: b
   const name = fields.textLength();
   fields.skip(fields.length());
   const extended = isExtended ? readExtended(fields) : '';
-  if (fields.length() !== FIXED_FIELDS) throw new ProtocolViolation('a column with unknown fields');
+  if (fields.length() !== FIXED_FIELDS)
+    throw new ProtocolViolation('the server sent a column description with unknown fields');
   return {
     table,
     name,

@@ -87,7 +87,8 @@ export class RowPlan implements RowReader {
     const last = this.isText
       ? this.#text(row, keys, bytes, at, end)
       : this.#binary(row, keys, bytes, at, end);
-    if (last !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
+    if (last !== end)
+      throw new ProtocolViolation('the server sent extra bytes after the last value of a row');
   }
 
   /** Returns the end of the last value. */
@@ -113,7 +114,7 @@ export class RowPlan implements RowReader {
         if (length < NULL_MARK) to = ++from + length;
         else [from, to] = longValue(bytes, from, end);
       }
-      if (to > end) throw new ProtocolViolation('a value that exceeds its row');
+      if (to > end) throw new ProtocolViolation('the server sent a value that exceeds its row');
       row[keys[index]!] = decoders[index]!(bytes, from, to);
       from = to;
     }
@@ -129,14 +130,14 @@ export class RowPlan implements RowReader {
   ): number {
     let from = at;
     for (let index = 0; index < keys.length; index++) {
-      if (from >= end) throw new ProtocolViolation('a truncated row');
+      if (from >= end) throw new ProtocolViolation('the server sent a truncated row');
       if (bytes[from] === NULL_MARK) {
         row[keys[index]!] = null;
         from++;
         continue;
       }
       const [start, to] = longValue(bytes, from, end);
-      if (to > end) throw new ProtocolViolation('a value that exceeds its row');
+      if (to > end) throw new ProtocolViolation('the server sent a value that exceeds its row');
       row[keys[index]!] = this.#decoders[index]!(bytes, start, to);
       from = to;
     }
@@ -152,7 +153,8 @@ function isNull(bytes: Buffer, at: number, index: number): boolean {
 /** Returns the offset of a binary row's first value, behind its bitmap. */
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
   const from = at + 1 + ((columns + 9) >> 3);
-  if (from > end || bytes[at] !== 0) throw new ProtocolViolation('an invalid row');
+  if (from > end || bytes[at] !== 0)
+    throw new ProtocolViolation('the server sent a row whose values do not fill it');
   return from;
 }
 
@@ -161,7 +163,8 @@ function longValue(bytes: Buffer, at: number, end: number): readonly [from: numb
   const first = at < end ? bytes[at]! : NULL_LENGTH; // the caller checked that the byte exists
   if (first >= 0 && first < NULL_MARK) return [at + 1, at + 1 + first];
   const width = first === 0xfc ? 2 : first === 0xfd ? 3 : first === 0xfe ? 8 : 0;
-  if (width === 0 || width >= end - at) throw new ProtocolViolation('a value without a length');
+  if (width === 0 || width >= end - at)
+    throw new ProtocolViolation('the server sent a value without a length');
   const length = width === 8 ? Number(bytes.readBigUInt64LE(at + 1)) : bytes.readUIntLE(at + 1, width);
   return [at + 1 + width, at + 1 + width + length];
 }

@@ -303,7 +303,7 @@ export class MySqlRunner {
     if (writer.payloadLength < this.maxPacketBytes) return;
     const length = writer.payloadLength;
     writer.rewind(before);
-    throw this.#tooLong('The statement and its values take', length, text);
+    throw this.#tooLong('the statement with its values', length, text);
   }
 
   /** Runs a statement that the server has prepared: one write, one promise. */
@@ -473,7 +473,7 @@ export class MySqlRunner {
       if (problem !== undefined) refuseParameter(index + 1, problem);
       const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)
-        throw this.#tooLong(`Parameter ${index + 1} takes`, bytes.length, text);
+        throw this.#tooLong(`parameter ${index + 1}`, bytes.length, text);
       for (let at = 0; at < bytes.length; at += LARGE_BYTES) {
         writer.command(COMMAND.stmtSendLongData);
         writer.uint32(id);
@@ -489,7 +489,7 @@ export class MySqlRunner {
 
   #tooLong(what: string, length: number, text: string): DataError {
     return new DataError(
-      `${what} ${length} bytes, but the server's limit is ${this.maxPacketBytes} (max_allowed_packet)`,
+      `The server's limit of ${this.maxPacketBytes} bytes (max_allowed_packet) is exceeded: ${what} takes ${length} bytes`,
       { sqlstate: '54000', errno: 1153, sql: text },
     );
   }

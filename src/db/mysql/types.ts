@@ -296,7 +296,7 @@ function dateTimeOf(
  */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
-  if (year > MAX_YEAR) throw new ProtocolViolation(`a date with the year ${year}`);
+  if (year > MAX_YEAR) throw new ProtocolViolation(`the server sent a date with the year ${year}`);
   const century = Math.trunc(year / 100);
   const rest = year % 100;
   const [month, day, hour, minute, second] = [
@@ -373,7 +373,7 @@ function timeOf(bytes: Buffer, at: number, end: number, decimals: number): strin
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
   if (length !== 8 && length !== 12)
-    throw new ProtocolViolation(`a time value with an invalid length of ${length} bytes`);
+    throw new ProtocolViolation(`the server sent a time value with an invalid length of ${length} bytes`);
   const hours = bytes.readUInt32LE(at + 1) * DAY_HOURS + bytes[at + 5]!;
   return `${bytes[at] === 0 ? '' : '-'}${TWO[hours] ?? hours}:${TWO[bytes[at + 6]!]}:${TWO[bytes[at + 7]!]}${fraction(length < 12 ? 0 : bytes.readUInt32LE(at + 8), decimals)}`;
 }
@@ -388,7 +388,7 @@ function dateText(bytes: Buffer, at: number, end: number): string {
 
 function checkTime(length: number): void {
   if (length !== 0 && length !== 4 && length !== 7 && length !== 11)
-    throw new ProtocolViolation(`a date value with an invalid length of ${length} bytes`);
+    throw new ProtocolViolation(`the server sent a date value with an invalid length of ${length} bytes`);
 }
 
 function clockText(bytes: Buffer, at: number): string {

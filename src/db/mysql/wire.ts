@@ -141,7 +141,9 @@ export class PacketReader extends FrameReader {
   protected totalOf(bytes: Buffer, at: number): number {
     const length = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
     if (this.#chunksLength + length > this.maxBytes)
-      throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which is the limit`);
+      throw new ProtocolViolation(
+        `the server sent a packet of more than ${this.maxBytes} bytes, which is the limit`,
+      );
     return HEADER_BYTES + length;
   }
 
@@ -168,5 +170,5 @@ export class PacketReader extends FrameReader {
 
 /** Returns the error for a packet with a wrong sequence number. */
 export function wrongSequence(found: number, expected: number): ProtocolViolation {
-  return new ProtocolViolation(`packet number ${found}, but ${expected} is expected`);
+  return new ProtocolViolation(`the server sent packet number ${found}, but ${expected} is expected`);
 }

@@ -290,7 +290,10 @@ interface Cursor {
 function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): Keyring {
   const config = req?.state.get(services).config;
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
-  if (secrets === undefined) throw new SvcError('E_SECRET_ABSENT', ['secret, or the request in fetch()']);
+  if (secrets === undefined)
+    throw new SvcError('E_SECRET_ABSENT', [
+      'neither the option "secret" nor the request is passed to fetch()',
+    ]);
   return Keyring.of(secrets).derive(LABEL);
 }
 

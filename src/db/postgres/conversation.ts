@@ -78,7 +78,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onReply(type: number, bytes: Buffer, at: number, end: number): void {
     const { first } = this;
-    if (first === undefined) throw new ProtocolViolation('a message that no request expects');
+    if (first === undefined) throw new ProtocolViolation('the server sent a message that no request expects');
     if (!first.onMessage(type, bytes, at, end)) {
       if (first.unasked !== undefined) this.#onUnasked(first);
       return;
@@ -94,7 +94,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)
-      throw new ProtocolViolation('COPY FROM STDIN among other statements');
+      throw new ProtocolViolation('COPY FROM STDIN was run together with other statements');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
     // send another Sync: the server has read that of this request as part of the copied data
@@ -111,7 +111,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
           })
         : postgresError(fields, this.first?.sql);
     if (this.first === undefined && !isFatal(fields))
-      throw new ProtocolViolation('an error that no request expects');
+      throw new ProtocolViolation('the server sent an error that no request expects');
     this.first?.fail(error);
     this.onRefusal?.(error);
     if (!isFatal(fields)) return;
@@ -124,7 +124,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onParameterStatus(name: string, value: string): void {
     if (!this.parameters.has(name) && this.parameters.size >= MAX_PARAMETERS)
-      throw new ProtocolViolation('too many settings');
+      throw new ProtocolViolation('the server sent too many settings of the session');
     this.parameters.set(name, value);
     if (name === 'client_encoding' && !UTF8.test(value)) {
       // escapes for COPY are valid only in encodings where ASCII bytes are never part of a character; SJIS is

@@ -223,5 +223,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 }
 
 function unexpected(type: number): ProtocolViolation {
-  return new ProtocolViolation(`unexpected message of type ${JSON.stringify(String.fromCharCode(type))}`);
+  return new ProtocolViolation(
+    `the server sent an unexpected message of type ${JSON.stringify(String.fromCharCode(type))}`,
+  );
 }

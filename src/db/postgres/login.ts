@@ -126,7 +126,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'unsupported':
         throw this.#refusal(`it asks for a login by ${asked.what}, which is not supported`);
       default:
-        throw new ProtocolViolation('a message of an authentication that has not begun');
+        throw new ProtocolViolation('the server sent a message of an authentication that has not begun');
     }
   }
 
@@ -164,7 +164,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
     if (asked.kind !== 'ok')
-      throw new ProtocolViolation('a message of an authentication that has already finished');
+      throw new ProtocolViolation('the server sent a message of an authentication that has already finished');
   }
 
   /**
@@ -193,7 +193,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   async #expectOk(): Promise<void> {
-    if ((await this.#asked()).kind !== 'ok') throw new ProtocolViolation('a second request for a password');
+    if ((await this.#asked()).kind !== 'ok')
+      throw new ProtocolViolation('the server asked for the password twice');
   }
 
   async #data(kind: 'sasl-continue' | 'sasl-final'): Promise<string> {
@@ -212,10 +213,10 @@ export class PostgresLogin extends ServerLogin<Message> {
       const { type, body } = this.#arrived() ?? (await this.#next());
       if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
       if (type !== SERVER.negotiateVersion)
-        throw new ProtocolViolation('a message that does not belong to a login');
+        throw new ProtocolViolation('the server sent a message that does not belong to a login');
       const { version, unknown } = read.readNegotiation(body, 0, body.length);
       if (version > this.#version || version < PROTOCOL_3_0 || unknown.length > 0)
-        throw new ProtocolViolation('a reply to a version that was not requested');
+        throw new ProtocolViolation('the server negotiates a protocol version that was not requested');
     }
   }
 
@@ -232,10 +233,10 @@ export class PostgresLogin extends ServerLogin<Message> {
           break;
         case SERVER.readyForQuery:
           if (read.readStatus(body, 0, body.length) !== 'I')
-            throw new ProtocolViolation('a transaction that was not begun');
+            throw new ProtocolViolation('the server reports a transaction that the client did not begin');
           return;
         default:
-          throw new ProtocolViolation('a message that does not belong to a login');
+          throw new ProtocolViolation('the server sent a message that does not belong to a login');
       }
     }
   }

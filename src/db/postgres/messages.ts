@@ -111,9 +111,13 @@ export class MessageReader extends FrameReader {
   protected totalOf(bytes: Buffer, at: number): number {
     const length = bytes.readInt32BE(at + 1);
     if (length < LENGTH_BYTES)
-      throw new ProtocolViolation(`a message length of ${length}, which is below the minimum`);
+      throw new ProtocolViolation(
+        `the server sent a message length of ${length}, which is below the minimum`,
+      );
     if (length > this.maxBytes)
-      throw new ProtocolViolation(`a message of ${length} bytes; the limit is ${this.maxBytes}`);
+      throw new ProtocolViolation(
+        `the server sent a message of ${length} bytes; the limit is ${this.maxBytes}`,
+      );
     return length + 1;
   }
 
@@ -140,7 +144,8 @@ export class BodyReader extends FieldReader {
   /** Reads text up to a NUL. */
   text(): string {
     const end = this.source.indexOf(0, this.at);
-    if (end === -1 || end >= this.end) throw new ProtocolViolation('text without a NUL at its end');
+    if (end === -1 || end >= this.end)
+      throw new ProtocolViolation('the server sent text without a NUL at its end');
     const text = this.source.toString('utf8', this.at, end);
     this.at = end + 1;
     return text;
@@ -155,13 +160,15 @@ export class BodyReader extends FieldReader {
   /** Reads a count of items, each of which has a minimum size in bytes. */
   count(leastBytes: number): number {
     const count = this.uint16();
-    if (count * leastBytes > this.left) throw new ProtocolViolation('a count that exceeds the message');
+    if (count * leastBytes > this.left)
+      throw new ProtocolViolation('the server sent a count of values that the message cannot hold');
     return count;
   }
 
   /** @throws ProtocolViolation when unread bytes remain */
   done(): void {
-    if (this.left !== 0) throw new ProtocolViolation(`${this.left} extra bytes at the end of a message`);
+    if (this.left !== 0)
+      throw new ProtocolViolation(`the server sent ${this.left} extra bytes at the end of a message`);
   }
 }
 
@@ -196,7 +203,7 @@ export function readBackendKey(
   const body = new BodyReader(bytes, at, end);
   const processId = body.int32();
   if (body.left < 4 || body.left > MAX_KEY_BYTES)
-    throw new ProtocolViolation(`an invalid key length of ${body.left} bytes`);
+    throw new ProtocolViolation(`the server sent an invalid key length of ${body.left} bytes`);
   return { processId, key: body.copy(body.left) };
 }
 
@@ -209,7 +216,8 @@ export function readNegotiation(
   const body = new BodyReader(bytes, at, end);
   const version = body.int32();
   const count = body.uint32();
-  if (count > body.left) throw new ProtocolViolation('a count that exceeds the message');
+  if (count > body.left)
+    throw new ProtocolViolation('the server sent a count of values that the message cannot hold');
   return finished(body, { version, unknown: Array.from({ length: count }, () => body.text()) });
 }
 
@@ -227,7 +235,7 @@ export function readParameterStatus(
 export function readStatus(bytes: Buffer, at: number, end: number): 'I' | 'T' | 'E' {
   const status = end - at === 1 ? String.fromCharCode(bytes[at]!) : '';
   if (status !== 'I' && status !== 'T' && status !== 'E')
-    throw new ProtocolViolation('an unknown transaction status');
+    throw new ProtocolViolation('the server sent an unknown transaction status');
   return status;
 }
 
@@ -274,7 +282,8 @@ export function readParameterDescription(bytes: Buffer, at: number, end: number)
 
 /** Parses `C`, the command tag: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
 export function readCommandTag(bytes: Buffer, at: number, end: number): string {
-  if (bytes.indexOf(0, at) !== end - 1) throw new ProtocolViolation('text without a NUL at its end');
+  if (bytes.indexOf(0, at) !== end - 1)
+    throw new ProtocolViolation('the server sent text without a NUL at its end');
   return bytes.toString('latin1', at, end - 1);
 }
 

@@ -56,7 +56,8 @@ export class RowPlan implements RowReader {
       if (this.#hasProto) setColumn(row, names[index]!, value);
       else row[names[index]!] = value;
     }
-    if (from !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
+    if (from !== end)
+      throw new ProtocolViolation('the server sent extra bytes after the last value of a row');
     return row;
   }
 
@@ -69,21 +70,22 @@ export class RowPlan implements RowReader {
       values[index] = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
       if (length !== NULL_LENGTH) from += length;
     }
-    if (from !== end) throw new ProtocolViolation('extra bytes after the last value of a row');
+    if (from !== end)
+      throw new ProtocolViolation('the server sent extra bytes after the last value of a row');
     return values;
   }
 
   /** Checks the number of columns, and returns the offset of the first value. */
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
-      throw new ProtocolViolation('a row whose columns differ from its description');
+      throw new ProtocolViolation('the server sent a row whose columns differ from its description');
     return at + 2;
   }
 
   #decode(index: number, bytes: Buffer, at: number, length: number): SqlValue {
     const width = this.#widths[index]!; // there is one name and one decoder per column
     if (width !== 0 && width !== length)
-      throw new ProtocolViolation(`a value of ${length} bytes for a type of ${width} bytes`);
+      throw new ProtocolViolation(`the server sent a value of ${length} bytes for a type of ${width} bytes`);
     // the decoder of a custom type may return any value
     return this.#decoders[index]!(bytes, at, at + length) as SqlValue;
   }
@@ -130,10 +132,10 @@ export function foundType([
 }
 
 function lengthAt(bytes: Buffer, at: number, end: number): number {
-  if (end - at < 4) throw new ProtocolViolation('a truncated row');
+  if (end - at < 4) throw new ProtocolViolation('the server sent a truncated row');
   const length = bytes.readInt32BE(at);
   if (length < NULL_LENGTH || length > end - at - 4)
-    throw new ProtocolViolation('a value that exceeds its row');
+    throw new ProtocolViolation('the server sent a value that exceeds its row');
   return length;
 }
 

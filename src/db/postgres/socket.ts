@@ -69,7 +69,7 @@ export async function openSocket(
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
       throw opening.refusal(
-        'it did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed',
+        'the server did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed',
       );
     return opening.finished({ socket: secure, incoming: opening.streamed(), tls: secure, address });
   } catch (error) {
@@ -88,22 +88,23 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   if (foreign !== undefined) throw foreignRefusal(at, foreign);
   if (answer.length !== 1)
     throw opening.refusal(
-      'it sent data before encryption, which indicates an attacker between client and server',
+      'the server sent data before encryption, which indicates an attacker between client and server',
     );
   if (answer[0] === YES) return true;
   if (answer[0] === ERROR)
     throw opening.refusal(
-      'it does not support TLS (its message is not shown, because the server is not authenticated)',
+      'the server does not support TLS (its message is not shown, because the server is not authenticated)',
     );
-  if (answer[0] !== NO) throw opening.refusal("its reply is not a PostgreSQL server's");
-  if (!mayBePlain) throw opening.refusal('it does not offer TLS, which the address requires (sslmode)');
+  if (answer[0] !== NO) throw opening.refusal('the reply does not come from a PostgreSQL server');
+  if (!mayBePlain)
+    throw opening.refusal('the server does not offer TLS, which the address requires (sslmode)');
   opening.socket.resume();
   return false;
 }
 
 /** Returns the error for a server of another kind. */
 export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_CONNECT'> {
-  return new SvcError('E_DB_CONNECT', [shownHost(at), `it is ${kind}, not a PostgreSQL server`]);
+  return new SvcError('E_DB_CONNECT', [shownHost(at), `the server is ${kind}, not a PostgreSQL server`]);
 }
 
 /** Returns the address of a server as text. */

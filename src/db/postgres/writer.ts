@@ -127,7 +127,7 @@ export class MessageWriter extends ByteWriter {
    */
   beginBind(portal: string, statement: string, values: number): void {
     if (values > MAX_PARAMETERS)
-      throw new ProtocolViolation(`${values} values; the limit is ${MAX_PARAMETERS}`);
+      throw new ProtocolViolation(`the statement has ${values} values; the limit is ${MAX_PARAMETERS}`);
     this.#begin(CLIENT.bind);
     this.textNul(portal);
     this.textNul(statement);
@@ -265,7 +265,7 @@ export class MessageWriter extends ByteWriter {
   #end(): void {
     const length = this.at - this.#lengthAt;
     if (length > MAX_INT32)
-      throw new ProtocolViolation(`a message of ${length} bytes; the limit is ${MAX_INT32}`);
+      throw new ProtocolViolation(`the message to send has ${length} bytes; the limit is ${MAX_INT32}`);
     this.bytes.writeInt32BE(length, this.#lengthAt);
   }
 

@@ -42,7 +42,7 @@ export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
   const [name] = parts;
   if (typeof name !== 'string')
-    throw new SvcError('E_REDIS_ARGUMENT', ['the name of a command', shown(name)]);
+    throw new SvcError('E_REDIS_ARGUMENT', ['a command', `a command name that is not text: ${shown(name)}`]);
   return name.toUpperCase();
 }
 

@@ -98,7 +98,9 @@ async function connectHost(
     connection.destroy();
     const kind = isUnexplained(error) ? await askServer(endpoint, 'Redis', clock) : undefined;
     if (kind !== undefined)
-      throw new SvcError('E_DB_CONNECT', [shown, `it is ${kind}, not a Redis server`], { cause: error });
+      throw new SvcError('E_DB_CONNECT', [shown, `the server is ${kind}, not a Redis server`], {
+        cause: error,
+      });
     throw error instanceof RedisError && !/max number of clients/i.test(error.message)
       ? new RedisFault(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
           sqlstate: '28000',

@@ -258,7 +258,7 @@ export class RedisConnection {
         return this.#violated(
           new SvcError('E_DB_CONNECT', [
             `${this.#socket.remoteAddress ?? ''}:${this.#socket.remotePort ?? ''}`,
-            `it is ${foreign}, not a Redis server`,
+            `the server is ${foreign}, not a Redis server`,
           ]),
         );
       if (error instanceof ReplyTooLarge)
@@ -268,9 +268,10 @@ export class RedisConnection {
             { sqlstate: '54000', cause: error },
           ),
         );
-      const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
+      const problem =
+        error instanceof ProtocolViolation ? error.message : 'the server sent a value that cannot be read';
       this.#violated(
-        new ConnectionLost(`The server violated the protocol: ${problem}`, {
+        new ConnectionLost(`Protocol violation: ${problem}`, {
           sqlstate: '08P01',
           cause: error,
         }),
@@ -282,7 +283,7 @@ export class RedisConnection {
     if (this.#ended !== undefined) return;
     if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
     const waiter = this.#first;
-    if (waiter === undefined) throw new ProtocolViolation('a reply that no command expects');
+    if (waiter === undefined) throw new ProtocolViolation('the server sent a reply that no command expects');
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;

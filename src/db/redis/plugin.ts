@@ -77,7 +77,7 @@ export class RedisPlugin implements Plugin {
       remedy: 'Use rediss://, with sslrootcert=… for a private certificate authority',
       run: (view, report) => {
         if (view.env === 'production' && client.isReadable)
-          report(`plugin ${name}`, 'its connection has no TLS (redis://)');
+          report(`plugin ${name}`, 'the connection has no TLS (redis://)');
       },
     });
   }

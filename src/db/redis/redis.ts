@@ -143,7 +143,7 @@ export class Redis implements AsyncDisposable {
       throw new SvcError('E_OPTION_RANGE', [
         'Redis',
         'clientName',
-        '1-64 visible ASCII characters',
+        'must be 1 to 64 visible ASCII characters',
         shown(clientName),
       ]);
     this.#url = url;

@@ -100,12 +100,13 @@ export class RespReader {
     if (end === -1) {
       this.#looked = this.#bytes.length;
       if (this.#looked > MAX_LINE_BYTES)
-        throw new ProtocolViolation(`a line of more than ${MAX_LINE_BYTES} bytes`);
+        throw new ProtocolViolation(`the server sent a line of more than ${MAX_LINE_BYTES} bytes`);
       return false;
     }
     this.#looked = 0;
     const line = asBuffer(this.#bytes.take(end + 1)!); // indexOf() has found the line, so the bytes exist
-    if (end < 2 || line[end - 1] !== 0x0d) throw new ProtocolViolation('a line without CRLF at its end');
+    if (end < 2 || line[end - 1] !== 0x0d)
+      throw new ProtocolViolation('the server sent a line without CRLF at its end');
     this.#count(end + 1);
     this.#onLine(String.fromCharCode(line[0]!), line.toString('utf8', 1, end - 1));
     return true;
@@ -126,7 +127,7 @@ export class RespReader {
       case '#':
         return this.#value(booleanOf(text));
       case '_':
-        if (text !== '') throw new ProtocolViolation('a null reply with content');
+        if (text !== '') throw new ProtocolViolation('the server sent a null reply that has content');
         return this.#value(null);
       case '$':
       case '!':
@@ -139,7 +140,7 @@ export class RespReader {
       case '|':
         return this.#beginAggregate(type, text);
       default:
-        throw new ProtocolViolation('an unknown type');
+        throw new ProtocolViolation('the server sent a value of an unknown type');
     }
   }
 
@@ -147,7 +148,9 @@ export class RespReader {
     const length = lengthOf(text, type === '$');
     if (length === -1) return this.#value(null);
     if (length > this.#limits.maxReplyBytes)
-      throw new ReplyTooLarge(`a string of ${length} bytes; the limit is ${this.#limits.maxReplyBytes}`);
+      throw new ReplyTooLarge(
+        `the server sent a string of ${length} bytes; the limit is ${this.#limits.maxReplyBytes}`,
+      );
     this.#bulk = { type, length };
   }
 
@@ -155,7 +158,7 @@ export class RespReader {
     const bytes = this.#bytes.take(length + CRLF_BYTES);
     if (bytes === undefined) return false;
     if (bytes[length] !== 0x0d || bytes[length + 1] !== LF)
-      throw new ProtocolViolation('a string that exceeds its length');
+      throw new ProtocolViolation('the server sent a string that exceeds its length');
     this.#bulk = undefined;
     this.#count(length + CRLF_BYTES);
     const body = asBuffer(bytes).subarray(0, length);
@@ -169,11 +172,13 @@ export class RespReader {
     const count = lengthOf(text, type === '*');
     if (count === -1) return this.#value(null);
     if (count > MAX_ELEMENTS)
-      throw new ProtocolViolation(`a list of ${count} elements; the limit is ${MAX_ELEMENTS}`);
+      throw new ProtocolViolation(
+        `the server sent a list of ${count} elements; the limit is ${MAX_ELEMENTS}`,
+      );
     if (type === '>' && (this.#frames.length > 0 || count === 0))
-      throw new ProtocolViolation('a push inside a reply, or an empty push');
+      throw new ProtocolViolation('the server sent a push message that is empty or inside a reply');
     if (this.#frames.length >= MAX_DEPTH)
-      throw new ProtocolViolation(`lists nested deeper than ${MAX_DEPTH}`);
+      throw new ProtocolViolation(`the server sent lists nested deeper than ${MAX_DEPTH} levels`);
     this.#frames.push({ type, left: type === '%' || type === '|' ? 2 * count : count, items: [] });
     if (count === 0) this.#close();
   }
@@ -201,7 +206,7 @@ export class RespReader {
   #count(bytes: number): void {
     this.#replyBytes += bytes;
     if (this.#replyBytes > this.#limits.maxReplyBytes + MAX_LINE_BYTES)
-      throw new ReplyTooLarge(`a reply of more than ${this.#limits.maxReplyBytes} bytes`);
+      throw new ReplyTooLarge(`the server sent a reply of more than ${this.#limits.maxReplyBytes} bytes`);
   }
 }
 
@@ -269,13 +274,13 @@ export class RespWriter {
 function lengthOf(text: string, mayBeNull: boolean): number {
   if (mayBeNull && text === '-1') return -1;
   if (text.length > MAX_LENGTH_DIGITS || !/^\d+$/.test(text))
-    throw new ProtocolViolation('an invalid length');
+    throw new ProtocolViolation('the server sent an invalid length');
   return Number(text);
 }
 
 function integerOf(text: string): number | bigint {
   if (text.length > MAX_NUMBER_DIGITS || !/^[+-]?\d+$/.test(text))
-    throw new ProtocolViolation('an invalid integer');
+    throw new ProtocolViolation('the server sent an invalid integer');
   const number = Number(text);
   return Number.isSafeInteger(number) ? number + 0 : BigInt(text.replace('+', ''));
 }
@@ -284,25 +289,26 @@ function doubleOf(text: string): number {
   if (text === 'inf') return Infinity;
   if (text === '-inf') return -Infinity;
   if (text === 'nan' || text === '-nan') return NaN;
-  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text)) throw new ProtocolViolation('an invalid number');
+  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text))
+    throw new ProtocolViolation('the server sent an invalid number');
   return Number(text);
 }
 
 function bigOf(text: string): bigint {
   if (text.length > MAX_BIG_DIGITS || !/^[+-]?\d+$/.test(text))
-    throw new ProtocolViolation('an invalid big number');
+    throw new ProtocolViolation('the server sent an invalid big number');
   return BigInt(text.replace('+', ''));
 }
 
 function booleanOf(text: string): boolean {
-  if (text !== 't' && text !== 'f') throw new ProtocolViolation('an invalid boolean');
+  if (text !== 't' && text !== 'f') throw new ProtocolViolation('the server sent an invalid boolean');
   return text === 't';
 }
 
 /** Removes the format prefix of a verbatim string, such as `txt:`. */
 function verbatimOf(body: Buffer): Buffer {
   if (body.length < 4 || body[3] !== 0x3a)
-    throw new ProtocolViolation('a verbatim string without its format');
+    throw new ProtocolViolation('the server sent a verbatim string without its format');
   return body.subarray(4);
 }
 

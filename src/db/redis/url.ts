@@ -54,7 +54,7 @@ export function parseRedisUrl(url: string): RedisUrl {
   if (problem !== undefined) refuse(problem);
   const [, scheme = '', rest = ''] =
     /^(redis|rediss|redis\+unix|unix):(.*)$/is.exec(url) ??
-    refuse('it does not begin with redis://, rediss:// or redis+unix://');
+    refuse('the address does not begin with redis://, rediss:// or redis+unix://');
   const isUnix = scheme.toLowerCase().endsWith('unix');
   const read = parseServerUrl(isUnix ? atHost(rest, refuse) : rest, RULES, refuse);
   for (const key of read.settings.keys())
@@ -79,7 +79,7 @@ export function isReadable({ hosts, tls }: RedisUrl): boolean {
 function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
-    refuse('it has no socket path: redis+unix:///run/redis.sock');
+    refuse('the address has no socket path: redis+unix:///run/redis.sock');
   return `//${authority === '' || authority.endsWith('@') ? authority : refuse('a unix socket has no host: redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
 }
 

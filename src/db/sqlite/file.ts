@@ -39,7 +39,7 @@ export interface FileIdentity {
  */
 export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
-  if (found?.isDirectory() === true) refuse(path, 'it is a directory');
+  if (found?.isDirectory() === true) refuse(path, 'the path is a directory');
   const folder = dirname(path);
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
     refuse(path, `there is no directory "${folder}"`);
@@ -54,7 +54,7 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   } catch (error) {
     refuse(
       path,
-      `this user may not ${isReadOnly ? 'read' : 'write'} it or its directory (${(error as NodeJS.ErrnoException).code})`,
+      `this user may not ${isReadOnly ? 'read' : 'write'} the file or its directory (${(error as NodeJS.ErrnoException).code})`,
       error,
     );
   }

@@ -54,7 +54,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; a transaction holds it: run statements of that transaction on its handle',
+      hint: '; if a transaction holds the connection, run its statements on its handle',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -195,7 +195,7 @@ export class SqliteDriver implements Driver {
   }
 
   async #close(): Promise<void> {
-    const closed = (): SvcError => new SvcError('E_DB_CLOSED', ['run a statement']);
+    const closed = (): SvcError => new SvcError('E_DB_CLOSED', []);
     const isDrained = await this.#drained(
       Promise.all([this.#lock.close(closed), this.#reads?.drain(closed)]),
     );
@@ -234,7 +234,7 @@ export class SqliteDriver implements Driver {
   }
 
   #opened(): SqliteConnection {
-    if (this.#main === undefined) throw atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
+    if (this.#main === undefined) throw atCaller(new SvcError('E_DB_CLOSED', []));
     return this.#main;
   }
 
@@ -299,7 +299,7 @@ async function configure(
     if (mode !== 'wal')
       throw new SvcError('E_DB_OPEN', [
         path,
-        `its file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
+        `the file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
       ]);
   }
   await main.script(

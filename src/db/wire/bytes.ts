@@ -112,7 +112,7 @@ export class FieldReader {
    */
   protected take(count: number): number {
     const { at } = this;
-    if (this.end - at < count) throw new ProtocolViolation('a truncated message');
+    if (this.end - at < count) throw new ProtocolViolation('the server sent a truncated message');
     this.at = at + count;
     return at;
   }
@@ -173,7 +173,7 @@ export class ByteWriter {
 
   /** Writes text and a NUL. The text must not contain a NUL. */
   textNul(text: string): void {
-    if (text.includes('\0')) throw new ProtocolViolation('text with a NUL');
+    if (text.includes('\0')) throw new ProtocolViolation('the text to send contains a NUL');
     this.text(text);
     this.byte(0);
   }
@@ -182,7 +182,8 @@ export class ByteWriter {
   protected ensure(count: number): void {
     const needed = this.at + count;
     if (needed <= this.bytes.length) return;
-    if (needed > MAX_BYTES) throw new ProtocolViolation(`${needed} bytes at once; the limit is ${MAX_BYTES}`);
+    if (needed > MAX_BYTES)
+      throw new ProtocolViolation(`the messages to send have ${needed} bytes; the limit is ${MAX_BYTES}`);
     const larger = Buffer.allocUnsafeSlow(Math.min(MAX_BYTES, Math.max(needed, 2 * this.bytes.length)));
     this.bytes.copy(larger, 0, 0, this.at);
     this.bytes = larger;

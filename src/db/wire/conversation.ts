@@ -111,7 +111,8 @@ export class ServerExchange<Plan extends RowReader> {
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
-    if (plan === undefined) throw new ProtocolViolation('a row without a description of its columns');
+    if (plan === undefined)
+      throw new ProtocolViolation('the server sent a row without a description of its columns');
     if (rows.length > 0 && (wanted === 'first' || wanted === 'firstList')) return;
     try {
       rows.push(
@@ -310,10 +311,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /** Ends the conversation after a protocol violation. */
   violated(error: unknown): void {
-    const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
-    this.abandon(
-      new ConnectionLost(`The server violated the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
-    );
+    const problem =
+      error instanceof ProtocolViolation ? error.message : 'the server sent a value that cannot be read';
+    this.abandon(new ConnectionLost(`Protocol violation: ${problem}`, { sqlstate: '08P01', cause: error }));
   }
 
   /**
@@ -443,7 +443,7 @@ export abstract class ServerLogin<Message> {
   /** Adds a message to the inbox. */
   protected receive(message: Message): void {
     if (++this.#count > this.#maxMessages)
-      throw new ProtocolViolation('too many messages before the login is complete');
+      throw new ProtocolViolation('the server sent too many messages before the login is complete');
     this.inbox.push(message);
     this.#waiting?.resolve();
   }
@@ -467,7 +467,7 @@ export abstract class ServerLogin<Message> {
 
 function lostBy(error: unknown): unknown {
   return error instanceof ProtocolViolation
-    ? new ConnectionLost(`The server violated the protocol: ${error.message}`, {
+    ? new ConnectionLost(`Protocol violation: ${error.message}`, {
         sqlstate: '08P01',
         cause: error,
       })

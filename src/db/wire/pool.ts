@@ -492,7 +492,7 @@ export class Pool<C extends PooledConnection> {
 }
 
 function closed(): unknown {
-  return atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
+  return atCaller(new SvcError('E_DB_CLOSED', []));
 }
 
 /*

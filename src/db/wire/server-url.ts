@@ -262,9 +262,9 @@ function decoded(part: string, refuse: Refuse): string {
   try {
     text = decodeURIComponent(part);
   } catch {
-    refuse('its percent-encoding is invalid: write "%" as %25');
+    refuse('the percent-encoding of the address is invalid: write "%" as %25');
   }
-  return text.includes('\0') ? refuse('it contains a NUL') : text;
+  return text.includes('\0') ? refuse('the address contains a NUL') : text;
 }
 
 /**

@@ -88,12 +88,15 @@ export class StaticFolder {
         'E_STATIC_DIRECTORY',
         [
           this.directory,
-          code === 'ENOENT' ? 'it does not exist' : `it cannot be read (${code ?? 'no code'})`,
+          code === 'ENOENT'
+            ? 'the directory does not exist'
+            : `the directory cannot be read (${code ?? 'no code'})`,
         ],
         { cause: error },
       );
     }
-    if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is not a directory']);
+    if (!isDirectory)
+      throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'the path is not a directory']);
   }
 
   /** The entry of a path, if it was looked up within the last second. */

@@ -163,21 +163,21 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `refusals of the middleware "${misplaced.kind}" around it have no cross-origin headers, so scripts cannot read them`,
+        message: `refusals of the middleware "${misplaced.kind}" around this one have no cross-origin headers, so scripts cannot read them`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
     if (outer.some((layer) => layer.kind === 'cors'))
       yield {
         ...mine,
-        message: 'another CORSMiddleware is around it, but a response can have the headers of only one',
+        message: 'another CORSMiddleware is around this one, but a response can have the headers of only one',
         remedy: 'Register one CORSMiddleware with all origins',
       };
     if (this.allowed.list?.size === 0) {
       yield {
         ...mine,
         severity: 'warning',
-        message: 'it allows no origin',
+        message: 'no origin is allowed',
         remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })`,
       };
     }
@@ -207,7 +207,7 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message:
-          'its function allows an unknown origin, so every site may call with the cookies of its visitors',
+          'the function for origins allows an unknown origin, so every site may call with the cookies of its visitors',
       };
   }
 

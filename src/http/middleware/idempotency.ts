@@ -154,7 +154,7 @@ export class IdempotencyMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'header',
-        'the name of a header field',
+        'must be the name of a header field',
         JSON.stringify(header),
       ]);
     this.header = header;
@@ -210,7 +210,7 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'its records are in the memory of one process: another worker executes the same request again',
+          'the records are in the memory of one process: another worker executes the same request again',
         remedy:
           'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
@@ -222,7 +222,7 @@ export class IdempotencyMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `the middleware "${bypassed.kind}" inside it does not run for repeated responses, but it must identify the client first`,
+        message: `the middleware "${bypassed.kind}" inside this one does not run for repeated responses, but it must identify the client first`,
         remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
       };
     }
@@ -232,7 +232,7 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the middleware "compression" inside it compresses the stored response for the first client, and others may not accept that coding',
+          'the middleware "compression" inside this one compresses the stored response for the first client, and others may not accept that coding',
         remedy: 'Register CompressionMiddleware before IdempotencyMiddleware',
       };
     }
@@ -265,7 +265,7 @@ export class IdempotencyMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'IdempotencyMiddleware',
         'principal',
-        'a function that returns text, or undefined',
+        'must return text or undefined',
         shown(principal),
       ]);
     const shownByClient: string[] = [];

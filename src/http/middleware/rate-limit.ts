@@ -175,7 +175,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another RateLimitMiddleware around it also has the name "${this.name}"`,
+        message: `another RateLimitMiddleware around this one also has the name "${this.name}"`,
         remedy: "Give one of the two another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
@@ -216,7 +216,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the middleware "${outer.kind}" around it works for requests that are then refused`,
+        message: `the middleware "${outer.kind}" around this one works for requests that are then refused`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -232,7 +232,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'error',
         subject,
         message:
-          'its key is a header field that every client can set: a client that changes it evades the limit',
+          'the key of the limit is a header field that every client can set: a client that changes it evades the limit',
         remedy:
           'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client',
       };
@@ -293,14 +293,14 @@ export class RateLimitMiddleware implements Middleware {
   #fillTable(): void {
     const names = new Set([this.name]);
     for (const { template, methods, limit } of this.#rules) {
-      const refuse = (option: string, needs: string): never => {
-        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]);
+      const refuse = (option: string, requirement: string): never => {
+        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, limit.name]);
       };
-      if (names.has(limit.name)) refuse('name', 'a different name for each rule');
+      if (names.has(limit.name)) refuse('name', 'must be different for each rule');
       names.add(limit.name);
       for (const method of methods ?? [])
         if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'a path and methods that no other rule has');
+          refuse('path', 'must differ from the paths of other rules for the same method');
     }
     for (const { template, methods, limit } of this.#rules) {
       if (methods !== undefined) continue;
@@ -310,7 +310,7 @@ export class RateLimitMiddleware implements Middleware {
         throw new SvcError('E_OPTION_RANGE', [
           'RateLimitMiddleware rules',
           'path',
-          'a path and methods that no other rule has',
+          'must differ from the paths of other rules for the same method',
           limit.name,
         ]);
     }

@@ -61,7 +61,7 @@ const MINUTE_MS = 60_000;
  */
 const MAX_KEY_LENGTH = 128;
 
-const AT_ONCE = 'answers text, or undefined, at once';
+const AT_ONCE = 'returns text or undefined, not a promise';
 
 export const PER_MINUTE: OptionKind<number> = int(120, 1, 1_000_000);
 export const BURST: OptionKind<number | undefined> = optionalInt(1, 1_000_000);
@@ -113,7 +113,7 @@ export class RateLimiter {
       throw new SvcError('E_OPTION_RANGE', [
         'RateLimiter.take()',
         'cost',
-        'an integer 0 or more',
+        'must be an integer of 0 or more',
         shown(cost),
       ]);
     this.#gate.attach(req.state.get(services));
@@ -172,10 +172,10 @@ export class Limit {
     if (isThenable(key)) {
       key.then(undefined, () => undefined); // without this, a rejection would end the process
       throw new SvcError('E_OPTION_RANGE', [
-        `the rate limit "${this.name}"`,
+        `the limit "${this.name}"`,
         'key',
-        `a function of the request that ${AT_ONCE}`,
-        'a function that returns a promise',
+        `must be a function of the request that ${AT_ONCE}`,
+        'a promise',
       ]);
     }
     return typeof key === 'string' ? key : undefined;
@@ -389,7 +389,7 @@ export function checkedName(owner: string, name: string): string {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'name',
-      '1 to 64 letters, digits, "_", "-" or "."',
+      'must be 1 to 64 letters, digits, "_", "-" or "."',
       shown(name),
     ]);
   return name;

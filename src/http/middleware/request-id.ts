@@ -54,7 +54,7 @@ export class RequestIDMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'RequestIDMiddleware',
         'header',
-        'the name of a header field that has no other meaning',
+        'must be the name of a header field that has no other meaning',
         JSON.stringify(read.header),
       ]);
     }

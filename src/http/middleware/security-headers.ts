@@ -196,7 +196,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'it sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
+          'the middleware sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
           'Name the proxy (trustProxy) or the certificate (SVC_TLS_CERT, SVC_TLS_KEY), or remove strictTransportSecurity',
       };
@@ -207,7 +207,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'it sends no content security policy, so that a script that gets into a page may do anything',
+          'the middleware sends no content security policy, so that a script that gets into a page may do anything',
         remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
       };
     }
@@ -220,7 +220,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `responses of the middleware "${misplaced.kind}" around it have no security headers`,
+      message: `responses of the middleware "${misplaced.kind}" around this one have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -296,7 +296,7 @@ function transportSecurity(options: StrictTransportSecurity): string {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'preload',
-      'a maxAgeSeconds of a year or more together with includeSubDomains',
+      'needs includeSubDomains and a maxAgeSeconds of a year or more',
       shown(maxAgeSeconds),
     ]);
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
@@ -456,7 +456,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
     const wrong = items.find((item) => !isText(item));
     if (wrong !== undefined)
-      throw new SvcError('E_CSP', [wireName(known), `each source must be text, found ${shown(wrong)}`]);
+      throw new SvcError('E_CSP', [wireName(known), `needs texts as its sources, found ${shown(wrong)}`]);
     directives.set(
       known,
       checked(
@@ -479,13 +479,16 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
     const name = WIRE_NAMES.get(word.toLowerCase());
     if (name === undefined) throw unknown(word, [...WIRE_NAMES.keys()]);
     if (directives.has(name))
-      throw new SvcError('E_CSP', [word, 'occurs twice: browsers use only the first']);
+      throw new SvcError('E_CSP', [
+        word,
+        'is a directive that occurs twice, but browsers use only the first',
+      ]);
     directives.set(name, checked(name, sources));
   }
   if (directives.size === 0)
     throw new SvcError('E_CSP', [
       '(none)',
-      'an empty policy protects nothing: to send none, write contentSecurityPolicy: false',
+      'is an empty policy, which protects nothing: to send no policy, write contentSecurityPolicy: false',
     ]);
   return directives;
 }
@@ -494,7 +497,7 @@ function unknown(name: string, names: readonly string[]): SvcError {
   const near = closest(name, names);
   return new SvcError('E_CSP', [
     name,
-    'is not a directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
+    'is not a directive of Content-Security-Policy' + (near === undefined ? '' : `: did you mean "${near}"?`),
   ]);
 }
 
@@ -506,16 +509,21 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
   if (sources.length === 0 && !BARE.has(name)) refuse('needs a source: use "\'none\'" to allow nothing');
   for (const source of sources) {
     if (!/^[\x21-\x7e]+$/.test(source) || /[;,]/.test(source))
-      refuse(`${JSON.stringify(source)} has a character that cannot stand in a policy`);
+      refuse(`has the source ${JSON.stringify(source)}, whose characters are not all allowed in a policy`);
     if (FREE.has(name)) continue;
     const bare = source.replace(/^'|'$/g, '');
     const isKeyword = KEYWORDS.includes(bare.toLowerCase()) || /^(?:nonce|sha256|sha384|sha512)-/i.test(bare);
-    if (isKeyword && source !== `'${bare}'`) refuse(`${source} is a host unless it is quoted: "'${bare}'"`);
+    if (isKeyword && source !== `'${bare}'`)
+      refuse(`has the source ${source}, which is a host unless it is quoted: "'${bare}'"`);
     if (!isKeyword && source.includes("'")) {
       const near = closest(bare, KEYWORDS);
-      refuse(`${source} is not a keyword` + (near === undefined ? '' : `: did you mean "'${near}'"?`));
+      refuse(
+        `has the source ${source}, which is not a keyword` +
+          (near === undefined ? '' : `: did you mean "'${near}'"?`),
+      );
     }
-    if (bare.toLowerCase() === 'none' && sources.length > 1) refuse("'none' must be the only source");
+    if (bare.toLowerCase() === 'none' && sources.length > 1)
+      refuse("has the source 'none', which must be the only one");
   }
   return sources;
 }

@@ -97,7 +97,7 @@ export class TrustedHostMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject: 'middleware trusted-host',
-      message: `the middleware "${outer.kind}" around it handles requests before their host is checked`,
+      message: `the middleware "${outer.kind}" around this one handles requests before their host is checked`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -148,12 +148,12 @@ function issueOf(entry: string): string {
   const named = JSON.stringify(entry);
   if (entry.includes('*'))
     return entry.startsWith('*.')
-      ? `${named} is written ${JSON.stringify(entry.slice(1))}`
+      ? `${named} must be written as ${JSON.stringify(entry.slice(1))}`
       : `${named} is not a host name; to accept every host, remove the middleware`;
-  if (entry.includes('://')) return `${named} has a scheme, and a host is compared alone`;
-  if (/:\d*$/.test(entry)) return `${named} has a port, which does not matter`;
+  if (entry.includes('://')) return `${named} has a scheme, but hosts are compared without it`;
+  if (/:\d*$/.test(entry)) return `${named} has a port, but hosts are compared without it`;
   const ascii = /[^\0-\x7f]/.test(entry) ? domainToASCII(entry.replace(/^\./, '')) : '';
   return ascii === ''
     ? `${named} is not a host name`
-    : `${named} is sent as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
+    : `${named} must be written as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
 }

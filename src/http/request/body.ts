@@ -243,9 +243,9 @@ export class RequestBody implements BodyReader {
     const { maxBytes = ofRoute ?? fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
       throw new SvcError('E_OPTION_RANGE', [
-        'a body reader',
+        'body readers',
         'maxBytes',
-        'a number of bytes, 0 or more',
+        'must be a number of bytes, 0 or more',
         shown(maxBytes),
       ]);
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);

@@ -139,7 +139,7 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
   } catch (error) {
     throw new SvcError('E_TLS', [reasonOf(error)], { cause: error });
   }
-  if (!isPair) throw new SvcError('E_TLS', ['the key is not that of the certificate']);
+  if (!isPair) throw new SvcError('E_TLS', ['the key does not belong to the certificate']);
   return credentials;
 }
 
@@ -151,7 +151,9 @@ function readPem(source: string, what: string): string {
   } catch (error) {
     throw new SvcError(
       'E_TLS',
-      [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is not a file'}`],
+      [
+        `the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'the path does not lead to a file'}`,
+      ],
       { cause: error },
     );
   }
@@ -161,8 +163,8 @@ function readPem(source: string, what: string): string {
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
   if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))
-    return 'the key is encrypted, and the passphrase is not its own';
-  return `certificate or key is no PEM that can be used (${code})`;
+    return 'the key is encrypted, and the passphrase is wrong';
+  return `the certificate or the key is not usable PEM (${code})`;
 }
 
 /** Returns a warning if a certificate is expired, not valid yet, or expires soon. */

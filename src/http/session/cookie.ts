@@ -123,7 +123,7 @@ export class KeptCookie {
         rule: 'SVC207',
         severity: 'error',
         subject,
-        message: `its cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
+        message: `the session cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
         remedy: 'Remove cookie.secure: outside production the cookie works without TLS anyway',
       };
     }
@@ -132,7 +132,7 @@ export class KeptCookie {
         rule: 'SVC207',
         severity: 'warning',
         subject,
-        message: `its cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
+        message: `the session cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
         remedy: 'Remove cookie.domain, unless you run all of these hosts',
       };
     }

@@ -157,8 +157,8 @@ export class CSRFMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: isBehind
-          ? 'the session middleware is registered after it, so it has no session to bind a token to'
-          : 'no session middleware is registered before it, so it has no session to bind a token to',
+          ? 'the session middleware is registered after the CSRF middleware, which has no session to bind a token to'
+          : 'no session middleware is registered before the CSRF middleware, which has no session to bind a token to',
         remedy:
           'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
@@ -299,7 +299,7 @@ class RequestProtection {
   }
 
   token(): string {
-    if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['make a CSRF token']);
+    if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['CSRF tokens']);
     this.#isAsked = true;
     const { session } = this.#req;
     const isKept = session instanceof RequestSession ? session.isKept : !session.isNew;

@@ -96,7 +96,7 @@ export class SessionMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'maxAgeSeconds',
-        `at most absoluteSeconds, which is ${absoluteSeconds}`,
+        `must be at most absoluteSeconds, which is ${absoluteSeconds}`,
         String(maxAgeSeconds),
       ]);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
@@ -128,7 +128,8 @@ export class SessionMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: 'another session middleware is registered before it, and its sessions would be hidden',
+        message:
+          'another session middleware is registered before this one, which would hide the sessions of the other',
         remedy: 'Use one session middleware for a route: for the whole application, or for its router',
       };
     }
@@ -139,7 +140,7 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'its sessions are in the memory of one process: the next request of a visitor may reach another process, which does not have them',
+          'the sessions are in the memory of one process: the next request of a visitor may reach another process, which does not have them',
         remedy:
           'Remove the store to keep sessions in signed cookies, or use one that all processes share: new DatabaseRecordStore(db)',
       };
@@ -149,7 +150,7 @@ export class SessionMiddleware implements Middleware {
         rule: 'SVC205',
         severity: 'warning',
         subject,
-        message: 'its secret is the authSecret of the application: a leak of either opens both',
+        message: 'the session secret is the authSecret of the application: a leak of either opens both',
         remedy: 'Remove secrets to derive the keys from authSecret, or set a different secret',
       };
     }

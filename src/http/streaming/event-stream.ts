@@ -276,14 +276,16 @@ export function encodeEvent(given: unknown): string {
   if (id !== undefined) text += `id: ${oneLine('id', id)}\n`;
   if (retryMs !== undefined) text += retryOf(retryMs);
   if (data !== undefined) text += dataOf(typeof data === 'string' ? data : toJson(data));
-  if (text === '') throw new SvcError('E_EVENT', ['it has none of event, id, retryMs and data']);
+  if (text === '') throw new SvcError('E_EVENT', ['the event has none of event, id, retryMs and data']);
   return `${text}\n`;
 }
 
 /** Encodes the field `retry`. @throws SvcError `E_EVENT` */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
-    throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
+    throw new SvcError('E_EVENT', [
+      `the retryMs of the event is ${shown(ms)}, an integer 0 … 2147483647 is needed`,
+    ]);
   return `retry: ${String(ms)}\n`;
 }
 
@@ -297,8 +299,9 @@ function dataOf(text: string): string {
 
 function oneLine(name: string, value: unknown): string {
   if (typeof value !== 'string')
-    throw new SvcError('E_EVENT', [`its ${name} is ${shown(value)}, a string is needed`]);
-  if (/[\r\n\0]/.test(value)) throw new SvcError('E_EVENT', [`its ${name} has a line break or NUL`]);
+    throw new SvcError('E_EVENT', [`the ${name} of the event is ${shown(value)}, a string is needed`]);
+  if (/[\r\n\0]/.test(value))
+    throw new SvcError('E_EVENT', [`the ${name} of the event has a line break or NUL`]);
   return value;
 }
 

@@ -84,7 +84,7 @@ export class DevProvider {
    */
   get url(): string {
     if (this.#issuer === undefined)
-      throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
+      throw new SvcError('E_DEV_PROVIDER', ['the provider has not been started, so it has no URL yet']);
     return this.#issuer;
   }
 
@@ -233,7 +233,7 @@ export class DevProvider {
       given.getAll(name).length === 1 ? given.get(name)! : undefined;
     const redirectUri = one('redirect_uri');
     if (one('client_id') !== this.clientId)
-      return badPage('The client_id is unknown, or there more than once.');
+      return badPage('The client_id is unknown, or occurs more than once.');
     if (redirectUri === undefined || !isRegistered(this.#redirectUris, redirectUri, origin))
       return badPage('The redirect_uri is not one of those registered with DevProvider.');
     const state = one('state');

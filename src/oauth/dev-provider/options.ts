@@ -98,7 +98,8 @@ export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
         ? 'the environment is production, since neither env nor SVC_ENV says otherwise'
         : 'the environment is production',
     ]);
-  if (redirectUris === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has no redirectUris']);
+  if (redirectUris === undefined)
+    throw new SvcError('E_DEV_PROVIDER', ['the option redirectUris is missing']);
   return {
     ...read,
     redirectUris,

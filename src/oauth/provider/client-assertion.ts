@@ -38,11 +38,11 @@ export class ClientAssertions {
       key = createPrivateKey(privateKey);
     } catch {
       // without the cause, whose message may contain the key
-      return 'its clientKey is not a private key in PEM';
+      return 'the clientKey is not a private key in PEM';
     }
     const algorithm = algorithmOf(key);
     return algorithm === undefined
-      ? 'its clientKey is not RSA of 2,048 bits or more, P-256 or Ed25519'
+      ? 'the clientKey is not RSA of 2,048 bits or more, P-256 or Ed25519'
       : new ClientAssertions(key, algorithm, keyId);
   }
 

@@ -239,7 +239,7 @@ function certificates(name: string, file: string): string {
   } catch (error) {
     throw new SvcError(
       'E_OAUTH_PROVIDER',
-      [name, `its caFile "${file}" cannot be read as PEM certificates`],
+      [name, `the caFile "${file}" cannot be read as PEM certificates`],
       { cause: error },
     );
   }

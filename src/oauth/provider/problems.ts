@@ -9,8 +9,8 @@ import type { ResolvedProviderOptions } from './option-types.ts';
 /** Returns the first problem of the options; undefined if they are valid. */
 export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
-    return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
-  if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
+    return 'the name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
+  if (!isVisible(given.clientId)) return 'the clientId is empty, or has spaces or control characters';
   const problem = issueOfClient(given);
   if (problem !== undefined) return problem;
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given);
@@ -23,10 +23,10 @@ function issueOfClient({
   assertions,
 }: ResolvedProviderOptions): string | undefined {
   if (clientAuth === 'none' || clientAuth === 'private_key_jwt') {
-    if (clientSecret !== undefined) return `it has a clientSecret although clientAuth is "${clientAuth}"`;
-  } else if (!isSecret(clientSecret)) return 'its clientSecret is empty, or has spaces or control characters';
+    if (clientSecret !== undefined) return `a clientSecret is set although clientAuth is "${clientAuth}"`;
+  } else if (!isSecret(clientSecret)) return 'the clientSecret is empty, or has spaces or control characters';
   if ((clientAuth === 'private_key_jwt') !== (assertions !== undefined))
-    return 'a clientKey belongs to clientAuth "private_key_jwt", and is needed there';
+    return 'clientAuth "private_key_jwt" needs a clientKey, and no other clientAuth has one';
   return undefined;
 }
 
@@ -41,7 +41,7 @@ function issueOfUrls(given: ResolvedProviderOptions): string | undefined {
       given[name] === undefined
         ? undefined
         : issueOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
-    if (problem !== undefined) return `its ${name} ${problem}`;
+    if (problem !== undefined) return `the ${name} ${problem}`;
   }
   return undefined;
 }
@@ -50,15 +50,15 @@ function issueOfIssuer(given: ResolvedProviderOptions): string | undefined {
   const { issuer } = given;
   if (issuer === undefined) {
     if (given.discoveryUrl !== undefined)
-      return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
-    return given.usesOpenId ? 'its scopes include "openid", which needs an issuer' : undefined;
+      return `the issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
+    return given.usesOpenId ? 'the scopes include "openid", which needs an issuer' : undefined;
   }
   const problem = issueOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
-  if (problem !== undefined) return `its issuer ${problem}`;
-  if (issuer.includes('?')) return 'its issuer has a query'; // an issuer must not have a query (RFC 8414 §2)
+  if (problem !== undefined) return `the issuer ${problem}`;
+  if (issuer.includes('?')) return 'the issuer has a query'; // an issuer must not have a query (RFC 8414 §2)
   const metadata =
     given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
-  if (typeof metadata === 'string') return `its metadata cannot be used: ${metadata}`;
+  if (typeof metadata === 'string') return `the metadata cannot be used: ${metadata}`;
   return given.tenants !== undefined && !issuer.includes(TENANT)
     ? `it has tenants, and an issuer without ${TENANT}`
     : undefined;
@@ -68,26 +68,26 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
   const taken = Object.entries(given.authorizeParams).find(
     ([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'),
   )?.[0];
-  if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
+  if (taken !== undefined) return `the authorizeParams include "${taken}", which the login sets itself`;
   if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age']))
-    return 'its authorizeParams have a max_age that is not a whole number of seconds';
+    return 'the authorizeParams have a max_age that is not a whole number of seconds';
   const { idTokenAlgorithms: algorithms, clientSecret: secret } = given;
   if (algorithms.includes('HS256')) {
     if (algorithms.length > 1)
-      return 'its idTokenAlgorithms have HS256 beside others: a public key could be taken for the secret';
+      return 'the idTokenAlgorithms have HS256 beside others: a public key could be taken for the secret';
     if (typeof secret !== 'string' || Buffer.byteLength(secret) < 32)
-      return 'its id_tokens are signed with a clientSecret of fewer than 32 bytes (RFC 7518 §3.2)';
+      return 'the id_tokens are signed with a clientSecret of fewer than 32 bytes (RFC 7518 §3.2)';
   }
   if (given.clientAuth === 'none' && !given.usesPkce)
-    return 'it has neither a clientSecret nor PKCE: a stolen code would do';
+    return 'the provider has neither a clientSecret nor PKCE, so a stolen code suffices';
   if (
     !/^[a-z_]{1,32}$/.test(given.clientIdName) ||
     (given.clientIdName !== 'client_id' && PROTOCOL_PARAMETERS.has(given.clientIdName))
   )
-    return 'its clientIdName is not a name of its own';
+    return 'the clientIdName is already the name of another parameter';
   // characters of a scope (RFC 6749 §3.3)
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
-  if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
+  if (odd !== undefined) return 'the scopes include one with spaces, quotes or control characters';
   // discovery may find the missing endpoints
   if (given.issuer !== undefined && given.metadata === undefined) return undefined;
   const {
@@ -97,12 +97,12 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
     jwks_uri: keys,
   } = given.metadata ?? {};
   if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
-    return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+    return 'the provider has neither an issuer to discover nor both authorizeUrl and tokenUrl';
   // with HS256, the client secret is the key
   if (given.usesOpenId && algorithms.includes('HS256')) return undefined;
   if (given.usesOpenId)
     return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
-      ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'
+      ? 'the keys are neither given by jwks or jwksUrl nor named by the metadata'
       : undefined;
   return (given.userinfoUrl ?? userinfo) === undefined
     ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user'

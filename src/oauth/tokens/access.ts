@@ -131,7 +131,7 @@ export class AccessTokens {
       if (typeof verdict !== 'object' || (verdict as unknown) === null)
         throw new SvcError('E_OAUTH_USER', [
           'onRefresh',
-          'it is neither a boolean, nor an object, nor undefined',
+          'the result is neither a boolean, nor an object, nor undefined',
         ]);
       this.#assertFits('onRefresh', {
         sub: ANY_ID,

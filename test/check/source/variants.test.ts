@@ -3,21 +3,17 @@
  * JavaScript. The messages are read from the rules themselves, so a new one fails here until it has a case.
  */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
-import { readProject } from '../../../src/check/source/modules.ts';
-import { walk } from '../../../src/check/source/nodes.ts';
-import { ROOT } from '../../support/build.ts';
+import { patternOf, reportsIn, textsOf } from '../../support/messages.ts';
 import { folder } from '../../support/run.ts';
 import { CASES, filesOf } from './cases/all.ts';
 import { PAIRS } from './cases/pairs.ts';
 import type { TestContext } from 'node:test';
-import type { Node } from '../../../src/check/source/nodes.ts';
 
 type Files = Readonly<Record<string, string>>;
 
@@ -46,26 +42,14 @@ function found(t: TestContext, files: Files): string[] {
   return findings.map(({ rule, message }) => `${rule} ${message}`);
 }
 
-/** A pattern for a message as a rule writes it; several where a condition chooses; none where a name holds it. */
-function patternsOf(message: Node | undefined): string[] {
-  if (message?.type === 'choice') return [...patternsOf(message.yes), ...patternsOf(message.no)];
-  const texts =
-    message?.type === 'text' ? [message.value] : message?.type === 'template' ? message.texts : [];
-  return texts.length === 0 ? [] : [texts.map((text) => RegExp.escape(text)).join('[^]*')];
-}
-
 /** The messages of `report('SVC601', module, node, message)` in src/check/source, by rule. */
 function messagesOfRules(): Map<string, string[]> {
   const messages = new Map<string, string[]>();
-  const rules = join(ROOT, 'src/check/source');
-  const files = readdirSync(rules).map((name) => join(rules, name));
-  for (const { body } of readProject(files).modules)
-    walk(body, (node) => {
-      if (node.type !== 'call' || node.callee.type !== 'name' || node.callee.name !== 'report') return;
-      const [rule, , , message] = node.args;
-      if (rule?.type === 'text')
-        messages.set(rule.value, [...(messages.get(rule.value) ?? []), ...patternsOf(message)]);
-    });
+  for (const { args } of reportsIn('src/check/source')) {
+    const [rule, , , message] = args;
+    if (rule?.type === 'text')
+      messages.set(rule.value, [...(messages.get(rule.value) ?? []), ...textsOf(message).map(patternOf)]);
+  }
   return messages;
 }
 

@@ -123,7 +123,7 @@ test('Migrator.up({ to }) stops after that migration, and refuses an unknown id'
   assert.deepEqual(ids(await migrator.pending()), ['0003']);
   await assert.rejects(migrator.up({ to: '0004' }), {
     code: 'E_MIGRATION_ORDER',
-    message: /0004: no migration has that id/,
+    message: /0004: no migration has this id/,
   });
 });
 
@@ -170,7 +170,7 @@ test('Migrator.down() undoes the latest files, the last one first, and keeps mig
   rmSync(join(directory, '0003_index.up.sql'));
   await assert.rejects(migrator.down(), {
     code: 'E_MIGRATION_DOWN',
-    message: /0003_index: no migration file or plugin contains it/,
+    message: /0003_index: no file or plugin contains this migration/,
   });
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
@@ -262,7 +262,8 @@ test('Migrator.up() suggests no-transaction for a statement that cannot run in a
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /cannot VACUUM from within a transaction \(write "-- svc: no-transaction"/,
+    message:
+      /cannot VACUUM from within a transaction \(if the statement must not run inside a transaction, write "-- svc: no-transaction"/,
   });
   write(directory, {
     '0001_a.up.sql': '-- svc: no-transaction\ncreate table a (id);\nvacuum;',
@@ -358,7 +359,7 @@ test('Migrator with no-foreign-keys rebuilds a referenced table, and checks fore
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: at the end of the migration: 2 rows of "notes" would refer to missing rows/,
+    message: /0002_b\.up\.sql: after its last statement, 2 rows of "notes" would refer to missing rows/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
@@ -392,7 +393,7 @@ test('Migrator names the migration when its commit is refused', async (t) => {
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0001_a\.up\.sql: at the end of the migration: FOREIGN KEY/,
+    message: /0001_a\.up\.sql: the transaction could not be committed: FOREIGN KEY/,
   });
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
@@ -414,7 +415,7 @@ test('Migrator with no-foreign-keys and without a transaction is unfinished when
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: at the end of the migration: 1 row of "notes" would refer to missing rows/,
+    message: /0002_b\.up\.sql: after its last statement, 1 row of "notes" would refer to missing rows/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);

@@ -180,7 +180,7 @@ for (const [what, files, message] of [
   [
     'a file without a statement',
     { '0001_a.up.sql': '-- nothing yet\n' },
-    /0001_a\.up\.sql": it has no statement: write one, or remove/,
+    /0001_a\.up\.sql": the file has no statement: write one, or remove/,
   ],
   [
     'a quote without an end',
@@ -262,11 +262,11 @@ test('readMigrations() refuses a missing folder, and files that cannot be read',
   const directory = folder(t, { '0001_a.up.sql/x': '' });
   assert.throws(() => readMigrations({ directory }, 'sqlite'), {
     code: 'E_MIGRATION_FILES',
-    message: /0001_a\.up\.sql": it cannot be read \(EISDIR\)/,
+    message: /0001_a\.up\.sql": the file cannot be read \(EISDIR\)/,
   });
   assert.throws(() => readMigrations({ directory: join(folder(t, { file: '' }), 'file') }, 'sqlite'), {
     code: 'E_MIGRATION_FILES',
-    message: /it cannot be read \(ENOTDIR\)/,
+    message: /the folder cannot be read \(ENOTDIR\)/,
   });
 });
 
@@ -276,7 +276,7 @@ test('readMigrations() refuses a file that is not UTF-8', async (t) => {
   writeFileSync(join(directory, '0001_a.up.sql'), Buffer.from([0x73, 0xff]));
   assert.throws(() => readMigrations({ directory }, 'sqlite'), {
     code: 'E_MIGRATION_FILES',
-    message: /it is not UTF-8/,
+    message: /the file is not UTF-8/,
   });
 });
 
@@ -285,7 +285,7 @@ test('readMigrations() reads a down file only on demand', (t) => {
   const [migration] = readMigrations({ directory }, 'sqlite');
   assert.throws(() => migration!.down!(), {
     code: 'E_MIGRATION_FILES',
-    message: /0001_a\.down\.sql": it has no statement/,
+    message: /0001_a\.down\.sql": the file has no statement/,
   });
   chmodSync(directory, 0o700);
   rmSync(join(directory, '0001_a.down.sql'));
@@ -294,20 +294,20 @@ test('readMigrations() reads a down file only on demand', (t) => {
 
 const empty = { sqlite: [], postgres: [], mysql: [], mariadb: [] };
 for (const [what, contributed, message] of [
-  ['an invalid id', [{ plugin: 'p', id: 'a b', sql: empty }], /"p\/a b": its id is not 1 … 100 letters/],
-  ['an id that is not text', [{ plugin: 'p', id: 5, sql: empty }], /its id is not/],
+  ['an invalid id', [{ plugin: 'p', id: 'a b', sql: empty }], /"p\/a b": the id is not 1 … 100 letters/],
+  ['an id that is not text', [{ plugin: 'p', id: 5, sql: empty }], /the id is not/],
   [
     'an id twice',
     [
       { plugin: 'p', id: '1', sql: empty },
       { plugin: 'p', id: '1', sql: empty },
     ],
-    /"p\/1": its id is used twice/,
+    /"p\/1": the id is used by two migrations/,
   ],
   [
     'no statements for the engine',
     [{ plugin: 'p', id: '1', sql: { postgres: [] } }],
-    /"p\/1": it has no list of statements for sqlite/,
+    /"p\/1": the migration has no list of statements for sqlite/,
   ],
   ['statements that are not text', [{ plugin: 'p', id: '1', sql: { sqlite: [1] } }], /no list of statements/],
   ['no statements at all', [{ plugin: 'p', id: '1', sql: undefined }], /no list of statements/],
@@ -336,7 +336,7 @@ test('nextNumber() returns the number after the last file, or 0001', (t) => {
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');
   assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), {
     code: 'E_MIGRATION_FILES',
-    message: /no number is left after 9999/,
+    message: /the highest number, 9999, is already in use/,
   });
   assert.throws(() => nextNumber(folder(t, { 'x.sql': UP })), { code: 'E_MIGRATION_FILES' });
 });

@@ -183,7 +183,7 @@ function accountsOf(engine: Engine, server: Server, files: Place['files']): read
             name: 'tls_unknown',
             made: by(plain, PASSWORD),
             query: 'sslmode=verify-full',
-            fails: /E_DB_CONNECT|its TLS is not accepted|self-signed|signed by itself/,
+            fails: /E_DB_CONNECT|the TLS of the server is not accepted|self-signed|signed by itself/,
           },
         ]),
   ];

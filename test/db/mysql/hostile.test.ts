@@ -71,7 +71,7 @@ for (const [what, first, said, pattern] of [
         packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`),
       ),
     ),
-    /violated the protocol/,
+    /Protocol violation/,
   ],
   ['sends a wrong sequence number', greeting(), packet(3, OK), /packet number 3, but 2/],
   [

@@ -158,7 +158,7 @@ const isRefused =
     return true;
   };
 const NOT_PROVED = /its certificate is signed by itself, and it does not prove that it is its own/;
-const NOT_TRUSTED = /its TLS is not accepted/;
+const NOT_TRUSTED = /the TLS of the server is not accepted/;
 
 const native =
   (text: Uint8Array) =>

@@ -363,7 +363,7 @@ test('PostgreSQL client: a login that a web server answers fails with E_DB_CONNE
     await next();
     socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');
   });
-  await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /it is an HTTP server/ });
+  await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /the server is an HTTP server/ });
 });
 
 test('PostgreSQL client: an older protocol version and notices are accepted during login', async (t) => {

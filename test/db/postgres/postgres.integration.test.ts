@@ -80,7 +80,16 @@ test('a PostgreSQL database detects connections that ended while idle, without a
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t, '&application_name=svc_idle');
   await using db = await openDatabase(url, { pool: { max: 3 } });
-  await Promise.all([1, 2, 3].map(() => db.execute('select pg_sleep(0.05)')));
+  const [together, begun] = [Promise.withResolvers<void>(), [1, 2, 3]];
+  await Promise.all(
+    [1, 2, 3].map(() =>
+      db.transaction(() => {
+        begun.pop();
+        if (begun.length === 0) together.resolve();
+        return together.promise;
+      }),
+    ),
+  );
   assert.equal(db.load.idle, 3);
   const seen: unknown[] = [];
   const note = (event: unknown): void => void seen.push((event as PoolEvent).kind);
@@ -442,7 +451,7 @@ test('a PostgreSQL migration that fails while it is recorded or committed has no
       migrator.up(),
       (error) =>
         fault('E_MIGRATION_FAILED')(error) &&
-        /0001_note\.up\.sql: at the end of the migration/.test((error as Error).message) &&
+        /0001_note\.up\.sql: the transaction could not be committed/.test((error as Error).message) &&
         said.test((error as Error).message),
     );
     assert.equal((await migrator.status())[0]?.state, 'pending');

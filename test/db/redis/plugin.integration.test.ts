@@ -213,7 +213,7 @@ test('RedisPlugin reports a finding for a server without TLS in production', () 
   };
   assert.deepEqual(
     rules('redis://:x@cache.example/0').filter((line) => line.startsWith('redis/')),
-    ['redis/tls its connection has no TLS (redis://)'],
+    ['redis/tls the connection has no TLS (redis://)'],
   );
   for (const url of ['rediss://cache.example', 'redis://127.0.0.1', 'redis+unix:///run/redis.sock'])
     assert.deepEqual(

@@ -381,7 +381,7 @@ test('SQLite explains why a file cannot be opened', async (t) => {
   mkdirSync(join(at, 'folder'));
   const problems: readonly (readonly [string, DatabaseOptions, RegExp])[] = [
     [join(at, 'missing/data.db'), {}, /there is no directory/],
-    [join(at, 'folder'), {}, /it is a directory/],
+    [join(at, 'folder'), {}, /the path is a directory/],
     [join(at, 'text.db'), {}, /it is no SQLite database/],
     [join(at, 'none.db'), { readOnly: true }, /the file does not exist/],
   ];

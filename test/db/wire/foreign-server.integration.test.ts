@@ -60,7 +60,7 @@ for (const [kind, portOfServer, schemes] of SERVERS)
             ? new Redis(`redis://127.0.0.1:${port}/0`).open()
             : openDatabase(`${scheme}://root:secret@127.0.0.1:${port}/test${setting}`);
         await assert.rejects(opening, (error: Error) => {
-          assert.ok(error.message.includes(`it is ${kind}`), error.message);
+          assert.ok(error.message.includes(`the server is ${kind}`), error.message);
           assert.equal((error as { code?: unknown }).code, 'E_DB_CONNECT');
           return true;
         });

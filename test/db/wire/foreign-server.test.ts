@@ -38,7 +38,7 @@ for (const [kind, bytes, isFirst, schemes] of [
           ? new Redis(`redis://127.0.0.1:${port}/0`).open()
           : openDatabase(`${scheme}://root:secret@127.0.0.1:${port}/test`);
       await assert.rejects(opening, (error: Error) => {
-        assert.ok(error.message.includes(`it is ${kind}`), error.message);
+        assert.ok(error.message.includes(`the server is ${kind}`), error.message);
         return true;
       });
       assert.ok(performance.now() - startedMs < SOON_MS);

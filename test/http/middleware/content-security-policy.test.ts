@@ -62,28 +62,31 @@ test('withNonce() adds the nonce to the sources of scripts and styles', () => {
 });
 
 for (const [given, pattern] of [
-  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is not a directive: did you mean "scriptSrc"\?/],
-  [{ 'script-src': "'self'" }, /"script-src" is not a directive/],
+  [
+    { scriptSrcs: "'self'" },
+    /"scriptSrcs" is not a directive of Content-Security-Policy: did you mean "scriptSrc"\?/,
+  ],
+  [{ 'script-src': "'self'" }, /"script-src" is not a directive of Content-Security-Policy/],
   ['script-scr self', /did you mean "script-src"/],
-  ['nonsense 1', /"nonsense" is not a directive$/],
-  [{ scriptSrc: 'self' }, /self is a host unless it is quoted: "'self'"/],
+  ['nonsense 1', /"nonsense" is not a directive of Content-Security-Policy$/],
+  [{ scriptSrc: 'self' }, /self, which is a host unless it is quoted: "'self'"/],
   [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/],
   [{ scriptSrc: "'qqqqqqqq'" }, /is not a keyword$/],
   [{ scriptSrc: 'nonce-abc' }, /quoted/],
   [{ scriptSrc: "'self" }, /quoted/],
-  [{ scriptSrc: ["'none'", "'self'"] }, /'none' must be the only source/],
+  [{ scriptSrc: ["'none'", "'self'"] }, /'none', which must be the only one/],
   [{ scriptSrc: [] }, /needs a source/],
   [{ scriptSrc: '' }, /needs a source/],
-  [{ scriptSrc: true }, /each source must be text, found true/],
-  [{ scriptSrc: 'https://a.example;' }, /cannot stand in a policy/],
-  [{ imgSrc: 'https://a.example,https://b.example' }, /cannot stand/],
-  [{ imgSrc: 'https://bücher.example' }, /cannot stand/],
-  [{ imgSrc: 'a\r\nX-Evil:1' }, /cannot stand/],
-  [{ reportTo: [5] }, /each source must be text/],
+  [{ scriptSrc: true }, /needs texts as its sources, found true/],
+  [{ scriptSrc: 'https://a.example;' }, /characters are not all allowed/],
+  [{ imgSrc: 'https://a.example,https://b.example' }, /characters are not all allowed/],
+  [{ imgSrc: 'https://bücher.example' }, /characters are not all allowed/],
+  [{ imgSrc: 'a\r\nX-Evil:1' }, /characters are not all allowed/],
+  [{ reportTo: [5] }, /needs texts as its sources/],
   ["default-src 'self'; default-src 'none'", /occurs twice/],
   ['', /empty policy/],
   [' ; ', /empty policy/],
-  ["default-src 'self', script-src 'none'", /cannot stand|quoted/],
+  ["default-src 'self', script-src 'none'", /not all allowed|quoted/],
 ] as const) {
   test(`ContentSecurityPolicy refuses ${JSON.stringify(given)} (E_CSP)`, () => {
     assert.throws(

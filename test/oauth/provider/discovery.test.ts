@@ -296,7 +296,7 @@ test('Discovery treats null members as absent, in the document and in options', 
   );
   assert.throws(() => provider({ metadata: { ...METADATA, jwks_uri: null } }), {
     code: 'E_OAUTH_PROVIDER',
-    message: /its keys are neither/,
+    message: /the keys are neither/,
   });
 });
 

@@ -153,26 +153,26 @@ test('OAuthProvider refuses each URL that is not https', () => {
       'https://own.test/#f',
       'http://127.0.0.1/x',
     ])
-      refused({ issuer: 'https://own.test', [name]: url }, new RegExp(`its ${name} `));
+      refused({ issuer: 'https://own.test', [name]: url }, new RegExp(`the ${name} `));
   }
   new OAuthProvider({ ...BASE, allowInsecure: true, tokenUrl: 'http://127.0.0.1:9000/token' });
   refused({ allowInsecure: true, tokenUrl: 'http://10.0.0.1/token' }, /another machine/);
 });
 
 test('OAuthProvider refuses invalid options, and says what is wrong', () => {
-  refused({ name: 'Own' }, /its name/);
-  refused({ name: '' }, /its name/);
-  refused({ name: 'a'.repeat(33) }, /its name/);
-  refused({ clientId: '' }, /its clientId/);
-  refused({ clientId: 'a\r\nb' }, /its clientId/);
-  refused({ clientSecret: undefined }, /its clientSecret/);
-  refused({ clientSecret: 'a b' }, /its clientSecret/);
+  refused({ name: 'Own' }, /the name/);
+  refused({ name: '' }, /the name/);
+  refused({ name: 'a'.repeat(33) }, /the name/);
+  refused({ clientId: '' }, /the clientId/);
+  refused({ clientId: 'a\r\nb' }, /the clientId/);
+  refused({ clientSecret: undefined }, /the clientSecret/);
+  refused({ clientSecret: 'a b' }, /the clientSecret/);
   refused({ clientAuth: 'none' }, /although clientAuth is "none"/);
   refused({ scopes: ['openid'] }, /needs an issuer/);
-  refused({ scopes: ['a b'] }, /its scopes/);
-  refused({ scopes: ['a"b'] }, /its scopes/);
+  refused({ scopes: ['a b'] }, /the scopes/);
+  refused({ scopes: ['a"b'] }, /the scopes/);
   refused({ issuer: 'https://own.test/?a=1' }, /issuer has a query/);
-  refused({ discoveryUrl: 'https://own.test/metadata' }, /its issuer is missing/);
+  refused({ discoveryUrl: 'https://own.test/metadata' }, /the issuer is missing/);
   refused({ authorizeUrl: undefined }, /neither an issuer/);
   refused({ tokenUrl: undefined }, /neither an issuer/);
   refused({ userinfoUrl: undefined }, /nothing identifies the user/);
@@ -197,13 +197,13 @@ test('OAuthProvider refuses invalid options, and says what is wrong', () => {
     { metadata: { issuer: 'https://own.test', jwks_uri: 'https://keys.test' }, requireSameSite: true },
     /within the issuer's site/,
   );
-  refused({ metadata: { issuer: 'https://own.test' } }, /its keys are neither/);
+  refused({ metadata: { issuer: 'https://own.test' } }, /the keys are neither/);
   refused({ metadata: { issuer: 'https://own.test' }, authorizeUrl: undefined }, /neither an issuer/);
   refused(
     { metadata: { issuer: 'https://own.test' }, userinfoUrl: undefined, scopes: ['a'] },
     /nothing identifies/,
   );
-  refused({ caFile: join(tmpdir(), 'svc-there-is-no-such-file.pem') }, /its caFile/);
+  refused({ caFile: join(tmpdir(), 'svc-there-is-no-such-file.pem') }, /the caFile/);
   new OAuthProvider({ ...BASE, clientSecret: undefined, clientAuth: 'none' });
 });
 

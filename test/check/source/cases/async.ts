@@ -92,6 +92,8 @@ app.post('/move', {}, async ({ db, body }) => {
   await db.transaction(async (tx) => { await tx.execute('update a set x = 1'); });
   await db.execute('update c set x = 1');
 });
+export const run = (service) => service.transaction(async () => await start(service));
+async function start(service) { return await service.load(); }
 class Store {
   move() {
     return this.#db.transaction(async () => {
@@ -207,6 +209,9 @@ app.post('/a', (req, res) => {
   'answers of other servers that are collected': `
 import https from 'node:https';
 export function load(address, done) {
+  const req = client.request({ ':path': '/' });
+  let text = '';
+  req.on('data', (chunk) => { text += chunk; });
   https.get(address, (req) => {
     let body = '';
     req.on('data', (chunk) => { body += chunk; });

@@ -307,6 +307,14 @@ app.get('/agent', (req, res) => res.send(\`<pre>\${req.headers['user-agent']}</p
 app.post('/diff', (req, res) => { const diff = Diff.html(req.body.patch); res.json({ diff }); });
 app.post('/page', async (c) => c.html('<p>' + (await c.req.json()).name)); // SVC608
 `,
+  'a member that is cleaned in its place': `
+import { unlink } from 'node:fs/promises';
+app.post('/a', async (req, res) => {
+  await unlink('files/' + req.body.name); // SVC606
+  req.body.name = sanitize(req.body.name);
+  await unlink('files/' + req.body.name);
+});
+`,
   'redirects back to where the client comes from': `
 app.get('/back', (req, res) => res.redirect(req.headers.referer));
 app.get('/back-too', (req, res) => res.redirect(req.get('Referrer') || '/'));

@@ -27,11 +27,39 @@ app.post('/right', {}, ({ req, form }) => {
   if (decoded.toString('base64url') !== secret) return 8;
   if (token.kind === previous.kind) return 4;
   if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
+  if (left.accessToken === right.accessToken) return 13;
+  if (expectedSourceKey === sourceKey) return 14;
+  if (constants.CONVERT_PASSWORD === status || name === SettingName.NAMES.MfaSecret) return 15;
   if (user.password === user.digestOf(form.password)) return 10;
   if (user.password === SHA512(form.password).toString()) return 12;
   for (const name in form) if (name === secret) return 11;
   return timingSafeEqual(a, b);
 });
+`,
+  'secrets that clients send in other ways': `
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { HTTP_API_KEY } from './constants.js';
+app.post('/login', async (req, res) => {
+  const { password, token: given } = req.body;
+  if (password === config('password')) return 1; // SVC621
+  if (req.get('x-key') === HTTP_API_KEY) return 2; // SVC621
+  const client = await clients.find(req.body.client);
+  if (client.secret !== req.body.secret.trim()) return 3; // SVC621
+  if (given === settings.hook.token) return 4; // SVC621
+  const claims = await jwt.verify(req.cookies.session, key);
+  if (claims.csrfToken !== user.csrfToken) return 5; // SVC621
+  const old = await tokens.find(req.body.id);
+  if (old.resetToken === req.body.resetToken) return 6; // SVC621
+});
+export const isHook = (signature, text) => signature === createHmac('sha256', key).update(text).digest('hex'); // SVC621
+export const isAllowed = (apiKey) => apiKey === process.env.API_KEY; // SVC621
+export function right(item, state, signature, desired) {
+  if (getNodeSignature(item) === signature || state.signature === signature) return 1;
+  if (state.key === desired.key || state.key === item) return 2;
+  if (state.token === desired) return 3;
+  const token = next();
+  return token === state.token || token === CLOSING_TOKEN;
+}
 `,
   'secrets that are made': `
 export function makeToken() {
@@ -43,6 +71,7 @@ const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
 const cspNonce = Math.random().toString(36); // SVC622
 const call = { SignatureNonce: Math.random() };
 const delay = Math.random() * 1000;
+const passwords = letters.sort(() => Math.random() - 0.5);
 const password = generate({ length: 20 + Math.random() * 20 });
 const color = pick(Math.random());
 const jitter = { statusCode: 200, wait: Math.random() };
@@ -56,6 +85,7 @@ const c = hash('sha256', user.password); // SVC623
 const twice = md5(md5(form.password)); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
+const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
 `,
   'passwords that are hashed twice': `
 import { createHash } from 'node:crypto';
@@ -119,11 +149,27 @@ export function whoToo(token) {
 }
 export const c = (token) => jwt.decode(token); // SVC624
 export const d = (token) => decodeJwt(token).sub; // SVC624
+export function isAdmin(req) {
+  const claims = jwt.decode(req.cookies.session); // SVC624
+  return claims.role === 'admin';
+}
+export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+`,
+  'tokens that are decoded and verified': `
+import jwt from 'jsonwebtoken';
 export function right(token) {
   const { header } = jwt.decode(token, { complete: true });
   return jwt.verify(token, keyOf(header));
 }
-export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+export const who = (token) => jwt.decode(token).sub;
+`,
+  'tokens that are read for another purpose': `
+import jwt from 'jsonwebtoken';
+export function isOld(token) {
+  const claims = jwt.decode(token);
+  return claims.exp * 1000 < Date.now();
+}
+export const expiryOf = (token) => jwt.decode(token);
 `,
   'secrets in logs': `
 app.post('/login', { form: { name: Field(str), password: Field(str) } }, async ({ form, req }) => {
@@ -250,6 +296,16 @@ import jwt from 'jsonwebtoken';
 export const options = {
   secretOrKeyProvider: async (request, token, done) => done(null, await keyOf(jwt.decode(token).aud)),
 };
+`,
+  'signatures of structures, and tests of a form': `
+import jwt from 'jsonwebtoken';
+export const isSame = (one, other) => one.signature === other;
+export const known = (signature) => cached.signature === signature;
+export const isToken = (text) => !!jwt.decode(text);
+export function sessionOf(tokens, text) {
+  const jwt = tokens.service;
+  return jwt.decode(text);
+}
 `,
   'tokens of the client itself': `
 import jwt from 'jsonwebtoken';

@@ -1,0 +1,34 @@
+/**
+ * Messages of findings as the rules write them, read from the sources of the rules: a message without a test fails a test.
+ */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { readProject } from '../../src/check/source/modules.ts';
+import { walk } from '../../src/check/source/nodes.ts';
+import { ROOT } from './build.ts';
+import type { Call, Node } from '../../src/check/source/nodes.ts';
+
+/** The calls of report() in the files of a folder. */
+export function reportsIn(folder: string): Call[] {
+  const path = join(ROOT, folder);
+  const files = readdirSync(path).filter((name) => name.endsWith('.ts'));
+  const calls: Call[] = [];
+  for (const { body } of readProject(files.map((name) => join(path, name))).modules)
+    walk(body, (node) => {
+      if (node.type === 'call' && node.callee.type === 'name' && node.callee.name === 'report')
+        calls.push(node);
+    });
+  return calls;
+}
+
+/** The literal parts of a message: several messages where a condition chooses, none where a name holds the message. */
+export function textsOf(message: Node | undefined): (readonly string[])[] {
+  if (message?.type === 'choice') return [...textsOf(message.yes), ...textsOf(message.no)];
+  if (message?.type === 'text') return [[message.value]];
+  return message?.type === 'template' ? [message.texts] : [];
+}
+
+/** A pattern of all texts that have these literal parts. */
+export function patternOf(texts: readonly string[]): string {
+  return texts.map((text) => RegExp.escape(text)).join('[^]*');
+}
