@@ -18,7 +18,7 @@ import type { About, FieldPlan, ObjectPlan, TypeNode, Variant, Constraints } fro
 import type { Literal } from './types.ts';
 
 /** Direction of values: input or output. */
-export type Direction = 'input' | 'output';
+type Direction = 'input' | 'output';
 
 /** Options for writing documents. */
 interface JsonSchemaOptions {

@@ -5,7 +5,7 @@ import test from 'node:test';
 import { inspect } from 'node:util';
 import { FORMATS, MOMENT_PATTERN } from '../../src/schema/formats.ts';
 import { JsonSchemas } from '../../src/schema/json-schema.ts';
-import type { Direction, JsonSchema } from '../../src/schema/json-schema.ts';
+import type { JsonSchema } from '../../src/schema/json-schema.ts';
 import {
   any,
   bool,
@@ -35,7 +35,7 @@ import { scratch } from '../support/scratch.ts';
 import { withMessage } from '../support/told.ts';
 
 /** Returns the published schema of a single field. */
-function published(field: unknown, direction: Direction = 'input'): JsonSchema {
+function published(field: unknown, direction: 'input' | 'output' = 'input'): JsonSchema {
   return new JsonSchemas().field(fieldsOf({ x: field }).fields[0]!, direction);
 }
 function publishedType(source: TypeSource): JsonSchema {
