@@ -244,7 +244,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',
-      [directory, `the next two files cannot be written (${codeOf(error)})`],
+      [directory, `the files of the new migration cannot be written (${codeOf(error)})`],
       { cause: error },
     );
   }

@@ -249,7 +249,7 @@ export function hasNoContent(status: number): boolean {
 /** Returns a valid status of a final response. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
-    throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
+    throw new RangeError(`A response status must be an integer 200 … 599, found ${String(status)}`);
   return status;
 }
 
@@ -282,7 +282,9 @@ export class RedirectResponse extends HttpResponse {
   constructor(location: string, options: ResponseOptions = {}) {
     const { status = 307 } = options;
     if (![301, 302, 303, 307, 308].includes(status))
-      throw new RangeError(`A redirect has the status 301, 302, 303, 307 or 308, found ${String(status)}`);
+      throw new RangeError(
+        `A redirect must have the status 301, 302, 303, 307 or 308, found ${String(status)}`,
+      );
     super(null, { ...options, status });
     this.headers.set('Location', encodeLocation(location));
   }

@@ -94,7 +94,7 @@ export class MetricsRegistry implements Metrics {
     if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising)
       throw new SvcError('E_METRIC', [
         name,
-        `buckets are 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
+        `buckets must be 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
       ]);
     return this.#add(
       name,

@@ -42,7 +42,7 @@ export function unmatched(
   if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
   return req.path === '*' && req.method === 'OPTIONS'
     ? options(allMethods)
-    : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+    : refuse(BadRequest, 400, 'The request target is not a path', req, errors);
 }
 
 const SLASH = 47;

@@ -528,7 +528,7 @@ function decoder(message: TypeSource | undefined, subject: string): (data: strin
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);
   return (data) => {
-    if (typeof data !== 'string') throw new HTTPException(415, 'Messages are JSON texts');
+    if (typeof data !== 'string') throw new HTTPException(415, 'A message must be a JSON text');
     const result = type.parseJson(parseJson(data), 'message', !data.includes('\\u'));
     if (!result.ok) throw new ValidationError(result.issues);
     return result.value;

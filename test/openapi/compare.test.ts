@@ -282,7 +282,7 @@ test('compareOpenapi() accepts added members and other bounds in responses, and 
     "GET /: the response 200's a can now be absent; it was always present",
   ]);
   assert.deepEqual(changes(giving(Small), giving(field(nullable(str)))), [
-    "GET /: the response 200's a can have values that it could not have before",
+    "GET /: the response 200's a can now have values that were not possible before",
   ]);
   assert.deepEqual(changes(giving(field(nullable(str))), giving(Small)), []);
   assert.deepEqual(changes(giving(field(float)), giving(field(int))), []);
@@ -388,7 +388,7 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
   assert.deepEqual(sendingChanges(paid, { ...paid, method: 'PUT' }), ['the callback was removed']);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Bounded }), []);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Wider }), [
-    "the body's order can have values that it could not have before",
+    "the body's order can now have values that were not possible before",
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Less }), ["the body's order was removed"]);
   assert.deepEqual(sendingChanges(paid, { headers, response: paid.response }), [
@@ -399,7 +399,7 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
     ['the header x-signature can now be absent; it was always present', 'the header x-id is no longer sent'],
   );
   assert.deepEqual(sendingChanges(paid, { ...paid, headers: { xSignature: Field(str), xId: Field(str) } }), [
-    'the header x-id can have values that it could not have before',
+    'the header x-id can now have values that were not possible before',
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, response: { 200: Bounded } }), [
     "the response 200's note is now required; it was optional",

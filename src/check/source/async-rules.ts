@@ -481,7 +481,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
       'SVC635',
       module,
       call,
-      `${meaning.replace('undici.', '')}() has no time limit: a slow service also blocks the client`,
+      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: a slow service also blocks the client`,
     );
   }
 }

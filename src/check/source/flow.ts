@@ -6,6 +6,7 @@
 import { boundIn } from './modules.ts';
 import {
   ASSERTING,
+  CLEANING,
   FAILS_WITHOUT,
   LOOKS_UP,
   HARMLESS_HEADERS,
@@ -511,6 +512,7 @@ export class Flow {
   #valueOfCall(call: Call, names: Names): Given | undefined {
     const { callee, args } = call;
     const path = pathOf(callee);
+    if (CLEANING.test(calledName(call) ?? '')) return undefined;
     if (callee.type === 'member' && callee.property !== undefined) {
       const receiver = this.#value(callee.object, names);
       if (receiver?.kind === 'request') {

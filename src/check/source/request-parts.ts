@@ -34,6 +34,10 @@ export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
   /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
+/** Names of functions whose result counts as checked: `sanitize`, `cleanName`, `toSafePath`. */
+export const CLEANING: RegExp =
+  /^(?:sanit|clean|escape|encode|basename|validat|whitelist|allowlist|safe|slug|purify|normali[sz]e[A-Z])|(?:Saniti[sz]ed?|Clean|Escape[ds]?|Safe[A-Z]?\w*|Slug)$|^to(?:Safe|Slug|Int|Number)/;
+
 /** Functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
 /**

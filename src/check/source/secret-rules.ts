@@ -22,37 +22,21 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
 // -- SVC621: comparison of secrets --
 
 const SECRET_WORD =
-  /(?:secret|apikey|accesskey|signature|hmac|password|passwd|passphrase|csrftoken|accesstoken|authtoken|bearertoken|admintoken|resettoken|sharedkey|webhookkey|passwordhash|internaltoken|servicetoken)$/;
-const MAYBE_SECRET_WORD = /(?:token|mac|sig|key)$/;
-/** Names of values that code compares with a secret. */
-const OTHER_SIDE =
-  /^(?:expected|computed|calculated|actual|given|provided|received|wanted|supplied|presented)/;
+  /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
+/** Words that are also the names of other things, such as a key of a list. */
+const MAYBE_SECRET_WORD = /(?:token|pass|key|signature|hmac|mac|sig)$/;
+const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
+/** Names of values that code computes to compare them with a secret of a client. */
+const EXPECTED = /^(?:expected|computed|calculated|actual|wanted)\w*(?:token|mac|sig|signature|secret)$/;
+const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i;
 
 function findComparisons(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
-    const sides = [node.left, node.right];
-    if (sides.some((side) => !['name', 'member', 'call', 'template', 'await'].includes(side.type))) continue;
-    if (sides.some((side) => side.type === 'name' && side.name === 'undefined')) continue;
-    const words = sides.map(wordOf);
-    // keys of lists and the OAuth state have these names, too
-    if (words.some((word) => word === 'key' || word === 'state')) continue;
-    const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
-    const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
-    const isCheck =
-      words.some((word) => /(?:token|mac|sig)$/.test(word)) && words.some((word) => OTHER_SIDE.test(word));
-    if (isSecret && !isSigning(words, module)) continue;
-    if (isOfTwoRecords(sides, words)) continue;
-    if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
-    if (sides.some((side) => isStored(side, module)) || isChangeTest(node, sides)) continue;
-    if (sides.every((side) => isOwn(side, module)) || sides.some((side) => isNoSecret(side, module)))
-      continue;
-    if (
-      sides.every(isOfSettings) ||
-      sides.some((side) => isNamedConstant(side) || isDefault(side)) ||
-      isRoundTrip(sides, module)
-    )
-      continue;
+    const sides = [node.left, node.right].map(plain);
+    const [left, right] = sides as [Node, Node]; // map() keeps both
+    const isSecret = isSecretOfServer(left, right, module) || isSecretOfServer(right, left, module);
+    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides)) continue;
     report(
       'SVC621',
       module,
@@ -60,6 +44,121 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       `"${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
     );
   }
+}
+
+/** Returns the text itself: `key` of `key.trim()`, `await key` and `String(key)`. */
+function plain(node: Node): Node {
+  if (node.type === 'await') return plain(node.value);
+  if (node.type !== 'call') return node;
+  const { callee, args } = node;
+  if (pathOf(callee) === 'String' && args[0] !== undefined) return plain(args[0]);
+  return callee.type === 'member' &&
+    /^(?:trim|toString|toLowerCase)$/.test(callee.property ?? '') &&
+    callee.object.type !== 'call'
+    ? plain(callee.object)
+    : node;
+}
+
+/**
+ * Whether one side is certainly a secret that the server holds, and the other the attempt of a client. A
+ * parameter with the name of a secret is an attempt only beside a clear secret.
+ */
+function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
+  const isSent = isFromClient(sent, module);
+  if (!isSent && !isSecretParameter(sent, module)) return false;
+  return !isFromClient(held, module) && isHeld(held, module, isSent);
+}
+
+const PARTS_OF_REQUEST =
+  /(?:^|\.)(?:params|query|body|headers|cookies|signedCookies|form|handshake|searchParams)(?:\.|$)/;
+
+/** Whether a value certainly comes from a request, or from a token that a client sent. */
+function isFromClient(node: Node, module: SourceModule, depth = 0): boolean {
+  if (depth > 4) return false;
+  const path = pathOf(node);
+  if (path !== undefined && PARTS_OF_REQUEST.test(path) && !/^process\./.test(path)) return true;
+  if (node.type === 'await') return isFromClient(node.value, module, depth);
+  if (node.type === 'member') return isFromClient(node.object, module, depth + 1);
+  if (node.type === 'binary')
+    return /^(?:\|\||\?\?)$/.test(node.operator) && isFromClient(node.left, module, depth);
+  if (node.type === 'call') {
+    const name = calledName(node) ?? '';
+    const owner = node.callee.type === 'member' ? (pathOf(node.callee.object) ?? '') : '';
+    if (/(?:^|\.)(?:req|request|ctx|c)$/.test(owner) && /^(?:get|header|query|param|cookie)$/.test(name))
+      return true;
+    if (DIGESTS.test(name) || /^(?:find|get|load|fetch|read|query|select|lookup)/i.test(name)) return false;
+    const parts = [...node.args, ...(node.callee.type === 'member' ? [node.callee.object] : [])];
+    return parts.some((part) => part.type !== 'function' && isFromClient(part, module, depth + 1));
+  }
+  const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
+  return (
+    binding?.kind === 'declared' &&
+    binding.node.type === 'declarator' &&
+    binding.node.value !== undefined &&
+    isFromClient(binding.node.value, binding.module, depth + 1)
+  );
+}
+
+/** Whether a parameter of a function has the name of a secret, as in `isAllowed(apiKey)`. */
+function isSecretParameter(node: Node, module: SourceModule): boolean {
+  if (node.type !== 'name') return false;
+  const word = wordOf(node);
+  const binding = module.lookup(node.name, node);
+  return (
+    binding?.kind === 'parameter' &&
+    binding.owner.type === 'function' &&
+    (SECRET_WORD.test(word) || /^(?:token|signature)$/.test(word))
+  );
+}
+
+/** Whether a value is a secret of the server: a setting, a stored column, or a signature that it computes. */
+function isHeld(node: Node, module: SourceModule, isSent: boolean, depth = 0): boolean {
+  if (depth > 3) return false;
+  const word = wordOf(node);
+  const isNamed = SECRET_WORD.test(word) || (isSent && MAYBE_SECRET_WORD.test(word));
+  if (node.type === 'await') return isHeld(node.value, module, isSent, depth);
+  if (node.type === 'call') return isHeldCall(node, module, isSent);
+  if (isSecretSetting(node, module)) return true;
+  if (node.type === 'binary')
+    return /^(?:\|\||\?\?)$/.test(node.operator) && isHeld(node.left, module, isSent, depth + 1);
+  if (isNamedConstant(node) || isDefault(node)) return false;
+  if (node.type === 'member') {
+    if (isStored(node, module)) return false;
+    const isSetting = /(?:^|\.)\w*(?:config|settings|env|conf)\./i.test(pathOf(node) ?? '');
+    return isSetting
+      ? SECRET_WORD.test(word) || MAYBE_SECRET_WORD.test(word)
+      : isNamed && !SIGNATURE_WORD.test(word) && (SECRET_WORD.test(word) || word === 'token');
+  }
+  if (node.type !== 'name') return false;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind === 'external')
+    return /^[.@~]/.test(binding.from) && isNamed && !SIGNATURE_WORD.test(word);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
+  const { value, target } = binding.node;
+  if (value !== undefined && target.type === 'name' && isHeld(value, binding.module, isSent, depth + 1))
+    return true;
+  if (isSent && EXPECTED.test(word)) return true;
+  const isConstant = value?.type === 'text' || value?.type === 'value' || value?.type === 'object';
+  return functionAround(binding.node) === undefined && isNamed && !SIGNATURE_WORD.test(word) && !isConstant;
+}
+
+/** Whether a call returns a secret setting, as `config('password')` does, or computes a signature. */
+function isHeldCall(call: Call, module: SourceModule, isSent: boolean): boolean {
+  const [first] = call.args;
+  const path = pathOf(call.callee) ?? '';
+  if (/(?:config|settings?|env|conf)(?:\.get)?$/i.test(path) && first?.type === 'text') {
+    const word = bare(first.value);
+    return SECRET_WORD.test(word) || MAYBE_SECRET_WORD.test(word);
+  }
+  const made = innermostCall(call);
+  if (/^(?:crypto\.)?createHmac$/.test(made === undefined ? '' : meaningOfCall(made, module))) return true;
+  const name = calledName(call) ?? '';
+  if (call.args.length === 0) return false;
+  if (isSent && /signature$/i.test(name)) return true;
+  return (
+    /hmac$|^(?:calc|calculate|compute|create|generate)\w*signature$/i.test(name) &&
+    /hmac/i.test(module.source)
+  );
 }
 
 /**
@@ -80,55 +179,6 @@ function isChangeTest(node: Node, sides: readonly Node[]): boolean {
 }
 
 /**
- * Whether a value is computed only from module variables, settings and literals, so that no client has sent
- * it.
- */
-function isOwn(node: Node, module: SourceModule, depth = 0): boolean {
-  if (depth > 4) return false;
-  if (node.type === 'text' || node.type === 'value') return true;
-  if (node.type === 'await') return isOwn(node.value, module, depth + 1);
-  if (node.type === 'member') return node.property !== undefined && isOwn(node.object, module, depth);
-  if (node.type === 'call') {
-    const { callee, args } = node;
-    const isOwnCallee =
-      callee.type === 'name' || (callee.type === 'member' && isOwn(callee, module, depth + 1));
-    return isOwnCallee && args.length > 0 && args.every((arg) => isOwn(arg, module, depth + 1));
-  }
-  if (node.type !== 'name') return false;
-  if (node.name === 'process') return true;
-  const binding = module.lookup(node.name, node);
-  if (binding?.kind === 'external') return true;
-  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
-  const { target, value } = binding.node;
-  if (functionAround(binding.node) === undefined) return true;
-  return target.type === 'name' && value !== undefined && isOwn(value, module, depth + 1);
-}
-
-/**
- * Whether a value is a setting. In `user.settings.accessToken !== settings.options.accessToken`, the server
- * holds both sides.
- */
-function isOfSettings(side: Node): boolean {
-  return /(?:^|\.)(?:settings|config|configuration|options|preferences)\./.test(pathOf(side) ?? '');
-}
-
-/**
- * Whether a text is compared with its own re-encoding: `decoded.toString('base64url') !== secret` where
- * `decoded = Buffer.from(secret, …)`.
- */
-function isRoundTrip(sides: readonly Node[], module: SourceModule): boolean {
-  return sides.some((side) => {
-    if (side.type !== 'call' || side.callee.type !== 'member') return false;
-    const made = literal(side.callee.object, module);
-    return (
-      made?.type === 'call' &&
-      pathOf(made.callee) === 'Buffer.from' &&
-      sides.some((other) => pathOf(other) !== undefined && pathOf(other) === pathOf(made.args[0] ?? side))
-    );
-  });
-}
-
-/**
  * Whether a value is a constant or a member of an enumeration, such as `consts.ID_ZIP64` and
  * `Events.ForgotPassword`.
  */
@@ -142,16 +192,6 @@ function isNamedConstant(side: Node): boolean {
     !SECRET_WORD.test(wordOf(side)) &&
     !MAYBE_SECRET_WORD.test(wordOf(side))
   );
-}
-
-/**
- * Whether a side needs no constant-time comparison: the result of a call with a password, such as its hash,
- * whose first bytes no client can choose, or a member name of `for (const name in body)`.
- */
-function isNoSecret(side: Node, module: SourceModule): boolean {
-  if (side.type === 'call' && mentions(side, (word) => PASSWORD.test(word))) return true;
-  const binding = side.type === 'name' ? module.lookup(side.name, side) : undefined;
-  return binding?.kind === 'parameter' && binding.owner.type === 'loop' && binding.owner.kind === 'in';
 }
 
 /** Whether a value is a default, as in `secret === DEFAULT_SECRET`. Defaults are public. */
@@ -393,16 +433,11 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
     if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue; // `!!jwt.decode(text)` asks for the form
     const around = functionAround(call);
+    if (/verif(?!ied)|timingSafeEqual|TokenExpired|passport/i.test(module.source)) continue;
     const code = module.source.slice(around?.start ?? 0, around?.end);
-    if (
-      /verif(?!ied)|timingSafeEqual|TokenExpired/i.test(code) ||
-      isClearlyOwn(code) ||
-      call.args.some(isOfAccount)
-    )
-      continue;
+    if (isClearlyOwn(code) || call.args.some(isOfAccount) || !isTrusted(call, around)) continue;
     if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
-    if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
-      continue;
+    if (isVerifiedByCallers(around, sources) || isOfProvider(call, module)) continue;
     report(
       'SVC624',
       module,
@@ -437,15 +472,33 @@ function isProviderCallback(fn: Fn | undefined): boolean {
   );
 }
 
-/**
- * Whether an enclosing function passes the request to middleware that verifies the token:
- * `passport.authenticate('jwt', …)`.
- */
-function isBehindGuard(call: Call, module: SourceModule): boolean {
-  for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
-    if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))
-      return true;
-  return false;
+/** Claims that name the client, or that say what the client may do. */
+const CLAIM =
+  /^(?:sub|uid|id|_id|user|user_?id|user_?name|login|email|account|account_?id|tenant|tenant_?id|roles?|is_?admin|admin|scopes?|permissions|groups)$/i;
+/** Names of functions that read a token for another purpose than to let its sender in. */
+const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display/i;
+
+/** Whether code trusts a decoded token: it reads a claim that names the client, or returns all claims. */
+function isTrusted(call: Call, fn: Fn | undefined): boolean {
+  if (fn === undefined || ONLY_READS.test(nameOfCallback(fn) ?? '')) return false;
+  let at: Node = call;
+  while (at.parent?.type === 'await' || at.parent?.type === 'choice' || at.parent?.type === 'binary')
+    at = at.parent;
+  const { parent } = at;
+  if (parent?.type === 'leave' || parent === fn) return true;
+  if (parent?.type === 'member') return CLAIM.test(parent.property ?? '');
+  if (parent?.type === 'declarator' && parent.target.type !== 'name')
+    return boundIn(parent.target).some(({ path }) => path.some((key) => CLAIM.test(key)));
+  const name = parent?.type === 'declarator' || parent?.type === 'assign' ? pathOf(parent.target) : undefined;
+  if (name === undefined) return false;
+  let isRead = false;
+  walk(fn, (node) => {
+    if (node.type === 'member' && pathOf(node.object) === name && CLAIM.test(node.property ?? ''))
+      isRead = true;
+    if (node.type === 'leave' && node.value !== undefined && pathOf(node.value) === name) isRead = true;
+    return !isRead;
+  });
+  return isRead;
 }
 
 /** Whether a function that calls this one also verifies the token. */
@@ -504,21 +557,6 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
       found = true;
   });
   return found;
-}
-
-/** Whether a comparison of signatures is that of messages, and not of structures or functions. */
-function isSigning(words: readonly string[], { source }: SourceModule): boolean {
-  return (
-    !words.some((word) => word.endsWith('signature')) ||
-    words.some((word) => SECRET_WORD.test(word) && !word.endsWith('signature')) ||
-    /hmac|crypto|\bheaders?\b|oauth|webhook|\breq(?:uest)?\b/i.test(source)
-  );
-}
-
-/** `left.accessToken === right.accessToken`: two records are compared, and no client has sent one of them. */
-function isOfTwoRecords(sides: readonly Node[], words: readonly string[]): boolean {
-  const record = /^(?:left|right|a|b|prev\w*|next\w*|old\w*|existing\w*|other\w*)\.\w+$/;
-  return words[0] === words[1] && sides.some((side) => record.test(pathOf(side) ?? ''));
 }
 
 /** `letters.sort(() => Math.random() - 0.5)`: chance decides the order alone. */

@@ -97,9 +97,9 @@ export function readHandshake(req: HttpRequest): Handshake {
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
   if (!hasToken(headers['connection'] ?? '', 'upgrade'))
-    return new HTTPException(400, 'Connection does not name Upgrade');
+    return new HTTPException(400, 'The Connection field must name Upgrade');
   if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined)
-    return new HTTPException(400, 'A handshake has no body');
+    return new HTTPException(400, 'A WebSocket handshake must not have a body');
   return upgradeRequired(
     'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
   ); // HTTP/1.0 has no Upgrade
@@ -191,7 +191,7 @@ export class OriginGuard {
     if (this.isOpen) return undefined;
     const origin = fieldOf(req, 'origin');
     if (origin === undefined) {
-      if (!this.#allowsAbsent) throw new Forbidden('A WebSocket is opened with an Origin');
+      if (!this.#allowsAbsent) throw new Forbidden('A WebSocket handshake must have an Origin field');
       return undefined;
     }
     return isOwnOrigin(origin, req, this.#knowsScheme) ? undefined : this.#assertAllowed(origin, req);

@@ -36,6 +36,31 @@ app.post('/right', {}, ({ req, form }) => {
   return timingSafeEqual(a, b);
 });
 `,
+  'secrets that clients send in other ways': `
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { HTTP_API_KEY } from './constants.js';
+app.post('/login', async (req, res) => {
+  const { password, token: given } = req.body;
+  if (password === config('password')) return 1; // SVC621
+  if (req.get('x-key') === HTTP_API_KEY) return 2; // SVC621
+  const client = await clients.find(req.body.client);
+  if (client.secret !== req.body.secret.trim()) return 3; // SVC621
+  if (given === settings.hook.token) return 4; // SVC621
+  const claims = await jwt.verify(req.cookies.session, key);
+  if (claims.csrfToken !== user.csrfToken) return 5; // SVC621
+  const old = await tokens.find(req.body.id);
+  if (old.resetToken === req.body.resetToken) return 6; // SVC621
+});
+export const isHook = (signature, text) => signature === createHmac('sha256', key).update(text).digest('hex'); // SVC621
+export const isAllowed = (apiKey) => apiKey === process.env.API_KEY; // SVC621
+export function right(item, state, signature, desired) {
+  if (getNodeSignature(item) === signature || state.signature === signature) return 1;
+  if (state.key === desired.key || state.key === item) return 2;
+  if (state.token === desired) return 3;
+  const token = next();
+  return token === state.token || token === CLOSING_TOKEN;
+}
+`,
   'secrets that are made': `
 export function makeToken() {
   return Math.random().toString(36).slice(2); // SVC622
@@ -124,11 +149,27 @@ export function whoToo(token) {
 }
 export const c = (token) => jwt.decode(token); // SVC624
 export const d = (token) => decodeJwt(token).sub; // SVC624
+export function isAdmin(req) {
+  const claims = jwt.decode(req.cookies.session); // SVC624
+  return claims.role === 'admin';
+}
+export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+`,
+  'tokens that are decoded and verified': `
+import jwt from 'jsonwebtoken';
 export function right(token) {
   const { header } = jwt.decode(token, { complete: true });
   return jwt.verify(token, keyOf(header));
 }
-export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+export const who = (token) => jwt.decode(token).sub;
+`,
+  'tokens that are read for another purpose': `
+import jwt from 'jsonwebtoken';
+export function isOld(token) {
+  const claims = jwt.decode(token);
+  return claims.exp * 1000 < Date.now();
+}
+export const expiryOf = (token) => jwt.decode(token);
 `,
   'secrets in logs': `
 app.post('/login', { form: { name: Field(str), password: Field(str) } }, async ({ form, req }) => {
