@@ -458,7 +458,7 @@ export const FAULTS = {
   E_SEED: {
     describe: (problem: string): string => `Cannot seed the database: ${problem}`,
     remedy:
-      'Put SQL files such as seeds/10_users.sql beside the migrations; write them so that they can run repeatedly',
+      'Correct the statement that failed; put SQL files such as seeds/10_users.sql beside the migrations; write them so that they can run repeatedly',
   },
   E_SEED_PRODUCTION: {
     describe: (): string =>
