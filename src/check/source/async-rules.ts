@@ -312,7 +312,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
-    else if (call.parent?.type !== 'await' && awaits(fn))
+    else if (call.parent?.type !== 'await' && awaits(fn) && mayFail(fn, sources))
       report(
         'SVC612',
         module,
@@ -437,9 +437,8 @@ function findCollected(sources: Sources, report: ReportNode): void {
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
   const object = call.callee.type === 'member' ? call.callee.object : call;
-  const made = makerOf(object, module) ?? '';
   return (
-    /\brequest$/.test(made) ||
+    makerOf(object, module) !== undefined ||
     (around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module)))
   );
 }
@@ -468,13 +467,12 @@ function findEndless(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (sources.reachedFrom(functionAround(call)) === undefined) continue;
-    const options = call.args.slice(1).find(({ type }) => type === 'object');
     const isOther = call.args.slice(1).some(({ type }) => type !== 'object' && type !== 'function');
-    const hasSpread = [options, call.args[0]].some(
-      (arg) => arg?.type === 'object' && arg.entries.some(({ type }) => type === 'spread'),
+    const hasSpread = call.args.some(
+      (arg) => arg.type === 'object' && arg.entries.some(({ type }) => type === 'spread'),
     );
-    const isLimited = ['signal', 'timeout', 'dispatcher'].some(
-      (key) => entryOf(options, key) !== undefined || entryOf(call.args[0], key) !== undefined,
+    const isLimited = ['signal', 'timeout', 'dispatcher'].some((key) =>
+      call.args.some((arg) => entryOf(arg, key) !== undefined),
     );
     if (isOther || hasSpread || isLimited || /\.setTimeout\(/.test(parentText(call, module))) continue;
     report(

@@ -541,6 +541,9 @@ export class Flow {
       }
     }
     if (path !== undefined && PASSING_FUNCTIONS.test(path)) {
+      // `new URL('/notes/' + id, base)` has the host of its base
+      const [relative] = path === 'URL' && args.length > 1 ? args : [];
+      if (relative !== undefined && /^\.{0,2}\/?[\w-]/.test(leadOf(relative))) return undefined;
       const value = first(args, (arg) => outsideOf(this.#value(arg, names)));
       return value?.kind === 'outside'
         ? { ...value, part: path === 'JSON.parse' ? value.part : undefined }

@@ -2,7 +2,7 @@
  * Client input in SQL, commands, code, patterns, redirects, file paths, network addresses and HTML (SVC601 …
  * SVC608).
  */
-import { calledName, entryOf, pathOf } from './nodes.ts';
+import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
 import type { Visit } from './flow.ts';
@@ -127,13 +127,18 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
     );
 }
 
+/**
+ * Values that other sites cannot choose: the Referer, which leads back, cookies of this site, and the parts
+ * that the pattern of a route matches.
+ */
+const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^(?:signedC|c)ookies?\b|^params$/i;
+
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
   const { module } = visit;
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
-  // a redirect to the Referer leads back to the previous page
-  if (value === undefined || isAnchored(value) || /(?:^|\W)referr?er$/i.test(value.what)) return;
+  if (value === undefined || isAnchored(value) || CANNOT_CHOOSE.test(value.what)) return;
   report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
 }
 
@@ -208,6 +213,13 @@ function findPaths(
   }
 }
 
+/** Whether a handler sends text that browsers do not show as HTML. */
+function isPlain(call: Call, { source }: Visit['module']): boolean {
+  const around = functionAround(call);
+  const code = source.slice(around?.start ?? 0, around?.end);
+  return /text\/plain|application\/(?:json|xml)|text\/xml|image\/svg/.test(code) && !/text\/html/.test(code);
+}
+
 /** Whether a method belongs to a reply: `res.download(path)`, `res.status(200).sendFile(path)`. */
 function isReply({ callee }: Call): boolean {
   if (callee.type !== 'member') return false;
@@ -262,7 +274,7 @@ function findHtml(
     /^(?:svc\.)?(?:HttpResponse|Response)$/.test(meaning) &&
     options !== undefined &&
     /text\/html/.test(module.source.slice(options.start, options.end));
-  const isSent = /^(?:send|end|write)$/.test(name ?? '') && call.callee.type === 'member';
+  const isSent = /^(?:send|end|write)$/.test(name ?? '') && isReply(call) && !isPlain(call, module);
   const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);

@@ -277,11 +277,14 @@ function secretNameAround(node: Node): string | undefined {
             : undefined;
     if (at.type === 'function') depth++;
     if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
-    if (name !== undefined && SECRET_NAME.test(bare(name))) return name;
+    if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
     if (at.type === 'statement') return undefined;
   }
   return undefined;
 }
+
+/** Names of values that belong to a secret: `idForToken`. */
+const BELONGS = /[a-z](?:For|Of|From)[A-Z]/;
 
 /** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
@@ -291,7 +294,8 @@ const MAKES_SECRET =
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
-  return name !== undefined && MAKES_SECRET.test(bare(name)) ? name : undefined;
+  const isMade = name !== undefined && MAKES_SECRET.test(bare(name)) && !BELONGS.test(name);
+  return isMade ? name : undefined;
 }
 
 /**
@@ -330,6 +334,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
     // call is reported
     if (replaces(call, text) || isHashOfHash(text, module)) continue;
+    const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
+    if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue; // may be a stored hash
     if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
       tellHash(call, module, report);
   }
@@ -368,7 +374,7 @@ function isHashedAgain({ source }: SourceModule): boolean {
 
 /**
  * Whether the fast hash is probably not stored as it is: the module also uses a slow hash, a loop repeats the
- * fast one, or the function sends a request to another service, which may require this hash.
+ * fast one, or the function compares or encrypts with it, or asks a service that may require this hash.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -379,7 +385,8 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))
       repeats = true;
   });
-  return repeats || ASKS_SERVICE.test(module.source.slice(fn.start, fn.end));
+  const code = module.source.slice(fn.start, fn.end);
+  return repeats || ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
 }
 
 const ASKS_SERVICE =
@@ -396,6 +403,7 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     if (fn === undefined || call.callee.type !== 'member' || call.callee.property !== 'update') continue;
     const made = innermostCall(call);
     if (made === undefined || !/^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module))) continue;
+    if (/timingSafeEqual/.test(module.source.slice(fn.start, fn.end))) continue; // compares the hashes
     const [text] = call.args;
     const index = fn.params.findIndex(
       (param) =>
@@ -458,7 +466,7 @@ function isOfAccount(node: Node): boolean {
 }
 
 /** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
-const IS_CLIENT = /\bgrant_type\b/;
+const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
 
 /**
  * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:

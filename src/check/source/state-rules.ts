@@ -220,6 +220,9 @@ const STORES =
 const MODEL =
   /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
+/** Objects of the project between its handlers and the database, which may select the members they need. */
+const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
+
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
   const given: Visit['given'] = (node) => (isPicked(node) ? undefined : valueOf(node));
@@ -281,6 +284,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   for (const arg of call.args) {
     // an unknown function may select the members that it needs
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
+    if (OWN_LAYER.test(owner)) continue;
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }

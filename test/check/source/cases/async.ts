@@ -47,6 +47,7 @@ const load = (db) => db.fetchAll('select 1');
   'asynchronous functions in methods of lists': `
 app.post('/all', {}, async ({ body, db }) => {
   body.items.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); }); // SVC612
+  body.items.forEach(async (item) => { try { await save(item); } catch (error) { log.error(error); } });
   const known = body.items.filter(async (item) => (await db.scalar('select 1')) === 1); // SVC612
   if (body.items.some(isKnown)) return known; // SVC612
   await Promise.all(body.items.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
@@ -131,6 +132,7 @@ app.get('/again', {}, async ({ request }) => await axios({ ...request.options, u
 app.get('/rate', {}, async () => (await fetch('https://rates.example/eur')).json()); // SVC635
 app.get('/post', {}, async () => (await fetch('https://rates.example/eur', { method: 'POST' })).json()); // SVC635
 app.get('/limited', {}, async ({ signal }) => (await fetch('https://rates.example/eur', { signal })).json());
+app.get('/sent', {}, async () => await axios.post('https://rates.example/eur', { sum: 1 }, { timeout: 5_000 }));
 app.get('/helper', {}, async () => await load('eur'));
 async function load(name) {
   const answer = await fetch(\`https://rates.example/\${name}\`); // SVC635

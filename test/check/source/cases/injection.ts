@@ -178,6 +178,8 @@ app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? qu
 `,
   'redirects of Express': `
 router.get('/out', (req, res) => { res.redirect(req.query.url); }); // SVC605
+router.get('/back', (req, res) => { res.redirect(req.cookies.before); });
+router.get(/^(\\/course\\/[0-9]+)$/, (req, res) => { res.redirect(req.params[0]); });
 router.get('/out2', (req, res) => { res.redirect(302, req.query.url); }); // SVC605
 router.get('/home', (req, res) => res.redirect('/home/' + req.params.id));
 router.get('/secure', (req, res) => res.redirect(307, \`https://\${req.header('host')}/\`));
@@ -214,6 +216,7 @@ app.get('/proxy', {}, async ({ query }) => {
 });
 app.get('/ok1', {}, async ({ query }) => (await fetch(\`https://api.example/users/\${query.id}\`, { signal })).json());
 app.get('/ok2', {}, async ({ query }) => (await fetch(\`\${BASE}/users/\${query.id}\`, { signal })).json());
+app.get('/ok4', {}, async ({ params }) => (await fetch(new URL(\`assets/\${params.name}\`, BASE), { signal })).json());
 app.post('/ok5', {}, async ({ body }) => (await fetch(body.url, { signal, dispatcher: onlyPublic })).text());
 app.post('/ok3', {}, async ({ body }) => {
   const target = new URL(body.url);
@@ -244,6 +247,8 @@ app.get('/ok3', { query: { page: Field(1) } }, ({ query }) => new HTMLResponse(\
 app.get('/ok4', {}, ({ query }) => new HTMLResponse(html\`<h1>Hello \${query.name}</h1>\`));
 function escape(text) { return text.replace(/[&<>"']/g, (character) => \`&#\${character.charCodeAt(0)};\`); }
 router.get('/e', (req, res) => res.send('<b>' + req.query.name + '</b>')); // SVC608
+router.get('/e2', (req, res) => res.type('text/plain').send('<b>' + req.query.name + '</b>'));
+router.get('/e3', (req, res) => { socket.write('<b>' + req.query.name + '</b>'); });
 router.get('/e2', (req, res) => res.send({ name: req.query.name }));
 `,
   'messages of WebSockets, tools and middleware': `

@@ -86,6 +86,7 @@ const twice = md5(md5(form.password)); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
 const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
+const signingKey = sha256(user.password);
 `,
   'passwords that are hashed twice': `
 import { createHash } from 'node:crypto';
@@ -281,6 +282,13 @@ export function htpasswd(password, salt) {
   return digest;
 }
 export const salt = Math.random().toString(36).slice(2, 10);
+`,
+  'hashes that are only compared, and ids for tokens': `
+import { createHash, timingSafeEqual } from 'node:crypto';
+export const generateIdForToken = () => \`task-item-\${Math.ceil(Math.random() * 10000)}\`;
+const isEqual = (one, other) =>
+  timingSafeEqual(createHash('sha256').update(one).digest(), createHash('sha256').update(other).digest());
+export const mayEnter = (password) => isEqual(password, known);
 `,
   'names of tasks, and tokens of a client of a provider': `
 export const sessionId = \`task-\${Date.now()}-\${Math.random().toString(36)}\`;

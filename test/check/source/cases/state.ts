@@ -41,6 +41,7 @@ app.patch('/me', {}, async ({ req, user, db }) => {
   await this.userModel.update(user.id, body); // SVC633
   await service.update(user.id, body);
   await users.insert({ ...body, owner: user.id }); // SVC633
+  await this.noteStore.insert({ ...body, owner: user.id });
   return {};
 });
 class Rename extends Schema { name = Field(str, { maxLength: 80 }); }
