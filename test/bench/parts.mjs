@@ -11,6 +11,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import * as candidate from './candidate.mjs';
 import { alternate, argumentsOf, childResult, installed, median, printHead, printRow } from './harness.ts';
 
@@ -172,6 +173,25 @@ const PARTS = {
       };
     },
   },
+  SQLite: {
+    packages: {},
+    svc: () => candidate.sqlite(),
+    peer: () => new DatabaseSync(':memory:'),
+    operations: (db) => {
+      db.exec('create table item (id integer primary key, name text, score real)');
+      const insert = db.prepare('insert into item (name, score) values (?, ?)');
+      for (let index = 0; index < 1_000; index++) insert.run(`name ${index}`, index / 7);
+      const one = db.prepare('select * from item where id = ?');
+      return {
+        'a row by its id': (index) => one.get((index % 1_000) + 1),
+        'begin, ten inserts, rollback': () => {
+          db.exec('begin');
+          for (let index = 0; index < 10; index++) insert.run('name', index);
+          db.exec('rollback');
+        },
+      };
+    },
+  },
   cookies: {
     packages: { cookie: '^1' },
     svc: () => candidate.cookies(),
@@ -326,7 +346,7 @@ async function parent() {
         childResult(import.meta.filename, [...args, `--side=${side}`]),
       );
       const ratio = median(samples.svc) / median(samples.peer);
-      const [peer] = Object.keys(PARTS[name].packages);
+      const [peer = 'node:sqlite'] = Object.keys(PARTS[name].packages);
       printRow(`${name}: ${operation}`, peer, median(samples.svc).toFixed(0), ratio.toFixed(2));
     }
   }

@@ -3,13 +3,17 @@
  * in another process, every sample is two fresh processes, the sides alternate, and the median counts.
  *
  *   long        a text of 1 MiB against res.end(text)
+ *   file        a file of 1 MiB against createReadStream().pipe(res)
  *   upload      a body of 4 MiB by req.stream() against "for await (const chunk of req)"
  *   br, gzip, zstd   6 kB of JSON through CompressionMiddleware against the same call of node:zlib in a bare handler
  *
  *   npm run build && node test/bench/streams.ts [--rounds=3 --only=long,gzip]        exits 1 when a ratio is above its bound
  */
 import { once } from 'node:events';
+import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import {
   alternate,
@@ -24,7 +28,7 @@ import {
 } from './harness.ts';
 import type { AddressInfo } from 'node:net';
 
-const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'port');
+const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'port', 'file');
 const REQUESTS = 1_000;
 const LONG = 'x'.repeat(1_048_576);
 const UPLOAD = Buffer.alloc(4_194_304, 'x');
@@ -36,7 +40,14 @@ const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({
 }));
 
 /** Maximum CPU of svc, as a multiple of the bare handler. */
-const BOUNDS: Readonly<Record<string, number>> = { long: 1.2, upload: 1.2, gzip: 1.3, br: 1.3, zstd: 1.4 };
+const BOUNDS: Readonly<Record<string, number>> = {
+  long: 1.2,
+  file: 1,
+  upload: 1.2,
+  gzip: 1.3,
+  br: 1.3,
+  zstd: 1.4,
+};
 const QUALITY = { [constants.BROTLI_PARAM_QUALITY]: 4 };
 const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
   gzip: (body) => gzipSync(body, { level: 6 }),
@@ -47,17 +58,23 @@ const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
 
 async function parent(): Promise<void> {
   const rounds = Number(values.rounds ?? 3);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
+  const file = join(folder, 'long.txt');
+  writeFileSync(file, LONG);
   printHead(`CPU of the server, median of ${rounds} fresh processes each`, 'bare µs', 'svc', 'bound');
   for (const name of values.only?.split(',') ?? Object.keys(BOUNDS)) {
-    const { bare: base, svc: own } = await alternate(['bare', 'svc'], rounds, (side) => measure(side, name));
+    const { bare: base, svc: own } = await alternate(['bare', 'svc'], rounds, (side) =>
+      measure(side, name, file),
+    );
     printRatios(name, [median(base), median(own)], BOUNDS[name]!);
   }
+  rmSync(folder, { recursive: true });
 }
 
 /** Returns the microseconds of CPU for a request. */
-async function measure(side: string, scenario: string): Promise<number> {
+async function measure(side: string, scenario: string, file: string): Promise<number> {
   const start = (...args: string[]): ReturnType<typeof started> =>
-    started(import.meta.filename, [`--scenario=${scenario}`, ...args]);
+    started(import.meta.filename, [`--scenario=${scenario}`, `--file=${file}`, ...args]);
   const { child: server, first: port } = await start(`--child=${side}`);
   const { child: clients } = await start('--child=clients', `--port=${port}`);
   try {
@@ -80,6 +97,10 @@ async function bare(scenario: string): Promise<number> {
       res.writeHead(200, { 'Content-Type': 'application/json', ...fields });
       return void res.end(body);
     }
+    if (scenario === 'file') {
+      res.writeHead(200, { 'Content-Type': 'text/plain', 'Content-Length': LONG.length });
+      return void createReadStream(values.file!).pipe(res);
+    }
     let length = 0;
     for await (const chunk of req) length += (chunk as Buffer).length;
     const body = scenario === 'long' ? LONG : String(length);
@@ -91,10 +112,11 @@ async function bare(scenario: string): Promise<number> {
 }
 
 async function svc(scenario: string): Promise<number> {
-  const { CompressionMiddleware, Svc, createLogger } = await import('svc');
+  const { CompressionMiddleware, FileResponse, Svc, createLogger } = await import('svc');
   const app = new Svc({ logger: createLogger({ level: 'error' }) });
   if (CODERS[scenario] !== undefined) app.use(new CompressionMiddleware()).get('/', () => PAYLOAD);
   else if (scenario === 'long') app.get('/', () => LONG);
+  else if (scenario === 'file') app.get('/', () => new FileResponse(values.file!));
   else
     app.post('/', { public: 'a benchmark' }, async ({ req }) => {
       let length = 0;
