@@ -2,7 +2,7 @@
  * Rules about promises that are not awaited (SVC611 … SVC614), unbounded memory and time (SVC634, SVC635),
  * and blocking calls in functions that handlers call (SVC501).
  */
-import { calledName, childrenOf, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, childrenOf, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { returnsOf } from './values.ts';
 import { isBlockingName } from './blocking.ts';
@@ -344,6 +344,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (call.parent?.type === 'call') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
+    if (/Readable\.from\((?:Buffer|\[|['"`])/.test(text)) continue; // a text in memory cannot fail
     if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;
     const name = pathOf(object);
     const around = functionAround(call);
@@ -448,7 +449,12 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
   let measures = false;
   walk(body, (node) => {
     if (node.type === 'call' && calledName(node) === 'push') keeps = true;
-    if (node.type === 'assign' && node.operator === '+=') keeps = true;
+    if (
+      node.type === 'assign' &&
+      node.operator === '+=' &&
+      !/\.(?:length|byteLength)$/.test(pathOf(node.value) ?? '')
+    )
+      keeps = true;
     if (node.type === 'binary' && /^[<>]=?$/.test(node.operator)) measures = true;
   });
   if (keeps && !measures)
@@ -508,11 +514,6 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
       `${name}() blocks every other request: handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
     );
   }
-}
-
-function isWithin(node: Node, fn: Fn): boolean {
-  for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === fn) return true;
-  return false;
 }
 
 function nameOf(fn: Fn): string | undefined {

@@ -286,6 +286,12 @@ export function functionAround(node: Node): Fn | undefined {
   return undefined;
 }
 
+/** Whether a node is a part of another one, or that node itself. */
+export function isWithin(node: Node, outer: Node): boolean {
+  for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === outer) return true;
+  return false;
+}
+
 /** Returns the value of a member of an object literal. */
 export function entryOf(node: Node | undefined, key: string): Node | undefined {
   if (node?.type !== 'object') return undefined;

@@ -3,7 +3,7 @@
  * bodies stored as rows (SVC631 … SVC633). Also patterns that backtrack exponentially (SVC636).
  */
 import { boundIn } from './modules.ts';
-import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { meaningOfCall } from './sources.ts';
 import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
@@ -204,11 +204,6 @@ function uses(fn: Fn, name: string): boolean {
       return !isUsed;
     });
   return isUsed;
-}
-
-function isWithin(node: Node, outer: Node): boolean {
-  for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === outer) return true;
-  return false;
 }
 
 // -- SVC633: whole request bodies that are stored --

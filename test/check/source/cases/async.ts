@@ -66,6 +66,7 @@ export async function pack(file) {
   const source = createReadStream(file);
   source.pipe(createWriteStream('out')); // SVC613
 }
+export const sendText = (text, res) => Readable.from(Buffer.from(text)).pipe(res);
 export async function packRight(file) {
   await pipeline(createReadStream(file), createGzip(), createWriteStream('out'));
 }
@@ -122,6 +123,8 @@ app.post('/limited', {}, async ({ req }) => {
 export function listener(req, res) {
   let body = '';
   req.on('data', (chunk) => { body += chunk; }); // SVC634
+  let size = 0;
+  req.on('data', (chunk) => { size += chunk.length; file.write(chunk); });
   req.on('end', () => res.end(body));
 }
 `,
