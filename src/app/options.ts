@@ -11,6 +11,7 @@ import { FORWARDED_HEADERS, readTrustProxy } from '../http/request/proxy.ts';
 import { USUAL_SOCKET_MODE } from '../http/server/listen.ts';
 import { LIMIT_OPTIONS, TLS_OPTION, readLimits, readTlsOptions } from '../http/server/options.ts';
 import type { Clock } from '../base/clock.ts';
+import { settingOf } from '../base/config.ts';
 import type { Config, Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
 import type { RoomBus } from '../cache/stores.ts';
@@ -324,7 +325,7 @@ export class EffectiveOptions {
       config.get('accessLog', undefined, { cast: readShare, needs: ACCESS_LOG_NEEDS }) ?? false,
     );
     if (share === undefined)
-      throw new SvcError('E_CONFIG_CAST', ['SVC_ACCESS_LOG', 'accessLog', ACCESS_LOG_NEEDS, 'another value']);
+      throw new SvcError('E_CONFIG_CAST', [settingOf('SVC_ACCESS_LOG'), ACCESS_LOG_NEEDS, 'another value']);
     this.accessLog = share;
     this.strictContentType = config.get('strictContentType', true);
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', {

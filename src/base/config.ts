@@ -230,8 +230,7 @@ export class Config {
 
   #refusal(variable: string, source: ConfigSource, needs: string, value: unknown): SvcError {
     return new SvcError('E_CONFIG_CAST', [
-      variable,
-      source === 'environment' ? undefined : keyOf(variable),
+      source === 'environment' ? variable : settingOf(variable),
       needs,
       typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`,
     ]);
@@ -269,6 +268,11 @@ export function keyOf(variable: string): string {
     .slice(PREFIX.length)
     .toLowerCase()
     .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Returns the name of a setting in messages: its key and its variable. */
+export function settingOf(variable: string): string {
+  return `the setting "${keyOf(variable)}" (${variable})`;
 }
 
 /** Settings by variable name, so that all spellings of a key share one entry. */

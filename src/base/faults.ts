@@ -74,8 +74,8 @@ export const FAULTS = {
     remedy: 'Correct each finding; "svc check" prints the same list with remedies',
   },
   E_CONFIG_CAST: {
-    describe: (variable: string, key: string | undefined, needed: string, found: string): string =>
-      `Cannot read ${key === undefined ? variable : `the setting "${key}" (${variable})`}: ${needed} is needed, found ${found}`,
+    describe: (name: string, needed: string, found: string): string =>
+      `Cannot read ${name}: ${needed} is needed, found ${found}`,
     remedy: 'Set the variable or setting to a text of that form, or remove it to use its default',
     rule: 'SVC401',
   },
@@ -93,7 +93,7 @@ export const FAULTS = {
   },
   E_CSP: {
     describe: (directive: string, problem: string): string =>
-      `Cannot build the Content-Security-Policy: the directive "${directive}" ${problem}`,
+      `Cannot build the Content-Security-Policy: "${directive}" ${problem}`,
     remedy:
       "Write contentSecurityPolicy: { scriptSrc: [\"'self'\", 'https://cdn.example'] }: keywords in single quotes, one source per list item",
   },
@@ -458,7 +458,7 @@ export const FAULTS = {
   E_SEED: {
     describe: (problem: string): string => `Cannot seed the database: ${problem}`,
     remedy:
-      'Put SQL files such as seeds/10_users.sql beside the migrations; write them so that they can run repeatedly',
+      'Correct the statement that failed; put SQL files such as seeds/10_users.sql beside the migrations; write them so that they can run repeatedly',
   },
   E_SEED_PRODUCTION: {
     describe: (): string =>

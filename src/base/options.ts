@@ -156,7 +156,8 @@ export function defined<T extends object>(object: T): T {
 
 /** Describes a value for an error. Never shows the content of a string, which may be a secret. */
 export function shown(value: unknown): string {
-  if (typeof value === 'string') return `a string of ${value.length} characters`;
+  if (typeof value === 'string')
+    return `a string of ${value.length} character${value.length === 1 ? '' : 's'}`;
   if (typeof value === 'number' || typeof value === 'boolean' || value === null || value === undefined)
     return String(value);
   if (typeof value === 'bigint') return `${value}n`;

@@ -51,8 +51,8 @@ export class MemoryCache implements CacheBackend {
   #values: unknown[] = [undefined];
   /**
    * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a cloned value is
-   * negative, so that get() recognises an unchanged value by one comparison (topic `cache` of
-   * test/bench/table.ts).
+   * negative, so that get() recognises an unchanged value by one comparison (test/bench/parts.mjs
+   * --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);

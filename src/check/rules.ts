@@ -101,7 +101,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     why: 'A route whose schemas or dependencies do not compile can never answer',
-    remedy: 'Fix the part that the message names',
+    remedy: 'Fix the schema or dependency that the message names',
   },
   {
     id: 'SVC111',
@@ -139,7 +139,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     run: findMissingLayers,
     why: 'A middleware works only in its place in the chain, and with options that fit together',
-    remedy: 'Follow the message: move the middleware, or change its options',
+    remedy: 'Move the middleware, or change its options, as the message says',
   },
   {
     id: 'SVC123',

@@ -186,7 +186,7 @@ function withoutKnown(report: Report, file: string): Report {
   const known = readKnown(file);
   const kept = known === undefined ? found : known.filter((key) => found.includes(key));
   if (known === undefined || kept.length < known.length)
-    writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2));
+    writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2), 'known');
   if (known === undefined) process.stderr.write(`${kept.length} known findings were written to ${file}\n`);
   const isKnown = new Set(kept);
   return makeReport(

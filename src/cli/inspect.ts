@@ -3,14 +3,14 @@
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { fstatSync, mkdirSync, writeFileSync } from 'node:fs';
+import { fstatSync, writeFileSync } from 'node:fs';
 import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
-import { codeOf } from './load.ts';
+import { codeOf, makeFolder } from './load.ts';
 import type { RuleText } from '../check/check.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { Subject } from './command.ts';
@@ -194,7 +194,7 @@ export function readWord<const T extends string>(
 /** Writes a file that an option names. SvcError `E_CLI_USAGE` if it cannot be written */
 export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
-    mkdirSync(dirname(file), { recursive: true });
+    makeFolder(dirname(file));
     writeFileSync(file, `${text}\n`);
   } catch (error) {
     throw new SvcError(

@@ -5,7 +5,7 @@
  * syntax and modules become instructions.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { findPackageJSON, registerHooks } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -125,6 +125,21 @@ export function ownVersion(): string {
 /** Returns the code of an error of Node.js, or the error as text. */
 export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);
+}
+
+/**
+ * Creates a folder and its missing parents. A folder that exists is left as it is.
+ *
+ * mkdirSync() with `recursive` never returns where a folder exists but refuses entries with ENOENT, as /proc does.
+ */
+export function makeFolder(path: string): void {
+  if (existsSync(path)) return;
+  if (dirname(path) !== path) makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error; // another process has created it
+  }
 }
 
 /**

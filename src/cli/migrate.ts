@@ -1,7 +1,7 @@
 /**
  * `svc migrate`: applies or reverts migrations of an application's database, and reports their state.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
@@ -9,7 +9,7 @@ import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.t
 import { refuseInProduction } from '../db/migrations/seeds.ts';
 import { fileNamed, nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
-import { codeOf } from './load.ts';
+import { codeOf, makeFolder } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 import type { MigrationDone } from '../db/migrations/migrations.ts';
@@ -239,12 +239,12 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     `-- What undoes ${number}_${name}.up.sql.\n`,
   ];
   try {
-    mkdirSync(directory, { recursive: true });
+    makeFolder(directory);
     files.forEach((file, index) => writeFileSync(file, texts[index]!, { flag: 'wx' }));
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',
-      [directory, `the next two files cannot be written (${codeOf(error)})`],
+      [directory, `the files of the new migration cannot be written (${codeOf(error)})`],
       { cause: error },
     );
   }

@@ -27,7 +27,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { ownPackage } from './load.ts';
+import { makeFolder, ownPackage } from './load.ts';
 import { filesBelow, isPackageName, starterFiles } from './starter/starter.ts';
 import type { Command, Invocation } from './command.ts';
 import type { PackageSource } from './starter/starter.ts';
@@ -136,7 +136,7 @@ function create(given: string, target: string, name: string, source: PackageSour
   );
   const moved: string[] = [];
   try {
-    mkdirSync(staging, { recursive: true });
+    makeFolder(staging);
     const count = write(
       staging,
       isThere ? realpathSync(target) : join(realpathSync(dirname(target)), basename(target)),

@@ -461,7 +461,7 @@ export class InvalidToken extends Unauthorized {
 
   constructor(reason: TokenRefusal) {
     // without a stack: it would always name the verifier, and capturing it takes ten times as long as the
-    // rest (topic `jwt` of test/bench/table.ts)
+    // rest (test/bench/parts.mjs --only='HS256 tokens')
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

@@ -73,7 +73,9 @@ export async function hashPassword(password: string, options: PasswordOptions = 
   const hashing = read('hashPassword()', options);
   const bytes = bytesOf(password);
   if (bytes === undefined || bytes.length === 0)
-    throw new BadRequest(`A password is text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`);
+    throw new BadRequest(
+      `A password must be text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`,
+    );
   return freshHash(bytes, hashing);
 }
 

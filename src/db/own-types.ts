@@ -122,15 +122,19 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
   try {
     encoded = encode(value);
   } catch (cause) {
-    throw new SvcError('E_DB_PARAMETER', [place, `a value that "encode" of the type "${type}" refuses`], {
-      cause,
-    });
+    throw new SvcError(
+      'E_DB_PARAMETER',
+      [place, `a value of the type "${type}", which "encode" of that type refuses`],
+      {
+        cause,
+      },
+    );
   }
   if (typeof encoded === 'string') return encoded;
   const bytes = isObject(encoded) ? bytesOf(encoded) : undefined;
   if (bytes !== undefined) return bytes;
   throw new SvcError('E_DB_PARAMETER', [
     place,
-    `a value that "encode" of the type "${type}" converts to neither text nor bytes`,
+    `a value of the type "${type}", for which "encode" returns neither text nor bytes`,
   ]);
 }

@@ -90,12 +90,13 @@ export abstract class Session {
 
   /**
    * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
-   * list of one. The other methods refuse several results. With `as`, a list of schemas, the rows of each
-   * result are instances of its schema.
+   * list of one. The other methods refuse several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
+  /** Returns the rows of each result as instances of its schema. `as` lists a schema for each result. */
   fetchSets<const S extends readonly SchemaClass[]>(query: Sql, options: SetOptions<S>): Promise<SetsOf<S>>;
+  /** Returns the rows of each result as instances of its schema. `as` lists a schema for each result. */
   fetchSets<const S extends readonly SchemaClass[]>(
     query: string,
     params: Params,
@@ -277,7 +278,7 @@ export abstract class Session {
     if (as.length !== sets.length)
       throw new SvcError('E_DB_ROW', [
         'the results',
-        'the schemas of "as"',
+        'schemas',
         `the number of results is ${sets.length}, but "as" has ${as.length} schemas`,
       ]);
     return sets.map((rows, index) => this.#decoder({ as: as[index]!, snakeCase }).all(rows));

@@ -119,7 +119,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 /** Throws the error for an invalid value. Its position, and its row if given, count from 1. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [
-    `parameter ${position}${row === undefined ? '' : ` of row ${row}`}`,
+    row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`,
     problem,
   ]);
 }

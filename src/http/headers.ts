@@ -206,7 +206,7 @@ export class HeaderList {
     }
     const lower = name.toLowerCase();
     if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
-      throw new SvcError('E_HEADER', [name, 'the server sets it from the body and the connection']);
+      throw new SvcError('E_HEADER', [name, 'the server sets this header from the body and the connection']);
     }
   }
 }

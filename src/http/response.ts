@@ -249,7 +249,7 @@ export function hasNoContent(status: number): boolean {
 /** Returns a valid status of a final response. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
-    throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
+    throw new RangeError(`A response status must be an integer 200 … 599, found ${String(status)}`);
   return status;
 }
 
@@ -282,7 +282,9 @@ export class RedirectResponse extends HttpResponse {
   constructor(location: string, options: ResponseOptions = {}) {
     const { status = 307 } = options;
     if (![301, 302, 303, 307, 308].includes(status))
-      throw new RangeError(`A redirect has the status 301, 302, 303, 307 or 308, found ${String(status)}`);
+      throw new RangeError(
+        `A redirect must have the status 301, 302, 303, 307 or 308, found ${String(status)}`,
+      );
     super(null, { ...options, status });
     this.headers.set('Location', encodeLocation(location));
   }
@@ -378,8 +380,16 @@ interface ProblemDetails {
   readonly trace?: string | undefined;
 }
 
-/** Creates a response with a problem. `requestId` must be a checked id: it goes into the text unchanged. */
-export function problem(status: number, requestId: string, details: ProblemDetails = {}): HttpResponse {
+/**
+ * Creates a response with a problem. `requestId` must be a checked id: it goes into the text unchanged.
+ * `prepared` may have more fields than the media type.
+ */
+export function problem(
+  status: number,
+  requestId: string,
+  details: ProblemDetails = {},
+  prepared: Prepared = PROBLEM.get(status),
+): HttpResponse {
   const { detail, code, issues, trace } = details;
   let text = head(status);
   if (detail !== undefined) text += `,"detail":${JSON.stringify(detail)}`;
@@ -387,7 +397,7 @@ export function problem(status: number, requestId: string, details: ProblemDetai
   if (issues !== undefined) text += `,"errors":${JSON.stringify(issues)}`;
   text += `,"request_id":"${requestId}"`;
   if (trace !== undefined) text += `,"trace":${JSON.stringify(trace)}`;
-  return new HttpResponse(`${text}}`, PROBLEM.get(status));
+  return new HttpResponse(`${text}}`, prepared);
 }
 
 /** Creates the problem response for an exception, including its headers. */

@@ -50,8 +50,7 @@ const EMPTY: readonly never[] = [];
 /**
  * Returns the list with one more item. A list that grows by push or spread reserves memory for 16 more items,
  * which was two thirds of a large table. Most lists have one or two items: these cases are written out,
- * because concat() takes three times as long until V8 has compiled it (topic `router` of
- * test/bench/table.ts).
+ * because concat() takes three times as long until V8 has compiled it (test/bench/parts.mjs --only=router).
  */
 function withLast<T>(list: readonly T[], item: T): readonly T[] {
   return list.length === 0 ? [item] : list.length === 1 ? [list[0]!, item] : list.concat([item]);

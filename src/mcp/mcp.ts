@@ -4,6 +4,7 @@
  * Example:
  *   await app.mcpServer().serve()      over standard input and output, until the input ends
  */
+import { settingOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { fixedCaller, toolsetOf } from './calls.ts';
 import { McpConversation } from './conversation.ts';
@@ -216,8 +217,7 @@ const TOKEN = /^[\x21-\x7e]{1,8192}$/;
 function checkedToken(token: string): string {
   if (!TOKEN.test(token))
     throw new SvcError('E_CONFIG_CAST', [
-      'SVC_MCP_TOKEN',
-      'mcpToken',
+      settingOf('SVC_MCP_TOKEN'),
       'a token of printable ASCII characters without spaces',
       'another text',
     ]);

@@ -237,10 +237,7 @@ export class ToolClient {
     const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', question, FORM);
     const key = this.#keyOf('elicit', rest.key);
     if ([schema, jsonSchema, url].filter((form) => form !== undefined).length !== 1)
-      throw new SvcError('E_MCP_QUESTION', [
-        key,
-        'must have exactly one of "schema", "jsonSchema" and "url"',
-      ]);
+      throw mistaken(key, 'must have exactly one of "schema", "jsonSchema" and "url"');
     const plan = schema === undefined ? undefined : planOfShape(schema, `the question "${key}"`);
     const requestedSchema = plan === undefined ? jsonSchema : formOf(key, plan);
     const answer = await this.#ask(url === undefined ? 'elicit' : 'elicit-url', {
@@ -265,7 +262,7 @@ export class ToolClient {
     const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', question, SAMPLE);
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
-      throw new SvcError('E_MCP_QUESTION', [key, 'must have "messages" and "maxTokens"']);
+      throw mistaken(key, 'must have "messages" and "maxTokens"');
     const hasTools = (params.tools ?? params.toolChoice) !== undefined;
     const answer = await this.#ask(hasTools ? 'sample-tools' : 'sample', {
       key,
@@ -303,13 +300,9 @@ export class ToolClient {
   #keyOf(kind: string, wanted: string | undefined): string {
     const { keys } = this.#asker;
     const key = wanted ?? `${kind}-${keys.size + 1}`;
-    if (keys.has(key))
-      throw new SvcError('E_MCP_QUESTION', [key, 'has a key that another question already uses']);
+    if (keys.has(key)) throw mistaken(key, 'has a key that another question already uses');
     if (keys.size >= MAX_QUESTIONS)
-      throw new SvcError('E_MCP_QUESTION', [
-        key,
-        `exceeds the limit of ${MAX_QUESTIONS} questions in one call`,
-      ]);
+      throw mistaken(key, `exceeds the limit of ${MAX_QUESTIONS} questions in one call`);
     keys.add(key);
     return key;
   }
@@ -317,7 +310,7 @@ export class ToolClient {
   async #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): Promise<unknown> {
     const { key, params } = question;
     if (!JSON_VALUE.parseJson(params).ok)
-      throw new SvcError('E_MCP_QUESTION', [key, 'has a value that is not JSON, or is nested too deeply']);
+      throw mistaken(key, 'has a value that is not JSON, or is nested too deeply');
     if (this.can(ability)) {
       const answer = await this.#asker.ask({ ...question, signal: this.#signal });
       if (JSON_VALUE.parseJson(answer).ok) return answer;
@@ -336,6 +329,10 @@ export class ToolClient {
 
 /** Any JSON value of limited depth. Questions and answers must be serializable. */
 const JSON_VALUE = compileType(any);
+
+function mistaken(key: string, issue: string): SvcError {
+  return new SvcError('E_MCP_QUESTION', [key, issue]);
+}
 
 function unusable(key: string): HTTPException {
   return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
@@ -362,10 +359,10 @@ function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonOb
   const properties = fields.map(({ wireName, ...field }) => {
     const property = propertyOf(schemas.field({ wireName, ...field }, 'input'));
     if (property === undefined || field.isSecret)
-      throw new SvcError('E_MCP_QUESTION', [
+      throw mistaken(
         key,
         `has the field "${wireName}", which is secret, or is not text, a number, a boolean, a choice, or a list of choices`,
-      ]);
+      );
     return [wireName, property] as const;
   });
   const required = fields.filter(({ isRequired }) => isRequired).map(({ wireName }) => wireName);
@@ -413,25 +410,20 @@ export class SentRequests {
     this.#clock = clock;
   }
 
-  /**
-   * Sends a question as a request. Resolves with the result of the response; cancels the request when its
-   * time has passed.
-   */
+  /** Sends a request, and returns the result of its response. Cancels a request that ends before. */
   async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
     const signals = [signal, ...ends];
     for (const each of signals) each.throwIfAborted();
     if (this.#waiting.size >= MAX_SENT)
-      throw new HTTPException(
-        503,
-        `Already ${MAX_SENT} questions to clients have no answer: try again later`,
-      );
+      throw new HTTPException(503, `Already ${MAX_SENT} questions have no answer: try again later`);
     const id = `svc-${randomBytes(16).toString('hex')}`;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const giveUp = (reason: string, error: unknown): void => {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason); // the listener is on signals only
+    // only signals have this listener
+    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
       giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
     );
@@ -499,7 +491,7 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Cancels the questions that are still open. Always undefined: no questions replace the result of the call. */
+  /** Cancels the open questions. Returns undefined: no questions replace the result of the call. */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -594,10 +586,7 @@ export class RepeatedCall implements Asker {
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
     // outcome() has written the payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
-    throw new RpcError(
-      INVALID_PARAMS,
-      '\"requestState\" is invalid, has expired, or belongs to another call',
-    );
+    throw new RpcError(INVALID_PARAMS, '"requestState" is invalid, expired, or belongs to another call');
   }
 
   #name(): string {

@@ -46,7 +46,7 @@ export const OAUTH_ERRORS: Readonly<
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
   invalid_grant: { status: 400, description: 'The refresh token is no longer valid: log in again' },
   invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of those that are allowed' },
-  invalid_request: { status: 400, description: 'A parameter is missing, malformed, or there more than once' },
+  invalid_request: { status: 400, description: 'A parameter is missing, malformed, or repeated' },
   invalid_scope: { status: 400, description: 'The scope asked for exceeds what was granted at login' },
   invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
   issuer_mismatch: {
@@ -55,7 +55,7 @@ export const OAUTH_ERRORS: Readonly<
   },
   last_login_method: {
     status: 409,
-    description: 'It is the only way to log in: link another account first',
+    description: 'This account is the only way to log in: link another account first',
   },
   login_required: { status: 400, description: ASK },
   provider_error: {
@@ -73,7 +73,7 @@ export const OAUTH_ERRORS: Readonly<
     status: 503,
     description: 'The service is not available right now: try again in a moment',
   },
-  unsupported_grant_type: { status: 400, description: 'The grant_type is refresh_token, or left out' },
+  unsupported_grant_type: { status: 400, description: 'The grant_type must be refresh_token, or be omitted' },
   use_dpop_nonce: { status: 400, description: 'The DPoP proof needs the nonce of the field DPoP-Nonce' },
 };
 

@@ -199,7 +199,8 @@ export class LoginEndpoints {
     if (given === undefined) return null;
     if (!this.#deps.usesDpop || !/^[\w-]{43}$/.test(given))
       throw new OAuthError('invalid_request', {
-        description: 'dpop_jkt is the SHA-256 thumbprint of a key, where DPoP is in use',
+        description:
+          'dpop_jkt must be the SHA-256 thumbprint of a key, and is valid only where DPoP is in use',
       });
     return given;
   }

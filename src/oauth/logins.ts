@@ -129,7 +129,7 @@ export class Logins {
       method: text('local'),
     });
     if (req === undefined)
-      throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'must be the request', 'none']);
+      throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'must be the HTTP request', 'none']);
     if (!METHOD.test(method) || providers.has(method))
       throw new SvcError('E_OPTION_RANGE', [
         owner,

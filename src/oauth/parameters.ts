@@ -27,7 +27,7 @@ export function parametersOf(from: MultiMap): Parameters {
     const values = from.getAll(name);
     if (values.length > 1)
       throw new OAuthError('invalid_request', {
-        description: `The parameter ${name} is there more than once`,
+        description: `The parameter ${name} occurs more than once`,
       });
     const [value] = values;
     if (value !== undefined && value.length > maxLength)
@@ -50,14 +50,14 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
-      description: 'The body has to be a JSON object without duplicate members',
+      description: 'The body must be a JSON object without duplicate members',
     });
   return (name, maxLength = MAX_LENGTH) => {
     const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null || value === '') return undefined;
     if (typeof value !== 'string' || value.length > maxLength)
       throw new OAuthError('invalid_request', {
-        description: `The parameter ${name} is a string of at most ${maxLength} characters`,
+        description: `The parameter ${name} must be a string of at most ${maxLength} characters`,
       });
     return value;
   };
@@ -90,7 +90,7 @@ export function returnToOf(parameter: Parameters): string | null {
   if (given === undefined) return null;
   const path = localPath(given);
   if (path === undefined)
-    throw new OAuthError('invalid_request', { description: 'return_to is a path of this application' });
+    throw new OAuthError('invalid_request', { description: 'return_to must be a path of this application' });
   return path;
 }
 
@@ -101,13 +101,15 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
   if (hint !== undefined) {
     if (!/^[^\p{Cc}]{1,200}$/u.test(hint))
       throw new OAuthError('invalid_request', {
-        description: 'login_hint is a text of at most 200 characters',
+        description: 'login_hint must be a text of at most 200 characters',
       });
     extra['login_hint'] = hint;
   }
   if (prompt !== undefined) {
     if (!PROMPTS.has(prompt))
-      throw new OAuthError('invalid_request', { description: `prompt is one of ${[...PROMPTS].join(', ')}` });
+      throw new OAuthError('invalid_request', {
+        description: `prompt must be one of ${[...PROMPTS].join(', ')}`,
+      });
     extra['prompt'] = prompt;
   }
   return extra;
@@ -156,6 +158,6 @@ export function clientOf(parameter: Parameters, redirects: ClientRedirects): Cli
       description: 'A client needs a code_challenge of 43 characters, and code_challenge_method=S256',
     });
   if (state !== null && !/^[\x20-\x7e]+$/.test(state))
-    throw new OAuthError('invalid_request', { description: 'client_state is printable ASCII' });
+    throw new OAuthError('invalid_request', { description: 'client_state must be printable ASCII' });
   return { redirectUri, challenge, state };
 }

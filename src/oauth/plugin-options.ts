@@ -264,7 +264,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
         'OAuthPlugin',
         'nativeRedirects',
         'must be redirect URIs of native clients (RFC 8252 §7)',
-        `that entry ${index + 1} of the list ${problem}`,
+        `a list whose entry ${index + 1} ${problem}`,
       ]);
   });
   if (nativeRedirects.length > 0 && read.mode === 'cookie')

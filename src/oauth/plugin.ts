@@ -72,7 +72,9 @@ export class OAuthPlugin implements Plugin {
     this.#options = readPluginOptions(options);
     const { provider, providers } = this.#options;
     if (provider !== undefined && providers !== undefined)
-      throw new SvcError('E_OAUTH_PROVIDERS', ['give either provider or providers']);
+      throw new SvcError('E_OAUTH_PROVIDERS', [
+        'either the option provider or the option providers must be set',
+      ]);
     this.#providers = provider !== undefined ? [provider] : [...(providers ?? [])];
     if (providers?.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
       throw new SvcError('E_OAUTH_PROVIDERS', [

@@ -212,7 +212,7 @@ function isoTime(ms: number): string {
 export type LogSink = (line: string) => void;
 
 /** Operations of a file descriptor for a {@link LineQueue}. Bytes before `offset` are already written. */
-export interface LogDevice {
+interface LogDevice {
   /** True when write(2) may wait for a reader or a disk. */
   readonly canBlock: boolean;
   /** Writes at once. Returns the number of bytes; throws an error with the `code` of errno. */

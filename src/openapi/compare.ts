@@ -370,6 +370,14 @@ function compareSent(
     resolvedBody(after.operation, documents.later),
   ];
   compareRead('the body', body ?? {}, nextBody ?? {}, documents, report);
+  if (body !== undefined && nextBody !== undefined) {
+    if (body['required'] === true && nextBody['required'] !== true)
+      report('the body can now be absent; it was always present');
+    const types = partOf(body['content']);
+    for (const type of Object.keys(partOf(nextBody['content'])))
+      if (types[type] === undefined && types['*/*'] === undefined)
+        report(`the body can now have the type ${type}`);
+  }
   const [known, kept] = [partOf(before.operation['responses']), partOf(after.operation['responses'])];
   for (const [status, given] of Object.entries(known)) {
     const of = kept[status] ?? kept[`${status[0]!}XX`] ?? kept['default'];

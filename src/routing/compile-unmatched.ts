@@ -4,7 +4,7 @@
 import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { isThenable } from '../base/promises.ts';
-import { HttpResponse, Prepared, problem } from '../http/response.ts';
+import { HttpResponse, PROBLEM_TYPE, Prepared, problem } from '../http/response.ts';
 import { fieldOf } from '../http/origins.ts';
 import { compose } from '../http/pipeline.ts';
 import type { FlatRoute } from './route.ts';
@@ -20,6 +20,8 @@ interface UnmatchedDeps {
   /** All methods of the application's routes, as the value of `Allow`. */
   readonly allMethods: string;
   suggest(path: string): string | undefined;
+  /** Fields of responses with 405 by the value of `Allow`: one for each set of methods that routes have. */
+  readonly refusals: Map<string, Prepared>;
   /** Responds to preflights; see {@link preflightsOf}. */
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
 }
@@ -30,19 +32,19 @@ interface UnmatchedDeps {
  */
 export function unmatched(
   req: TransportRequest,
-  { errors, allMethods, suggest, preflight }: UnmatchedDeps,
+  { errors, allMethods, suggest, refusals, preflight }: UnmatchedDeps,
 ): Answer {
   const { match } = req;
   if (match.kind === 'wrong-method') {
     if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
-    return refuse(MethodNotAllowed, 405, `This path allows only ${match.allow}`, req, errors, match.allow);
+    return refuseMethod(match.allow, req, errors, refusals);
   }
   if (match.kind === 'malformed')
     return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
   if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
   return req.path === '*' && req.method === 'OPTIONS'
     ? options(allMethods)
-    : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+    : refuse(BadRequest, 400, 'The request target is not a path', req, errors);
 }
 
 const SLASH = 47;
@@ -123,18 +125,28 @@ function refuse(
   detail: string | undefined,
   req: TransportRequest,
   errors: ErrorRenderer,
-  allow?: string,
 ): Awaitable<HttpResponse> {
+  return errors.hasHandlers ? errors.render(new Exception(detail), req) : problem(status, req.id, { detail });
+}
+
+/** Refuses the method of a request, as {@link refuse} does. */
+function refuseMethod(
+  allow: string,
+  req: TransportRequest,
+  errors: ErrorRenderer,
+  refusals: Map<string, Prepared>,
+): Awaitable<HttpResponse> {
+  const detail = `This path allows only ${allow}`;
   if (errors.hasHandlers) {
-    if (allow === undefined) return errors.render(new Exception(detail), req);
-    const answer = errors.render(new Exception(detail, { headers: { Allow: allow } }), req);
+    const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
     return isThenable(answer)
       ? answer.then((settled) => withAllow(settled, allow))
       : withAllow(answer, allow);
   }
-  const response = problem(status, req.id, { detail });
-  if (allow !== undefined) response.headers.flat.push('Allow', allow);
-  return response;
+  let prepared = refusals.get(allow);
+  if (prepared === undefined)
+    refusals.set(allow, (prepared = new Prepared(405, ['Content-Type', PROBLEM_TYPE, 'Allow', allow])));
+  return problem(405, req.id, { detail }, prepared);
 }
 
 /** Adds `Allow` to every 405 (RFC 9110 §15.5.6). */

@@ -34,6 +34,7 @@ import type {
 import type { Core, ErrorRenderer, ExceptionHandlers } from '../http/pipeline.ts';
 import type { Endpoint } from '../http/request/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
+import type { Prepared } from '../http/response.ts';
 import type { RouteDeps } from './steps.ts';
 import type { SocketHub, SocketOpener } from './websocket.ts';
 
@@ -465,6 +466,7 @@ function core(
     errors,
     allMethods,
     suggest,
+    refusals: new Map<string, Prepared>(),
     preflight: hasPreflights ? preflightsOf(details, table, errors) : undefined,
   };
   return (req) => {

@@ -585,7 +585,7 @@ function readWhole(
 function checkedPrefix(prefix: string): string {
   if (prefix === '') return prefix;
   if (typeof prefix === 'string' && prefix.endsWith('/'))
-    throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix does not end with "/"']);
+    throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix must not end with "/"']);
   parseTemplate(prefix);
   return prefix;
 }

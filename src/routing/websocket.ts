@@ -475,7 +475,8 @@ class HandshakeGuard implements Middleware {
     const handshake = readHandshake(req);
     const deflate =
       this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
-    if (deflate === 'malformed') throw new BadRequest('Sec-WebSocket-Extensions is not a list of extensions');
+    if (deflate === 'malformed')
+      throw new BadRequest('Sec-WebSocket-Extensions must be a list of extensions');
     const admission = this.origin.assertAdmitted(req);
     this.#agreements.set(req, {
       handshake,
@@ -528,7 +529,7 @@ function decoder(message: TypeSource | undefined, subject: string): (data: strin
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);
   return (data) => {
-    if (typeof data !== 'string') throw new HTTPException(415, 'Messages are JSON texts');
+    if (typeof data !== 'string') throw new HTTPException(415, 'A message must be a JSON text');
     const result = type.parseJson(parseJson(data), 'message', !data.includes('\\u'));
     if (!result.ok) throw new ValidationError(result.issues);
     return result.value;

@@ -2,7 +2,7 @@
  * Compiles nodes to closures that validate JSON, without generating source text. Strict: "3" is not an int,
  * and `null` is refused unless the type allows it. text.ts handles text sources.
  *
- * A closure call is megamorphic and takes about 12 ns per field (topic `validate` of test/bench/table.ts). So
+ * A closure call is megamorphic and takes about 12 ns per field (test/bench/parts.mjs --only=validation). So
  * each field has one closure, without options objects, try/catch or paths in between.
  */
 import { FAIL } from './types.ts';
@@ -293,7 +293,7 @@ export class Members {
   /**
    * Returns the values in the order of declaration, and records issues in `run`. As long as the object has
    * that order, `for ... in` reads each member once. That is three times as fast as a megamorphic look-up by
-   * name (topic `validate` of test/bench/table.ts). A field that the loop skipped is looked up, so any order
+   * name (test/bench/parts.mjs --only=validation). A field that the loop skipped is looked up, so any order
    * is valid. The loop also finds unknown members: a separate search in an object of five members takes 58
    * ns.
    */
@@ -331,8 +331,8 @@ export class Members {
 
   /**
    * Reads the fields before `key` and returns the index of its field, or `at` when no later field has that
-   * name. A separate method keeps {@link read} small enough for V8 to inline (topic `validate` of
-   * test/bench/table.ts).
+   * name. A separate method keeps {@link read} small enough for V8 to inline (test/bench/parts.mjs
+   * --only=validation).
    */
   #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
     const index = this.#indexes.get(key);
@@ -420,7 +420,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 
 /*
  * A closure call takes about 10 ns, because one call site meets twenty checks; comparing a short text or a
- * number in place takes two (topic `validate` of test/bench/table.ts). {@link Plain} only accepts: a value
+ * number in place takes two (test/bench/parts.mjs --only=validation). {@link Plain} only accepts: a value
  * that it does not accept goes to the check of its type.
  */
 

@@ -83,7 +83,7 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
   if (instance !== undefined) current = outer;
   const problem =
     call === undefined
-      ? `its initialisers called Field() more than ${values.length} times`
+      ? `the initialisers of the class called Field() more than ${values.length} times`
       : `call ${cursor} of Field() is not the one that declared "${call.name}"`;
   throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
@@ -136,7 +136,7 @@ export function construct(
     if (frame.isTaken && frame.cursor !== values.length) {
       throw new SvcError('E_SCHEMA_FIELD_CALLS', [
         of.name,
-        `its initialisers called Field() ${frame.cursor} times instead of ${values.length}`,
+        `the initialisers of the class called Field() ${frame.cursor} times instead of ${values.length}`,
       ]);
     }
     return instance;

@@ -18,7 +18,7 @@ import type { About, FieldPlan, ObjectPlan, TypeNode, Variant, Constraints } fro
 import type { Literal } from './types.ts';
 
 /** Direction of values: input or output. */
-export type Direction = 'input' | 'output';
+type Direction = 'input' | 'output';
 
 /** Options for writing documents. */
 interface JsonSchemaOptions {
@@ -130,7 +130,7 @@ export class JsonSchemas {
     within: () => ReadonlySet<ObjectPlan>,
   ): JsonSchema {
     if (this.#components !== undefined)
-      throw new Error('JsonSchemas: components() has been called, nothing can be added');
+      throw new Error('JsonSchemas: no schema can be added after components() was called');
     let byDirection = this.#found.get(key);
     if (byDirection === undefined) this.#found.set(key, (byDirection = new Map()));
     const [other] = byDirection.values();

@@ -178,7 +178,7 @@ export function classPlan(schema: SchemaClass): Plan {
     if (!isSchemaClass(schema))
       throw new SvcError('E_SCHEMA_PROBE', [
         String((schema as { name?: unknown } | undefined)?.name),
-        'it does not extend Schema',
+        'the class does not extend Schema',
       ]);
     plan = new Plan(schema);
     PLANS.set(schema, plan);

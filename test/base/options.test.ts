@@ -97,9 +97,10 @@ for (const [option, value, needs] of [
 }
 
 test('shown() describes the kind of a value, never the content of a string', () => {
-  const values = ['secret', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
+  const values = ['secret', 'x', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
   assert.deepEqual(values.map(shown), [
     'a string of 6 characters',
+    'a string of 1 character',
     '5',
     'true',
     'null',

@@ -7,14 +7,13 @@
  */
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import { parseArgs } from 'node:util';
 import { Depends, Svc, createLogger, provide } from '../../src/index.ts';
 import { TransportRequest } from '../../src/http/request/request.ts';
-import { alternate, childResult, cpuMicros, median, printHead, printRow } from './harness.ts';
+import { alternate, argumentsOf, childResult, cpuMicros, median, printHead, printRow } from './harness.ts';
 import type { Context, DependencySource } from '../../src/index.ts';
 import type { Incoming, Outgoing } from '../../src/http/request/request.ts';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, kind: { type: 'string' } } });
+const values = argumentsOf('rounds', 'kind');
 const COUNT = 5;
 /**
  * A kind of dependency. Each dependency of a route has a source of its own, because a shared source would be
@@ -27,14 +26,26 @@ interface Kind {
   readonly options?: Parameters<typeof Depends>[1];
 }
 const shared = Depends(() => 1);
+const plain = (index: number) => (context: Context) => context.req.method.length + index;
+const generator = (index: number) =>
+  function* ({ req }: Context): Generator<number> {
+    yield req.method.length + index;
+  };
+const asyncGenerator = (index: number) =>
+  async function* ({ req }: Context): AsyncGenerator<number> {
+    yield req.method.length + index;
+  };
+const classOf = (index: number): DependencySource =>
+  class {
+    readonly it: number;
+    constructor({ req }: Context) {
+      this.it = req.method.length + index;
+    }
+  };
+const provided = (index: number): DependencySource =>
+  provide({ shared }, ({ shared: one, req }) => req.method.length + one + index);
 const KINDS: Readonly<Record<string, Kind>> = {
-  sync: {
-    make:
-      (index) =>
-      ({ req }: Context) =>
-        req.method.length + index,
-    bound: 30,
-  },
+  sync: { make: plain, bound: 30 },
   async: {
     make:
       (index) =>
@@ -42,63 +53,25 @@ const KINDS: Readonly<Record<string, Kind>> = {
         req.method.length + index,
     bound: 80,
   },
-  generator: {
-    make: (index) =>
-      function* ({ req }: Context) {
-        yield req.method.length + index;
-      },
-    bound: 200,
-  },
-  'async generator': {
-    make: (index) =>
-      async function* ({ req }: Context) {
-        yield req.method.length + index;
-      },
-    bound: Infinity,
-  },
-  'generator, handler': {
-    make: (index) =>
-      function* ({ req }: Context) {
-        yield req.method.length + index;
-      },
-    bound: 200,
-    options: { scope: 'handler' },
-  },
-  class: {
-    make: (index) =>
-      class {
-        readonly it: number;
-        constructor({ req }: Context) {
-          this.it = req.method.length + index;
-        }
-      },
-    bound: Infinity,
-  },
-  'provide, one need': {
-    make: (index) => provide({ shared }, ({ shared: one, req }) => req.method.length + one + index),
-    bound: Infinity,
-  },
+  generator: { make: generator, bound: 200 },
+  'async generator': { make: asyncGenerator, bound: Infinity },
+  'generator, handler': { make: generator, bound: 200, options: { scope: 'handler' } },
+  class: { make: classOf, bound: Infinity },
+  'provide, one need': { make: provided, bound: Infinity },
   app: { make: (index) => () => index, bound: 30, options: { scope: 'app' } },
 };
 
-/** Runs every kind in turn and prints the table. Returns the exit status. */
-async function parent(): Promise<number> {
+async function parent(): Promise<void> {
   const rounds = Number(values.rounds ?? 5);
   const samples = await alternate(Object.keys(KINDS), rounds, (kind) =>
     childResult(import.meta.filename, [`--kind=${kind}`]),
   );
-  printHead(
-    `ns per dependency, ${process.version}, median of ${rounds} fresh processes each`,
-    'ns each',
-    'bound',
-  );
-  let isSlow = false;
+  printHead(`ns per dependency, median of ${rounds} fresh processes each`, 'ns each', 'bound');
   for (const [kind, found] of Object.entries(samples)) {
     const { bound } = KINDS[kind]!;
-    isSlow ||= median(found) > bound;
+    if (median(found) > bound) process.exitCode = 1;
     printRow(kind, median(found).toFixed(0), bound === Infinity ? '' : String(bound));
   }
-  return isSlow ? 1 : 0;
 }
 
 class NoIncoming extends Readable implements Incoming {
@@ -158,4 +131,4 @@ async function child(name: string): Promise<void> {
 }
 
 if (values.kind !== undefined) await child(values.kind);
-else process.exitCode = await parent();
+else await parent();

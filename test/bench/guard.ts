@@ -13,39 +13,18 @@ import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
-import { alternate, childResult, printHead, printRow } from './harness.ts';
+import { alternate, argumentsOf, childResult, printHead, printRow } from './harness.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const BENCH = join(import.meta.dirname, 'http.ts');
 /** Files that a build needs. */
 const PARTS = ['src', 'package.json', 'tsconfig.json'];
 const LIMIT = 1.05;
-/**
- * Quantiles of Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9. More degrees change
- * little.
- */
+/** Quantiles of Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9. */
 const T = [6.314, 2.92, 2.353, 2.132, 2.015, 1.943, 1.895, 1.86, 1.833];
-const SCENARIOS = [
-  'json',
-  'text',
-  'param',
-  'param2',
-  'notFound',
-  'mw5',
-  'stack',
-  'post',
-  'validated',
-  'invalid',
-];
-const { values } = parseArgs({
-  options: {
-    before: { type: 'string', default: 'HEAD^' },
-    after: { type: 'string', default: 'HEAD' },
-    pairs: { type: 'string', default: '7' },
-    only: { type: 'string' },
-  },
-});
+const SCENARIOS = 'json,text,param,param2,notFound,mw5,stack,post,validated,invalid';
+const given = argumentsOf('before', 'after', 'pairs', 'only');
+const values = { before: 'HEAD^', after: 'HEAD', pairs: '7', ...given };
 
 /** Compiles a commit, or the files in the folder. Returns the folder of the build as a URL. */
 function built(commit: string, folder: string): string {
@@ -68,11 +47,7 @@ function built(commit: string, folder: string): string {
  * The mean of ratios and the ends of its 90 % interval: of their logarithms, for which twice and half weigh
  * the same.
  */
-function interval(ratios: readonly number[]): {
-  readonly mean: number;
-  readonly low: number;
-  readonly high: number;
-} {
+function interval(ratios: readonly number[]): Readonly<Record<'mean' | 'low' | 'high', number>> {
   const logs = ratios.map(Math.log);
   const mean = logs.reduce((sum, log) => sum + log, 0) / logs.length;
   const deviation = Math.sqrt(logs.reduce((sum, log) => sum + (log - mean) ** 2, 0) / (logs.length - 1));
@@ -82,33 +57,24 @@ function interval(ratios: readonly number[]): {
 
 async function guard(before: string, after: string): Promise<number> {
   let isSlower = false;
-  printHead(
-    `CPU per request, ${values.after} × ${values.before}, ${process.version}, ${values.pairs} pairs`,
-    'mean',
-    '90 % interval',
-  );
-  for (const scenario of values.only?.split(',') ?? SCENARIOS) {
+  const title = `CPU per request, ${values.after} × ${values.before}, ${values.pairs} pairs`;
+  printHead(title, 'mean', '90 % interval');
+  for (const scenario of (values.only ?? SCENARIOS).split(',')) {
     const samples = await alternate([before, after], Number(values.pairs), (dist) =>
       childResult(BENCH, ['--child=svc', `--scenario=${scenario}`, `--dist=${dist}`]),
     );
     const { mean, low, high } = interval(samples[after]!.map((ns, pair) => ns / samples[before]![pair]!));
     isSlower ||= low > LIMIT;
-    printRow(
-      scenario,
-      mean.toFixed(3),
-      `${low.toFixed(3)} … ${high.toFixed(3)}${low > LIMIT ? ' **slower**' : ''}`,
-    );
+    const range = `${low.toFixed(3)} … ${high.toFixed(3)}${low > LIMIT ? ' **slower**' : ''}`;
+    printRow(scenario, mean.toFixed(3), range);
   }
   return isSlower ? 1 : 0;
 }
 
 if (import.meta.main) {
-  const folders = [
-    mkdtempSync(join(tmpdir(), 'svc-guard-')),
-    mkdtempSync(join(tmpdir(), 'svc-guard-')),
-  ] as const;
+  const folders = [0, 1].map(() => mkdtempSync(join(tmpdir(), 'svc-guard-')));
   try {
-    process.exitCode = await guard(built(values.before, folders[0]), built(values.after, folders[1]));
+    process.exitCode = await guard(built(values.before, folders[0]!), built(values.after, folders[1]!));
   } finally {
     for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   }

@@ -11,21 +11,11 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { DatabaseSync } from 'node:sqlite';
 import * as candidate from './candidate.mjs';
-import { scratch } from '../support/scratch.ts';
-import { alternate, childResult, median, printHead, printRow } from './harness.ts';
+import { alternate, argumentsOf, childResult, installed, median, printHead, printRow } from './harness.ts';
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '3' },
-    only: { type: 'string' },
-    part: { type: 'string' },
-    side: { type: 'string' },
-    operation: { type: 'string' },
-    peers: { type: 'string' },
-  },
-});
+const values = argumentsOf('rounds', 'only', 'part', 'side', 'operation', 'peers');
 
 const text = (minLength, maxLength) => ({ type: 'string', minLength, maxLength });
 const object = (properties, required = Object.keys(properties)) => ({ type: 'object', properties, required });
@@ -50,14 +40,10 @@ const LINE = object({
 });
 const ORDER = object({
   user: USER,
-  address: object({
-    street: { type: 'string', minLength: 1 },
-    city: { type: 'string', minLength: 1 },
-    zip: text(3, 10),
-  }),
+  address: object({ street: text(1), city: text(1), zip: text(3, 10) }),
   lines: { type: 'array', maxItems: 50, items: LINE },
 });
-/** Sixteen inputs, as JSON.parse() makes them. */
+/** Returns sixteen inputs, as JSON.parse() makes them. */
 const inputs = (make) => JSON.parse(JSON.stringify(Array.from({ length: 16 }, (_, index) => make(index))));
 const user = (index) => ({
   name: 'Ada Lovelace',
@@ -104,13 +90,15 @@ const PARTS = {
       return { find: (method, path) => router.find(method, path) };
     },
     operations: ({ find }) => {
-      const paths = (make) => Array.from({ length: 16 }, (_, index) => make(index));
-      const lookUp = (targets) => (index) => find('GET', targets[index % 16]);
+      const lookUp = (make) => {
+        const targets = inputs(make);
+        return (index) => find('GET', targets[index % 16]);
+      };
       return {
-        static: lookUp(paths((index) => `/api/v1/s${index}/list`)),
-        'one parameter': lookUp(paths((index) => `/api/v1/u${index}/${index}0`)),
-        'three parameters': lookUp(paths((index) => `/api/v1/d${index}/${index}/x/7/y/9`)),
-        'no such route': lookUp(paths((index) => `/api/v1/none${index}`)),
+        static: lookUp((index) => `/api/v1/s${index}/list`),
+        'one parameter': lookUp((index) => `/api/v1/u${index}/${index}0`),
+        'three parameters': lookUp((index) => `/api/v1/d${index}/${index}/x/7/y/9`),
+        'no such route': lookUp((index) => `/api/v1/none${index}`),
       };
     },
   },
@@ -147,23 +135,17 @@ const PARTS = {
         tags: z.array(z.string().max(20)).max(10),
         bio: z.string().max(200).optional(),
       });
-      const Order = z.object({
-        user: User,
-        address: z.object({
-          street: z.string().min(1),
-          city: z.string().min(1),
-          zip: z.string().min(3).max(10),
-        }),
-        lines: z
-          .array(
-            z.object({
-              sku: z.string().min(1).max(20),
-              qty: z.int().min(1).max(1_000),
-              price: z.number().min(0),
-            }),
-          )
-          .max(50),
+      const Address = z.object({
+        street: z.string().min(1),
+        city: z.string().min(1),
+        zip: z.string().min(3).max(10),
       });
+      const Line = z.object({
+        sku: z.string().min(1).max(20),
+        qty: z.int().min(1).max(1_000),
+        price: z.number().min(0),
+      });
+      const Order = z.object({ user: User, address: Address, lines: z.array(Line).max(50) });
       return { ok: (type, value) => (type === 'user8' ? User : Order).safeParse(value).success };
     },
     operations: ({ ok }) => ({
@@ -180,18 +162,33 @@ const PARTS = {
       return { sign, verify: createVerifier({ key: SECRET, algorithms: ['HS256'] }) };
     },
     operations: ({ sign, verify }) => {
-      const claims = (index) => ({
-        sub: `u${index}`,
-        jti: `j${index}`,
-        scopes: ['read', 'write'],
-        roles: ['user'],
-      });
-      const tokens = Array.from({ length: 16 }, (_, index) => sign(claims(index)));
+      const lists = { scopes: ['read', 'write'], roles: ['user'] };
+      const claims = (index) => ({ sub: `u${index}`, jti: `j${index}`, ...lists });
+      const tokens = inputs((index) => sign(claims(index)));
       const forged = tokens.map((token) => `${token.slice(0, -4)}AAAA`);
       return {
         sign: (index) => sign(claims(index)),
         verify: (index) => verify(tokens[index % 16]),
         'refuse a forged one': (index) => assert.throws(() => verify(forged[index % 16])),
+      };
+    },
+  },
+  SQLite: {
+    packages: {},
+    svc: () => candidate.sqlite(),
+    peer: () => new DatabaseSync(':memory:'),
+    operations: (db) => {
+      db.exec('create table item (id integer primary key, name text, score real)');
+      const insert = db.prepare('insert into item (name, score) values (?, ?)');
+      for (let index = 0; index < 1_000; index++) insert.run(`name ${index}`, index / 7);
+      const one = db.prepare('select * from item where id = ?');
+      return {
+        'a row by its id': (index) => one.get((index % 1_000) + 1),
+        'begin, ten inserts, rollback': () => {
+          db.exec('begin');
+          for (let index = 0; index < 10; index++) insert.run('name', index);
+          db.exec('rollback');
+        },
       };
     },
   },
@@ -208,9 +205,7 @@ const PARTS = {
     operations: ({ parse, serialize }) => {
       const header = (count, index) =>
         Array.from({ length: count }, (_, at) => `name${at}=value-${index}-${at}`).join('; ');
-      const [one, many] = [1, 13].map((count) =>
-        Array.from({ length: 16 }, (_, index) => header(count, index)),
-      );
+      const [one, many] = [1, 13].map((count) => inputs((index) => header(count, index)));
       const options = { path: '/', httpOnly: true, secure: true, sameSite: 'lax', maxAge: 3_600 };
       return {
         'read one': (index) => parse(one[index % 16]),
@@ -239,11 +234,8 @@ const PARTS = {
     peer: (load) => {
       const { Counter, Histogram } = load('prom-client');
       const counter = new Counter({ name: 'r', help: 'h', labelNames: ['method', 'status'] });
-      const histogram = new Histogram({
-        name: 'd',
-        help: 'h',
-        buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
-      });
+      const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+      const histogram = new Histogram({ name: 'd', help: 'h', buckets });
       return {
         inc: (method, status) => counter.inc({ method, status }),
         observe: (value) => histogram.observe(value),
@@ -339,31 +331,22 @@ async function child({ part, side, operation, peers }) {
 }
 
 async function parent() {
-  const rounds = Number(values.rounds);
+  const rounds = Number(values.rounds ?? 3);
   const names = values.only?.split(',') ?? Object.keys(PARTS);
   const packages = Object.assign({}, ...names.map((name) => PARTS[name].packages));
-  const peers = scratch({ skip: (reason) => console.log(`SKIPPED: ${reason}`) }, 'bench-parts', packages);
+  const peers = installed('parts', packages);
   if (peers === undefined) return;
-  printHead(
-    `Parts, ${process.version}, median of ${rounds} processes each`,
-    'package',
-    'svc ns',
-    '× the package',
-  );
+  printHead(`Parts, median of ${rounds} processes each`, 'package', 'svc ns', '× the package');
   for (const name of names) {
     const { svc, operations, node = [] } = PARTS[name];
     process.execArgv = [...node];
     for (const operation of Object.keys(operations(await svc()))) {
+      const args = [`--part=${name}`, `--operation=${operation}`, `--peers=${peers}`];
       const samples = await alternate(['svc', 'peer'], rounds, (side) =>
-        childResult(import.meta.filename, [
-          `--part=${name}`,
-          `--side=${side}`,
-          `--operation=${operation}`,
-          `--peers=${peers}`,
-        ]),
+        childResult(import.meta.filename, [...args, `--side=${side}`]),
       );
       const ratio = median(samples.svc) / median(samples.peer);
-      const [peer] = Object.keys(PARTS[name].packages);
+      const [peer = 'node:sqlite'] = Object.keys(PARTS[name].packages);
       printRow(`${name}: ${operation}`, peer, median(samples.svc).toFixed(0), ratio.toFixed(2));
     }
   }

@@ -3,13 +3,8 @@
  * function resolves to the node:http server that it listens with. The file is copied to the folder where the
  * packages are installed.
  */
-const payload = () => ({
-  id: 1,
-  name: 'Ada Lovelace',
-  email: 'ada@example.com',
-  active: true,
-  tags: ['a', 'b'],
-});
+const TAGS = ['a', 'b'];
+const payload = () => ({ id: 1, name: 'Ada Lovelace', email: 'ada@example.com', active: true, tags: TAGS });
 const HOST = '127.0.0.1';
 
 /** Fastify, with JSON Schema for the bodies. */

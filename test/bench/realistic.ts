@@ -13,19 +13,15 @@ import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { randomBytes } from 'node:crypto';
 import { openDatabase } from '../../src/db/index.ts';
 import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
 import { RedisServer, redisProblem } from '../support/redis-server.ts';
-import { scratch } from '../support/scratch.ts';
 import { scoped } from '../support/soak.ts';
-import { alternate, median, printHead, printRow } from './harness.ts';
+import { alternate, argumentsOf, installed, median, printHead, printRow } from './harness.ts';
 import type { ChildProcess } from 'node:child_process';
 
-const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '4' }, seconds: { type: 'string', default: '6' } },
-});
+const { rounds = '4', seconds = '6' } = argumentsOf('rounds', 'seconds');
 const CONNECTIONS = 32;
 const NOTES = 1_000;
 const TICKS_PER_SECOND = 100; // unit of user and system time in /proc/PID/stat
@@ -67,10 +63,9 @@ const FIELDS: readonly string[] = [
 const SIDES = ['svc', 'fastify', 'hono'] as const;
 type Side = (typeof SIDES)[number];
 
-const skip = (reason?: string): void => console.log(`SKIPPED: ${reason}`);
 const hasWrk = spawnSync('wrk', ['--version']).error === undefined;
 const problem = hasWrk ? (postgresProblem() ?? redisProblem()) : 'there is no wrk on PATH';
-const folder = problem === undefined ? scratch({ skip }, 'bench-realistic', PEERS) : skip(problem);
+const folder = problem === undefined ? installed('realistic', PEERS) : console.log(`SKIPPED: ${problem}`);
 if (typeof folder === 'string') await scoped((scope) => compare(scope, folder));
 
 async function compare(scope: Parameters<typeof PostgresServer.start>[0], peers: string): Promise<void> {
@@ -90,7 +85,7 @@ async function compare(scope: Parameters<typeof PostgresServer.start>[0], peers:
     ['in Redis', { REDIS_URL: redis.url }],
   ] as const) {
     const latencies: Record<Side, number[]> = { svc: [], fastify: [], hono: [] };
-    const cpu = await alternate(SIDES, Number(values.rounds), async (side) => {
+    const cpu = await alternate(SIDES, Number(rounds), async (side) => {
       const file = join(side === 'svc' ? HERE : peers, `${side}.mjs`);
       const { cpuMicros, latencyMs } = await measure(file, { ...env, ...settings });
       latencies[side].push(latencyMs);
@@ -122,7 +117,7 @@ async function measure(
     if (note.title !== 'Note 7') throw new Error(`${file} answered ${answer.status}`);
     load(url, fields, 2);
     const before = ticksOf(child);
-    const { requests, latencyMs } = load(url, fields, Number(values.seconds));
+    const { requests, latencyMs } = load(url, fields, Number(seconds));
     return {
       cpuMicros: ((ticksOf(child) - before) / TICKS_PER_SECOND / requests) * 1e6,
       latencyMs,

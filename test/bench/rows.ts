@@ -2,20 +2,17 @@
  * Compares reading rows `as` a schema with reading plain rows, alternately in one process. Prints
  * microseconds, and the ratio of medians.
  *
- *   node --conditions=svc-source test/bench/rows.ts [address, by default sqlite::memory:] [--rounds=400]
+ *   node --conditions=svc-source test/bench/rows.ts [--url=sqlite::memory:] [--rounds=400]
  *
  * The table is that of ../shared/bench/db: nine columns, of which a schema makes a boolean and a Date. Exits
  * 1 when one row or 1,000 rows cost more than 1.6 times as much.
  */
-import { parseArgs } from 'node:util';
 import { openDatabase } from '../../src/db/index.ts';
 import { Field, Schema, bool, datetime, float, int, str } from '../../src/schema/schema.ts';
+import { argumentsOf, median } from './harness.ts';
 import type { Dialect } from '../../src/db/index.ts';
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { rounds: { type: 'string', default: '400' } },
-});
+const values = argumentsOf('url', 'rounds');
 const MOST = 1.6;
 const ROWS = 2_000;
 /** Number of statements that are timed together. */
@@ -33,18 +30,18 @@ class Item extends Schema {
   created = Field(datetime);
 }
 const COLUMNS = Object.keys(new Item({ id: 0, name: '', email: '', age: 0, score: 0, active: true, big: 0, price: '', created: new Date(0) })); // prettier-ignore
+const mysql =
+  'id int primary key, name varchar(80), email varchar(80), age int, score double, active tinyint(1), big bigint, price decimal(10, 2), created datetime(3)';
 const TYPES: Readonly<Record<Dialect, string>> = {
   sqlite:
     'id integer primary key, name text, email text, age int, score real, active int, big integer, price text, created text',
   postgres:
     'id int primary key, name text, email text, age int, score float8, active bool, big int8, price numeric(10, 2), created timestamptz',
-  mysql:
-    'id int primary key, name varchar(80), email varchar(80), age int, score double, active tinyint(1), big bigint, price decimal(10, 2), created datetime(3)',
-  mariadb:
-    'id int primary key, name varchar(80), email varchar(80), age int, score double, active tinyint(1), big bigint, price decimal(10, 2), created datetime(3)',
+  mysql,
+  mariadb: mysql,
 };
 
-await using db = await openDatabase(positionals[0] ?? 'sqlite::memory:');
+await using db = await openDatabase(values.url ?? 'sqlite::memory:');
 await db.script(`drop table if exists bench_item; create table bench_item (${TYPES[db.dialect]})`);
 await db.insertMany(
   'bench_item',
@@ -74,7 +71,7 @@ if (Math.max(...ratios) > MOST) process.exitCode = 1;
 type Work = (id: number) => Promise<unknown>;
 
 async function compared(what: string, times: number, plain: Work, read: Work): Promise<number> {
-  const rounds = Number(values.rounds);
+  const rounds = Number(values.rounds ?? 400);
   const [plainMicros, readMicros]: [number[], number[]] = [[], []];
   for (let round = -rounds; round < rounds; round++) {
     // drop the first half, which warms up
@@ -92,9 +89,4 @@ async function micros(work: Work, times: number): Promise<number> {
   const startedMs = performance.now();
   for (let index = 0; index < times; index++) await work(index);
   return ((performance.now() - startedMs) * 1_000) / times;
-}
-
-function median(samples: readonly number[]): number {
-  // there is one sample for each round
-  return samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
 }

@@ -10,17 +10,11 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { scratch } from '../support/scratch.ts';
-import { alternate, median, printHead, printRow } from './harness.ts';
+import { alternate, argumentsOf, installed, median, printHead, printRow } from './harness.ts';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '11' } } });
+const rounds = Number(argumentsOf('rounds').rounds ?? 11);
 const DIST = new URL('../../dist/index.js', import.meta.url).href;
-const folder = scratch(
-  { skip: (reason?: string) => console.log(`SKIPPED: Fastify: ${reason}`) },
-  'bench-startup',
-  { fastify: '^5' },
-);
+const folder = installed('startup', { fastify: '^5' });
 
 /** Each program sets `port`. */
 const PROGRAMS: Readonly<Record<string, string>> = {
@@ -53,7 +47,7 @@ const MEASURE = `
 
 const sides = Object.keys(PROGRAMS);
 const memory = Object.fromEntries(sides.map((side): [string, number[]] => [side, []]));
-const cpu = await alternate(sides, Number(values.rounds), (side) => {
+const cpu = await alternate(sides, rounds, (side) => {
   const program = `import http from 'node:http';${PROGRAMS[side]}${MEASURE}`;
   const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
     cwd: folder ?? join(import.meta.dirname),
@@ -64,5 +58,5 @@ const cpu = await alternate(sides, Number(values.rounds), (side) => {
   memory[side]!.push(Number(rssMiB));
   return Number(cpuMs);
 });
-printHead(`Start-up, ${process.version}, median of ${values.rounds} processes each`, 'CPU ms', 'MiB');
+printHead(`Start-up, median of ${rounds} processes each`, 'CPU ms', 'MiB');
 for (const side of sides) printRow(side, median(cpu[side]!).toFixed(0), median(memory[side]!).toFixed(1));

@@ -80,7 +80,7 @@ test('app.checkLive() reports a certificate of the settings that cannot be used'
     new Svc({ logger: createLogger({ level: 'silent' }), config });
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);
   for (const [config, message] of [
-    [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key is not that of the certificate/],
+    [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key does not belong to the certificate/],
     [{ tlsCert: FIRST.cert }, /there is no key/],
     [{ tlsCert: '/nowhere.pem', tlsKey: FIRST.key }, /cannot be read: ENOENT/],
   ] as const) {

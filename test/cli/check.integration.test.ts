@@ -600,6 +600,9 @@ test('svc check --known records the present findings, then reports only new ones
   const refused = await svc(['check', 'app.ts', '--known', 'known.json'], { cwd });
   assert.equal(refused.status, 2);
   assert.match(refused.stderr, /--known known\.json is not a file of known findings/);
+  const unwritable = await svc(['check', 'app.ts', '--known', 'app.ts/known.json'], { cwd });
+  assert.equal(unwritable.status, 2);
+  assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });
 
 test('svc check prints how many routes, sockets, tools and files it has checked, and for which environment', async (t) => {

@@ -568,7 +568,7 @@ test('svc run ends with status 3 when the package "svc" that the application imp
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or a different package: there is no .*cli\/main\.js\n/,
+    /^svc: Cannot load "app\.ts": the package "svc" that the module imports is incomplete or a different package: there is no .*cli\/main\.js\n/,
   );
 });
 

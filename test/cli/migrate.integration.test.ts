@@ -217,7 +217,10 @@ test('svc migrate new creates the next two migration files without loading an ap
   assert.match(refused.stderr, /file\/inside": the folder cannot be read \(ENOTDIR\)/);
   const unwritable = await svc(['migrate', 'new', 'x'.repeat(300)], { cwd });
   assert.equal(unwritable.status, 1);
-  assert.match(unwritable.stderr, /migrations": the next two files cannot be written \(ENAMETOOLONG\)/);
+  assert.match(
+    unwritable.stderr,
+    /migrations": the files of the new migration cannot be written \(ENAMETOOLONG\)/,
+  );
 });
 
 for (const [args, message] of [

@@ -660,6 +660,16 @@ test(
   },
 );
 
+test(
+  'svc new refuses a folder whose file system takes no entries (E_NEW_FOLDER)',
+  { skip: process.platform !== 'linux' && 'needs /proc' },
+  async (t) => {
+    const { status, stderr } = await svcNew(folder(t), ['/proc/shop']); // mkdirSync({ recursive }) never returns here
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, /Cannot create a project in "\/proc\/shop": [^\n]*\(ENOENT\)/);
+  },
+);
+
 test('one of several concurrent svc new in one empty folder succeeds, and the others change nothing (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
   const all = await Promise.all(

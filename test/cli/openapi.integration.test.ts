@@ -56,7 +56,7 @@ test('svc openapi --output writes the document to a file', async (t) => {
   );
   const refused = await openapi(t, ['--output', 'app.ts/openapi.json']);
   assert.deepEqual(
-    [refused.status, /--output app\.ts\/openapi\.json cannot be written/.test(refused.stderr)],
+    [refused.status, /file "app\.ts\/openapi\.json" of --output cannot be written/.test(refused.stderr)],
     [2, true],
   );
 });
@@ -133,7 +133,7 @@ test('svc openapi --client writes a client to a file, and the document only with
   );
   const refused = await openapi(t, ['--client', 'app.ts/api.ts']);
   assert.deepEqual(
-    [refused.status, /--client app\.ts\/api\.ts cannot be written/.test(refused.stderr)],
+    [refused.status, /file "app\.ts\/api\.ts" of --client cannot be written/.test(refused.stderr)],
     [2, true],
   );
 });

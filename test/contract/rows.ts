@@ -250,8 +250,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
     assert.ok(rows[0] instanceof Every);
     await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
       code: 'E_DB_ROW',
-      message:
-        'Cannot read the results as the schemas of "as": the number of results is 1, but "as" has 2 schemas',
+      message: 'Cannot read the results as schemas: the number of results is 1, but "as" has 2 schemas',
     });
     await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
     await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });

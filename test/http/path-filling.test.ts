@@ -26,7 +26,7 @@ test('fillTemplate() writes each kind of value in the form that its converter re
 for (const [template, params, problem] of [
   ['/{a}', {}, /missing/],
   ['/{a}', { a: undefined }, /missing/],
-  ['/{a}', { a: 'x', b: 'y' }, /not a parameter of its template/],
+  ['/{a}', { a: 'x', b: 'y' }, /not a parameter of the path template/],
   ['/{a}', { a: '' }, /empty/],
   ['/{a}', { a: null }, /string or a number/],
   ['/{a}', { a: '\udc00' }, /lone surrogate/],

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { SvcError } from '../../src/base/errors.ts';
 import { createLogger, LineQueue } from '../../src/observability/log.ts';
-import type { LogDevice, LoggerOptions } from '../../src/observability/log.ts';
+import type { LoggerOptions } from '../../src/observability/log.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
@@ -497,6 +497,7 @@ test('the human form has colour when the option is set', () => {
 
 // ── queue ──
 
+type LogDevice = ReturnType<ConstructorParameters<typeof LineQueue>[0]>;
 class FakeDevice implements LogDevice {
   canBlock = false;
   written = '';

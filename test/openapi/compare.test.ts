@@ -282,7 +282,7 @@ test('compareOpenapi() accepts added members and other bounds in responses, and 
     "GET /: the response 200's a can now be absent; it was always present",
   ]);
   assert.deepEqual(changes(giving(Small), giving(field(nullable(str)))), [
-    "GET /: the response 200's a can have values that it could not have before",
+    "GET /: the response 200's a can now have values that were not possible before",
   ]);
   assert.deepEqual(changes(giving(field(nullable(str))), giving(Small)), []);
   assert.deepEqual(changes(giving(field(float)), giving(field(int))), []);
@@ -388,7 +388,7 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
   assert.deepEqual(sendingChanges(paid, { ...paid, method: 'PUT' }), ['the callback was removed']);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Bounded }), []);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Wider }), [
-    "the body's order can have values that it could not have before",
+    "the body's order can now have values that were not possible before",
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, body: Less }), ["the body's order was removed"]);
   assert.deepEqual(sendingChanges(paid, { headers, response: paid.response }), [
@@ -399,7 +399,7 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
     ['the header x-signature can now be absent; it was always present', 'the header x-id is no longer sent'],
   );
   assert.deepEqual(sendingChanges(paid, { ...paid, headers: { xSignature: Field(str), xId: Field(str) } }), [
-    'the header x-id can have values that it could not have before',
+    'the header x-id can now have values that were not possible before',
   ]);
   assert.deepEqual(sendingChanges(paid, { ...paid, response: { 200: Bounded } }), [
     "the response 200's note is now required; it was optional",
@@ -570,4 +570,24 @@ test("compareOpenapi() applies the document's security to operations without sec
     [[], [], [], []],
   );
   assert.equal(reported(exempt, whole).length, 1);
+});
+
+test('compareOpenapi() reports a webhook whose body can be absent, or has a further media type', () => {
+  const sent = (types: readonly string[], required: boolean): object => ({
+    webhooks: {
+      paid: {
+        post: { requestBody: { required, content: Object.fromEntries(types.map((type) => [type, {}])) } },
+      },
+    },
+  });
+  const [json, both, any] = [['application/json'], ['application/json', 'text/xml'], ['*/*']];
+  const found = (before: object, after: object): string[] =>
+    compareOpenapi(before, after).map(({ message }) => message);
+  assert.deepEqual(found(sent(json, true), sent(json, true)), []);
+  assert.deepEqual(found(sent(json, false), sent(json, true)), []);
+  assert.deepEqual(found(sent(any, true), sent([...any, ...json], true)), []);
+  assert.deepEqual(found(sent(json, true), sent(json, false)), [
+    'the body can now be absent; it was always present',
+  ]);
+  assert.deepEqual(found(sent(json, true), sent(both, true)), ['the body can now have the type text/xml']);
 });

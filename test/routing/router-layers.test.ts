@@ -128,7 +128,7 @@ test('Router.use() and Router.exceptionHandler() refuse invalid middleware, a se
   router.exceptionHandler(Conflict, () => ['conflict', 409]);
   assert.throws(
     () => router.exceptionHandler(Conflict, () => 'again'),
-    fault('E_EXCEPTION_HANDLER', /has one/),
+    fault('E_EXCEPTION_HANDLER', /already has an exception handler/),
   );
   const app = new Svc().includeRouter(router);
   app.compileAll();

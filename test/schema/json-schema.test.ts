@@ -5,7 +5,7 @@ import test from 'node:test';
 import { inspect } from 'node:util';
 import { FORMATS, MOMENT_PATTERN } from '../../src/schema/formats.ts';
 import { JsonSchemas } from '../../src/schema/json-schema.ts';
-import type { Direction, JsonSchema } from '../../src/schema/json-schema.ts';
+import type { JsonSchema } from '../../src/schema/json-schema.ts';
 import {
   any,
   bool,
@@ -35,7 +35,7 @@ import { scratch } from '../support/scratch.ts';
 import { withMessage } from '../support/told.ts';
 
 /** Returns the published schema of a single field. */
-function published(field: unknown, direction: Direction = 'input'): JsonSchema {
+function published(field: unknown, direction: 'input' | 'output' = 'input'): JsonSchema {
   return new JsonSchemas().field(fieldsOf({ x: field }).fields[0]!, direction);
 }
 function publishedType(source: TypeSource): JsonSchema {
@@ -244,7 +244,7 @@ test('JsonSchemas shares a definition between equal directions, and numbers name
     properties: { home: { $ref: '#/$defs/Address', description: 'Where' } },
   });
   assert.equal(schemas.components(), components);
-  assert.throws(() => schemas.object(planOf(Address), 'input'), /nothing can be added/);
+  assert.throws(() => schemas.object(planOf(Address), 'input'), /no schema can be added/);
 });
 
 test('JsonSchemas writes definition names that are valid in a reference', () => {

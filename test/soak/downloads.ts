@@ -17,6 +17,7 @@
  * The size of the process under load is only printed, because V8 lets its heap grow with the connections per
  * second.
  */
+import { once } from 'node:events';
 import {
   closeSync,
   ftruncateSync,
@@ -27,13 +28,14 @@ import {
   utimesSync,
   writeSync,
 } from 'node:fs';
-import { connect } from 'node:net';
+import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FileResponse, Svc, createLogger } from 'svc';
 import { seeded } from '../support/random.ts';
-import { held, mib, SECONDS, SEED, serving, soak, SoakServer } from '../support/soak.ts';
+import { held, heldBy, mib, SECONDS, SEED, serving, soak, SoakServer, together } from '../support/soak.ts';
+import type { IncomingMessage } from 'node:http';
 import type { Held } from '../support/soak.ts';
 
 const SIZE = SECONDS < 60 ? 67_108_864 : 2_147_483_648;
@@ -41,9 +43,8 @@ const MARK_EVERY = 4_194_304;
 const ADDED_BYTES = 67_108_864;
 /** 4 MiB of this are free blocks. */
 const LEFT_BYTES = 8_388_608;
-const SLOW = 24;
-const LEAVING = 8;
-const HONEST = 4;
+const [SLOW, LEAVING, HONEST] = [24, 8, 4];
+const PATHS = ['/file', '/static/large.bin'] as const;
 
 interface Inside extends Held {
   /** Highest resident memory since the last question, in bytes. */
@@ -63,8 +64,7 @@ async function serve(folder: string): Promise<void> {
   let [peak, buffers] = [0, 0];
   const look = (): void => {
     const { rss, arrayBuffers } = process.memoryUsage();
-    peak = Math.max(peak, rss);
-    buffers = Math.max(buffers, arrayBuffers);
+    [peak, buffers] = [Math.max(peak, rss), Math.max(buffers, arrayBuffers)];
   };
   setInterval(look, 20);
   serving(port, async (): Promise<Inside> => {
@@ -79,209 +79,133 @@ async function serve(folder: string): Promise<void> {
 
 // ── the clients ──
 
-/**
- * Sends one request. `onChunk` returns false to disconnect. Resolves with status and length of the body when
- * it is complete, or after disconnecting.
- */
-function download(
+type Range = readonly [first: number, last: number];
+
+/** Sends one request. `onChunk` returns false to disconnect. Returns the status and the length received. */
+async function download(
   port: number,
   path: string,
-  range: readonly [number, number] | undefined,
+  range: Range | undefined,
   onChunk: (bytes: Buffer, offset: number) => boolean | Promise<boolean>,
 ): Promise<{ status: number; received: number }> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.write(
-      `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${range === undefined ? '' : `Range: bytes=${range[0]}-${range[1]}\r\n`}\r\n`,
-    );
-    let head = '';
-    let status = 0;
-    let received = 0;
-    socket.on('error', reject).on('close', () => resolve({ status, received }));
-    const take = async (body: Buffer): Promise<void> => {
-      const offset = received;
-      received += body.length;
-      const answer = onChunk(body, offset);
-      if (answer === true) return;
-      socket.pause();
-      if (answer === false || !(await answer)) socket.destroy();
-      else socket.resume();
-    };
-    socket.on('data', (chunk: Buffer) => {
-      if (status !== 0) return void take(chunk);
-      head += chunk.toString('latin1');
-      const end = head.indexOf('\r\n\r\n');
-      if (end === -1) return;
-      status = Number(head.slice(9, 12));
-      void take(Buffer.from(head.slice(end + 4), 'latin1'));
-    });
-  });
+  const headers = range && { Range: `bytes=${range.join('-')}` };
+  const sent = get({ port, path, headers, agent: false });
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  let received = 0;
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      received += chunk.length;
+      if (!(await onChunk(chunk, received - chunk.length))) break; // which closes the connection
+    }
+  } catch {
+    // cut by the server: `received` shows it
+  }
+  return { status: response.statusCode!, received };
 }
 
-/** Compares the marks in received bytes, from the offset `start` on. */
-class Marks {
-  wrong = 0;
-  #carry = Buffer.alloc(0);
-  #at: number;
-
-  constructor(start: number) {
-    this.#at = start;
-  }
-
-  take(bytes: Buffer): void {
-    const all = this.#carry.length === 0 ? bytes : Buffer.concat([this.#carry, bytes]);
-    const from = this.#at - this.#carry.length;
+/** Downloads a range or the whole file, and compares its length and its marks. Returns what failed. */
+async function compared(port: number, path: string, range?: Range): Promise<string[]> {
+  const [first, last] = range ?? [0, SIZE - 1];
+  let [wrong, at] = [0, first];
+  let carry = Buffer.alloc(0);
+  const { status, received } = await download(port, path, range, (bytes) => {
+    const all = carry.length === 0 ? bytes : Buffer.concat([carry, bytes]);
+    const from = at - carry.length;
     let mark = Math.ceil(from / MARK_EVERY) * MARK_EVERY;
     for (; mark + 8 <= from + all.length; mark += MARK_EVERY)
-      if (all.readBigUInt64BE(mark - from) !== BigInt(mark)) this.wrong++;
-    this.#at += bytes.length;
-    const isCut = mark < from + all.length;
-    this.#carry = isCut ? Buffer.from(all.subarray(mark - from)) : Buffer.alloc(0);
-  }
-}
-
-async function whole(port: number, path: string): Promise<string[]> {
-  const marks = new Marks(0);
-  const startedMs = performance.now();
-  const { status, received } = await download(port, path, undefined, (bytes) => {
-    marks.take(bytes);
+      if (all.readBigUInt64BE(mark - from) !== BigInt(mark)) wrong++;
+    at += bytes.length;
+    carry = Buffer.from(mark < from + all.length ? all.subarray(mark - from) : []);
     return true;
   });
-  console.log(
-    `${path}: ${(received / 1_048_576).toFixed(0)} MiB in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`,
-  );
-  return status === 200 && received === SIZE && marks.wrong === 0
+  const length = last - first + 1;
+  return status === (range === undefined ? 200 : 206) && received === length && wrong === 0
     ? []
-    : [`${path}: status ${status}, ${received} of ${SIZE} bytes, ${marks.wrong} wrong marks`];
+    : [`${path} ${first}-${last}: status ${status}, ${received} of ${length} bytes, ${wrong} wrong marks`];
 }
 
-interface Counts {
-  honest: number;
-  left: number;
-  slowBytes: number;
-  readonly failures: string[];
-}
+const counts = { honest: 0, left: 0, slowBytes: 0 };
+const failures: string[] = [];
 
-async function honest(
-  port: number,
-  random: (below: number) => number,
-  untilMs: number,
-  counts: Counts,
-): Promise<void> {
-  while (performance.now() < untilMs) {
-    const start = random(SIZE / 4_096 - 1) * 4_096;
-    const end = Math.min(SIZE, start + 1 + random(4 * MARK_EVERY));
-    const marks = new Marks(start);
-    const { status, received } = await download(
-      port,
-      random(2) === 0 ? '/file' : '/static/large.bin',
-      [start, end - 1],
-      (bytes) => {
-        marks.take(bytes);
-        return true;
-      },
-    );
-    counts.honest++;
-    if (status !== 206 || received !== end - start || marks.wrong > 0)
-      counts.failures.push(
-        `range ${start}-${end - 1}: status ${status}, ${received} bytes, ${marks.wrong} wrong marks`,
-      );
-  }
-}
-
-async function leaving(
-  port: number,
-  random: (below: number) => number,
-  untilMs: number,
-  counts: Counts,
-): Promise<void> {
-  while (performance.now() < untilMs) {
-    const most = random(3) === 0 ? 0 : random(2_000_000);
-    await download(
-      port,
-      random(2) === 0 ? '/file' : '/static/large.bin',
-      undefined,
-      (_bytes, offset) => offset < most,
-    );
-    counts.left++;
-    await sleep(random(20));
-  }
-}
-
-async function slow(
-  port: number,
-  random: (below: number) => number,
-  untilMs: number,
-  counts: Counts,
-): Promise<void> {
-  while (performance.now() < untilMs) {
-    await download(port, random(2) === 0 ? '/file' : '/static/large.bin', undefined, async (bytes) => {
-      counts.slowBytes += bytes.length;
-      await sleep(20 + random(80));
-      return performance.now() < untilMs;
-    });
-  }
-}
-
-// ── the round ──
-
-const heldBy = ({ heapUsed, external }: Inside): number => heapUsed + external;
+/** Clients by kind: their number, and what each does again and again until `untilMs`. */
+const CLIENTS: readonly (readonly [
+  count: number,
+  run: (port: number, path: string, random: (below: number) => number, untilMs: number) => Promise<void>,
+])[] = [
+  [
+    HONEST,
+    async (port, path, random) => {
+      const start = random(SIZE / 4_096 - 1) * 4_096;
+      const end = Math.min(SIZE, start + 1 + random(4 * MARK_EVERY));
+      failures.push(...(await compared(port, path, [start, end - 1])));
+      counts.honest++;
+    },
+  ],
+  [
+    LEAVING,
+    async (port, path, random) => {
+      const most = random(3) === 0 ? 0 : random(2_000_000);
+      await download(port, path, undefined, (_bytes, offset) => offset < most);
+      counts.left++;
+      await sleep(random(20));
+    },
+  ],
+  [
+    SLOW,
+    async (port, path, random, untilMs) => {
+      await download(port, path, undefined, async (bytes) => {
+        counts.slowBytes += bytes.length;
+        await sleep(20 + random(80));
+        return performance.now() < untilMs;
+      });
+    },
+  ],
+];
 
 async function main(): Promise<readonly string[]> {
   console.log(`seed ${SEED}, ${SIZE / 1_048_576} MiB, ${SECONDS} s`);
   const folder = mkdtempSync(join(tmpdir(), 'svc-downloads-'));
   const random = seeded(SEED);
-  const counts: Counts = { honest: 0, left: 0, slowBytes: 0, failures: [] };
   sparse(join(folder, 'large.bin'));
   const server = await SoakServer.start<Inside>(import.meta.filename, [folder]);
   const { port } = server;
   try {
-    // warm up: this loads modules
-    for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true);
+    for (const path of PATHS) await download(port, path, [0, 999_999], () => true); // warm up: this loads modules
     await sleep(200);
     const before = await server.ask();
-    for (const path of ['/file', '/static/large.bin']) counts.failures.push(...(await whole(port, path)));
+    const startedMs = performance.now();
+    for (const path of PATHS) failures.push(...(await compared(port, path)));
+    console.log(`both whole in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
     const alone = await server.ask();
     const untilMs = performance.now() + SECONDS * 1_000;
     await Promise.all(
-      [
-        [HONEST, honest],
-        [LEAVING, leaving],
-        [SLOW, slow],
-      ].flatMap(([count, run]) =>
-        Array.from({ length: count as number }, () => (run as typeof honest)(port, random, untilMs, counts)),
+      CLIENTS.map(([count, run]) =>
+        together(count, async () => {
+          while (performance.now() < untilMs) await run(port, PATHS[random(2)]!, random, untilMs);
+        }),
       ),
     );
     const crowd = await server.ask();
-    const after = await server.settled(
-      (now) =>
-        now.descriptors <= before.descriptors &&
-        now.sockets <= before.sockets &&
-        heldBy(now) - heldBy(before) <= LEFT_BYTES,
-    );
-    const [grown, crowded, buffers, left] = [
-      alone.peak - before.rss,
-      crowd.peak - before.rss,
-      crowd.buffers,
-      heldBy(after) - heldBy(before),
-    ];
+    const isLeft = (now: Inside): boolean =>
+      now.descriptors > before.descriptors || now.sockets > before.sockets;
+    const after = await server.settled((now) => !isLeft(now) && heldBy(now) - heldBy(before) <= LEFT_BYTES);
+    const [grown, left] = [alone.peak - before.rss, heldBy(after) - heldBy(before)];
     console.log(
-      `two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowded)} more, of which buffers ${mib(buffers)}; ${mib(left)} after gc`,
+      `two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowd.peak - before.rss)} more, of which buffers ${mib(crowd.buffers)}; ${mib(left)} after gc`,
     );
     console.log(
-      `${counts.honest} honest ranges, ${counts.left} left, ${(counts.slowBytes / 1_048_576).toFixed(0)} MiB read slowly; descriptors ${before.descriptors} → ${after.descriptors}`,
+      `${counts.honest} honest ranges, ${counts.left} left, ${mib(counts.slowBytes)} read slowly; descriptors ${before.descriptors} → ${after.descriptors}`,
     );
-    if (grown > ADDED_BYTES) counts.failures.push(`two downloads made the process grow by ${mib(grown)}`);
-    if (buffers > ADDED_BYTES) counts.failures.push(`buffers of ${mib(buffers)} were held`);
-    if (left > LEFT_BYTES) counts.failures.push(`${mib(left)} more are held at the end`);
-    if (after.descriptors > before.descriptors || after.sockets > before.sockets)
-      counts.failures.push(`left open: ${JSON.stringify({ before, after })}`);
-    if (counts.honest === 0 || counts.left === 0) counts.failures.push('nothing was tried');
+    if (grown > ADDED_BYTES) failures.push(`two downloads made the process grow by ${mib(grown)}`);
+    if (crowd.buffers > ADDED_BYTES) failures.push(`buffers of ${mib(crowd.buffers)} were held`);
+    if (left > LEFT_BYTES) failures.push(`${mib(left)} more are held at the end`);
+    if (isLeft(after)) failures.push(`left open: ${JSON.stringify({ before, after })}`);
+    if (counts.honest === 0 || counts.left === 0) failures.push('nothing was tried');
   } finally {
     await server.kill();
     rmSync(folder, { recursive: true });
   }
-  return counts.failures;
+  return failures;
 }
 
 /** Creates the sparse file, which occupies only the space of its marks. */

@@ -25,7 +25,7 @@ import { BackgroundTasks, Depends, StreamingResponse, Svc } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
-import { SECONDS, SEED, soak } from '../support/soak.ts';
+import { SECONDS, SEED, soak, together } from '../support/soak.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { RawAnswer } from '../support/raw-http.ts';
 
@@ -34,9 +34,7 @@ const CONNECTIONS = 24;
 /** Earliest and latest time of the signal after the load has begun, in milliseconds. */
 const EARLIEST_MS = 100;
 const LATEST_MS = 400;
-/**
- * Longest time from the last response to the end of the process. HANG_MS is the longest time from the signal.
- */
+/** Longest time from the last response to the end of the process; HANG_MS: from the signal. */
 const END_MS = 1_000;
 const KEPT_OPEN_MS = 4_000;
 const HANG_MS = 20_000;
@@ -94,9 +92,13 @@ async function serve(): Promise<void> {
 
 // ── a round ──
 
-interface Answered {
-  readonly answer: RawAnswer;
-  readonly atMs: number;
+interface Judged {
+  readonly errors: readonly string[];
+  /** Number of requests that the application has accepted, and of those answered after the signal. */
+  readonly accepted: number;
+  readonly ending: number;
+  /** Time from the last response to the end of the process. */
+  readonly lingeredMs: number;
 }
 
 class Round {
@@ -104,12 +106,11 @@ class Round {
   readonly #exited: Promise<unknown[]>;
   readonly #random: (below: number) => number;
   readonly #accepted = new Set<string>();
-  readonly #answers = new Map<string, Answered>();
-  /** For requests sent together: the id of the request before each. */
-  readonly #behind = new Map<string, string>();
+  readonly #answers = new Map<string, RawAnswer>();
+  #answeredMs = 0;
   readonly #errors: string[] = [];
   #port = 0;
-  #counts: Record<string, number> = {};
+  #counts: Partial<Record<'entered' | 'left' | 'tasksAdded' | 'tasksRun', number>> = {};
   #sent = 0;
 
   constructor(seed: number) {
@@ -128,20 +129,20 @@ class Round {
   }
 
   /** Runs a round until the process has ended. Returns failures and figures. */
-  async run(): Promise<{ errors: readonly string[]; accepted: number; ending: number; lingeredMs: number }> {
+  async run(): Promise<Judged> {
     await this.#listening();
     const silent = [
       await RawClient.open(this.#port),
       (await RawClient.open(this.#port)).send('GET / HTTP/1.1\r\nHo'),
     ];
-    const lines = Array.from({ length: CONNECTIONS }, () => this.#line());
+    const lines = together(CONNECTIONS, () => this.#line());
     await sleep(EARLIEST_MS + this.#random(LATEST_MS - EARLIEST_MS));
     this.#child.kill('SIGTERM');
     const hang = setTimeout(() => {
       this.#errors.push(`the process had not ended ${HANG_MS} ms after SIGTERM`);
       this.kill();
     }, HANG_MS);
-    await Promise.all(lines);
+    await lines;
     const [status, signal] = await this.#exited;
     const endedMs = performance.now();
     clearTimeout(hang);
@@ -172,9 +173,7 @@ class Round {
         const last = answers.at(-1)!;
         if (last.field('connection') === 'close') break;
         if (last.field('x-ending') === 'true')
-          this.#errors.push(
-            `${last.field('x-request-id')} was answered after the signal, without Connection: close`,
-          );
+          this.#errors.push(`${last.field('x-request-id')}: no Connection: close after the signal`);
         if (this.#random(8) === 0) await sleep(this.#random(30));
       }
       if (client.unread > 0) this.#errors.push('bytes after the answer that was the last');
@@ -203,13 +202,10 @@ class Round {
     const random = this.#random;
     const ids = Array.from({ length: random(6) === 0 ? 2 + random(3) : 1 }, () => `r${this.#sent++}`);
     if (ids.length === 1 && random(5) === 0) return [await this.#upload(client, ids[0]!)];
-    const paths = ids.map(
-      () => [`/slow/${20 + random(100)}`, '/', '/task', `/stream/${random(15)}`][random(4)]!,
-    );
-    client.send(
-      ids.map((id, n) => `GET ${paths[n]!} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`).join(''),
-    );
-    ids.slice(1).forEach((id, n) => this.#behind.set(id, ids[n]!));
+    const path = (): string =>
+      [`/slow/${20 + random(100)}`, '/', '/task', `/stream/${random(15)}`][random(4)]!;
+    const heads = ids.map((id) => `GET ${path()} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`);
+    client.send(heads.join(''));
     const answers: RawAnswer[] = [];
     for (const id of ids) answers.push(await this.#answered(client, id));
     return answers;
@@ -227,43 +223,25 @@ class Round {
 
   async #answered(client: RawClient, id: string): Promise<RawAnswer> {
     const answer = await client.answer();
-    this.#answers.set(id, { answer, atMs: performance.now() });
-    if (answer.status !== 200 || !answer.isWhole || answer.field('x-request-id') !== id)
-      this.#errors.push(
-        `${id} got ${answer.status}, ${answer.isWhole ? '' : 'cut, '}of ${answer.field('x-request-id')}`,
-      );
+    this.#answers.set(id, answer);
+    this.#answeredMs = performance.now();
+    const found = `${answer.status}${answer.isWhole ? '' : ' cut'} ${answer.field('x-request-id')}`;
+    if (found !== `200 ${id}`) this.#errors.push(`${id} got ${found}`);
     if (answer.field('x-ending') === 'false' && answer.field('connection') === 'close')
       this.#errors.push(`${id} was told Connection: close before the signal`);
     return answer;
   }
 
-  #judge(endedMs: number): {
-    errors: readonly string[];
-    accepted: number;
-    ending: number;
-    lingeredMs: number;
-  } {
+  #judge(endedMs: number): Judged {
     const errors = this.#errors;
     for (const id of this.#accepted)
-      if (!this.#answers.has(id))
-        errors.push(`${id} was accepted and never answered${this.#circumstances(id)}`);
-    const ending = [...this.#answers.values()].filter(({ answer }) => answer.field('x-ending') === 'true');
-    if (
-      this.#counts['entered'] !== this.#counts['left'] ||
-      this.#counts['tasksAdded'] !== this.#counts['tasksRun']
-    )
+      if (!this.#answers.has(id)) errors.push(`${id} was accepted and never answered`);
+    const ending = [...this.#answers.values()].filter((answer) => answer.field('x-ending') === 'true');
+    const { entered, left, tasksAdded, tasksRun } = this.#counts;
+    if (entered !== left || tasksAdded !== tasksRun)
       errors.push(`at the end: ${JSON.stringify(this.#counts)}`);
-    const lingeredMs = endedMs - Math.max(...[...this.#answers.values()].map(({ atMs }) => atMs));
+    const lingeredMs = endedMs - this.#answeredMs;
     return { errors, accepted: this.#accepted.size, ending: ending.length, lingeredMs };
-  }
-
-  #circumstances(id: string): string {
-    const before = this.#behind.get(id);
-    const connection =
-      before === undefined ? undefined : this.#answers.get(before)?.answer.field('connection');
-    return before === undefined
-      ? ''
-      : `; it was pipelined behind ${before}, which ${connection === undefined ? 'was not answered either' : `was answered with Connection: ${connection}`}`;
   }
 }
 
@@ -273,19 +251,14 @@ async function main(): Promise<readonly string[]> {
   const failures: string[] = [];
   let current: Round | undefined;
   process.on('exit', () => current?.kill());
-  let rounds = 0;
-  let accepted = 0;
-  let ending = 0;
-  let longestMs = 0;
+  let [rounds, accepted, ending, longestMs] = [0, 0, 0, 0];
   /** Runs one round. Returns a text if its process ended late. */
   const run = async (round: number): Promise<readonly string[]> => {
     current = new Round(SEED + round);
     const { errors, lingeredMs, ...counts } = await current.run();
     const late = `round ${round + 1}: the process ended ${Math.round(lingeredMs)} ms after the last answer`;
-    failures.push(
-      ...errors.map((error) => `round ${round + 1}: ${error}`),
-      ...(lingeredMs > KEPT_OPEN_MS ? [late] : []),
-    );
+    failures.push(...errors.map((error) => `round ${round + 1}: ${error}`));
+    if (lingeredMs > KEPT_OPEN_MS) failures.push(late);
     accepted += counts.accepted;
     ending += counts.ending;
     longestMs = Math.max(longestMs, lingeredMs);

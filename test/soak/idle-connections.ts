@@ -16,7 +16,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { median, openFiles, serving, soak, SoakServer } from '../support/soak.ts';
+import { median, openFiles, openUpTo, serving, soak, SoakServer } from '../support/soak.ts';
 import type { AddressInfo, Socket } from 'node:net';
 
 const ROUNDS = 3;
@@ -25,7 +25,6 @@ const BOUND = 1.05;
 const LONG_MS = 3_600_000;
 /** Number of other files that a process has open. */
 const OTHER_FILES = 200;
-const MOST_AT_ONCE = 200;
 const ROOM = openFiles() - OTHER_FILES;
 const FIRST = Math.min(4_000, Math.floor(ROOM / 4));
 const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), ROOM - FIRST);
@@ -33,28 +32,24 @@ const HEAD = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
 // ── the server ──
 
-async function serve(kind: string): Promise<void> {
-  let port: number;
-  if (kind === 'svc') {
+const STARTS = {
+  bare: async (): Promise<{ port: number }> => {
+    const fields = ['Content-Type', 'text/plain; charset=utf-8', 'Content-Length', '5'];
+    const server = createServer({ keepAliveTimeout: LONG_MS }, (_, res) => {
+      res.writeHead(200, fields).end('hello');
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    return server.address() as AddressInfo;
+  },
+  svc: async () => {
     // imported only by svc, so that the bare server does not load it
     const { Svc, createLogger } = await import('svc');
-    const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS }).get(
-      '/',
-      () => 'hello',
-    );
-    ({ port } = await app.run({ port: 0 }));
-  } else {
-    const server = createServer({ keepAliveTimeout: LONG_MS }, (_, response) =>
-      response
-        .writeHead(200, ['Content-Type', 'text/plain; charset=utf-8', 'Content-Length', '5'])
-        .end('hello'),
-    );
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    ({ port } = server.address() as AddressInfo);
-  }
-  serving(port, async () => ({ rss: await measure() }));
-}
+    const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS });
+    return app.get('/', () => 'hello').run({ port: 0 });
+  },
+};
+type Kind = keyof typeof STARTS;
+const KINDS = ['bare', 'svc'] as const;
 
 async function measure(): Promise<number> {
   for (let round = 0; round < 4; round++) {
@@ -79,22 +74,19 @@ function open(port: number): Promise<Socket> {
   });
 }
 
-async function sample(kind: string): Promise<{ costMb: number; totalMb: number }> {
+interface Sample {
+  readonly costMb: number;
+  readonly totalMb: number;
+}
+
+async function sample(kind: Kind): Promise<Sample> {
   const server = await SoakServer.start<{ rss: number }>(import.meta.filename, [kind]);
-  const { port } = server;
   try {
     const sockets: Socket[] = [];
-    const openUpTo = async (count: number): Promise<void> => {
-      while (sockets.length < count)
-        sockets.push(
-          ...(await Promise.all(
-            Array.from({ length: Math.min(MOST_AT_ONCE, count - sockets.length) }, () => open(port)),
-          )),
-        );
-    };
-    await openUpTo(FIRST);
+    const connect = (): Promise<Socket> => open(server.port);
+    await openUpTo(FIRST, sockets, connect);
     const { rss: before } = await server.ask();
-    await openUpTo(FIRST + COUNT);
+    await openUpTo(FIRST + COUNT, sockets, connect);
     const { rss: after } = await server.ask();
     const lost = sockets.filter((socket) => socket.readableEnded || socket.destroyed).length;
     for (const socket of sockets) socket.destroy();
@@ -105,43 +97,40 @@ async function sample(kind: string): Promise<{ costMb: number; totalMb: number }
   }
 }
 
-type Samples = Readonly<Record<'bare' | 'svc', { costMb: number; totalMb: number }[]>>;
-const KINDS = ['bare', 'svc'] as const;
-
-async function take(samples: Samples, rounds: number): Promise<void> {
-  for (let round = 0; round < rounds; round++) {
-    for (const kind of KINDS) {
-      const taken = await sample(kind);
-      samples[kind].push(taken);
-      console.log(
-        `  ${kind.padEnd(5)} ${taken.costMb.toFixed(1)} MB for the connections, ${taken.totalMb.toFixed(1)} MB in all`,
-      );
-    }
-  }
-}
-
-const middle = (samples: Samples, kind: keyof Samples, what: 'costMb' | 'totalMb'): number =>
-  median(samples[kind].map((each) => each[what]));
-const ratioOf = (samples: Samples, what: 'costMb' | 'totalMb'): number =>
-  middle(samples, 'svc', what) / middle(samples, 'bare', what);
-
 async function main(): Promise<readonly string[]> {
-  console.log(
-    `idle connections: ${COUNT}, medians of ${ROUNDS} fresh processes each, of ${ROUNDS + MORE_ROUNDS} where those are above the bound`,
-  );
-  const samples: Samples = { bare: [], svc: [] };
-  await take(samples, ROUNDS);
-  if (!(ratioOf(samples, 'costMb') <= BOUND)) {
-    console.log(`ratio ${ratioOf(samples, 'costMb').toFixed(3)}: ${MORE_ROUNDS} more of each`);
-    await take(samples, MORE_ROUNDS);
+  console.log(`idle connections: ${COUNT}, medians of ${ROUNDS} fresh processes each`);
+  const samples: Readonly<Record<Kind, Sample[]>> = { bare: [], svc: [] };
+  const take = async (rounds: number): Promise<number> => {
+    for (let round = 0; round < rounds; round++)
+      for (const kind of KINDS) {
+        const taken = await sample(kind);
+        samples[kind].push(taken);
+        print(`  ${kind}`, taken);
+      }
+    return middle('svc').costMb / middle('bare').costMb;
+  };
+  const middle = (kind: Kind): Sample => ({
+    costMb: median(samples[kind].map(({ costMb }) => costMb)),
+    totalMb: median(samples[kind].map(({ totalMb }) => totalMb)),
+  });
+  let ratio = await take(ROUNDS);
+  if (!(ratio <= BOUND)) {
+    console.log(`ratio ${ratio.toFixed(3)}: ${MORE_ROUNDS} more of each`);
+    ratio = await take(MORE_ROUNDS);
   }
-  for (const kind of KINDS)
-    console.log(
-      `${kind.padEnd(5)} ${middle(samples, kind, 'costMb').toFixed(1)} MB for the connections, ${((middle(samples, kind, 'costMb') / COUNT) * 1_024).toFixed(2)} KB each; ${middle(samples, kind, 'totalMb').toFixed(1)} MB in all`,
-    );
-  const ratio = ratioOf(samples, 'costMb');
-  console.log(`ratio ${ratio.toFixed(3)} (in all ${ratioOf(samples, 'totalMb').toFixed(3)}), bound ${BOUND}`);
+  for (const kind of KINDS) print(kind, middle(kind));
+  console.log(`ratio ${ratio.toFixed(3)}, bound ${BOUND}`);
   return ratio <= BOUND ? [] : [`idle connections cost ${ratio.toFixed(3)} × bare`];
 }
 
-await soak(main, async (kind) => serve(kind!));
+function print(kind: string, { costMb, totalMb }: Sample): void {
+  const each = ((costMb / COUNT) * 1_024).toFixed(2);
+  console.log(
+    `${kind}: ${costMb.toFixed(1)} MB for the connections, ${each} KB each; ${totalMb.toFixed(1)} MB in all`,
+  );
+}
+
+await soak(main, async (kind) => {
+  const { port } = await STARTS[kind as Kind]();
+  serving(port, async () => ({ rss: await measure() }));
+});

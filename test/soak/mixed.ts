@@ -38,7 +38,7 @@ import {
   str,
 } from 'svc';
 import { seeded } from '../support/random.ts';
-import { RawClient } from '../support/raw-http.ts';
+import { RawClient, requestOf } from '../support/raw-http.ts';
 import { held, mib, resources, SECONDS, SEED, serving, soak, SoakServer } from '../support/soak.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Held } from '../support/soak.ts';
@@ -54,17 +54,11 @@ const MOST_FAILURES = 20;
 
 // ── the server ──
 
-interface Inside extends Held {
-  readonly entered: number;
-  readonly left: number;
-  readonly streamsBegun: number;
-  readonly streamsEnded: number;
-  readonly tasksAdded: number;
-  readonly tasksRun: number;
-  readonly wrongTasks: number;
-  /** Open handles by kind. */
-  readonly resources: Readonly<Record<string, number>>;
-}
+const COUNTS = {
+  ...{ entered: 0, left: 0, streamsBegun: 0, streamsEnded: 0 },
+  ...{ tasksAdded: 0, tasksRun: 0, wrongTasks: 0 },
+};
+type Inside = Held & Readonly<typeof COUNTS> & { readonly resources: ReturnType<typeof resources> };
 
 const BLOCK = Buffer.alloc(4_096, 'b');
 const BLOCKS = 256;
@@ -87,16 +81,8 @@ class Saved extends Schema {
 class Teapot extends Error {}
 
 async function serve(): Promise<void> {
-  const counts = {
-    entered: 0,
-    left: 0,
-    streamsBegun: 0,
-    streamsEnded: 0,
-    tasksAdded: 0,
-    tasksRun: 0,
-    wrongTasks: 0,
-  };
-  function* unit(): Generator<number> {
+  const counts = { ...COUNTS };
+  function* enter(): Generator<number> {
     counts.entered++;
     try {
       yield counts.entered;
@@ -104,7 +90,7 @@ async function serve(): Promise<void> {
       counts.left++;
     }
   }
-  async function* connection(): AsyncGenerator<number> {
+  async function* connect(): AsyncGenerator<number> {
     counts.entered++;
     await sleep(0);
     try {
@@ -114,17 +100,16 @@ async function serve(): Promise<void> {
       counts.left++;
     }
   }
-  const paging = provide(
-    {
-      query: { page: Field(1, { ge: 1 }), size: Field(int, { default: 20, ge: 1, le: 100 }) },
-      unit: Depends(unit),
-    },
-    ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }),
-  );
-  async function* chunks(
+  const [unit, connection, tasks] = [Depends(enter), Depends(connect), Depends(BackgroundTasks)];
+  const size = Field(int, { default: 20, ge: 1, le: 100 });
+  const paging = provide({ query: { page: Field(1, { ge: 1 }), size }, unit }, ({ query }) => ({
+    offset: (query.page - 1) * query.size,
+    limit: query.size,
+  }));
+  async function* chunks<T extends string | Buffer>(
     count: number,
-    chunk: (n: number) => string | Uint8Array,
-  ): AsyncGenerator<string | Uint8Array> {
+    chunk: (n: number) => T,
+  ): AsyncGenerator<T> {
     counts.streamsBegun++;
     try {
       for (let n = 0; n < count; n++) {
@@ -144,81 +129,54 @@ async function serve(): Promise<void> {
   });
   app.exceptionHandler(Teapot, () => ['short and stout', 418]);
   app.get('/', () => 'hello');
-  app.get('/items/{id:int}', { unit: Depends(unit) }, ({ params }) => {
+  app.get('/items/{id:int}', { unit }, ({ params }) => {
     if (params.id > 1_000) throw new NotFound('There is no such item');
     return { id: params.id, name: `item ${params.id}` };
   });
-  app.post(
-    '/items',
-    {
-      body: Item,
-      unit: Depends(unit),
-      connection: Depends(connection),
-      again: Depends(unit, { cache: false }),
-      tasks: Depends(BackgroundTasks),
-      response: Saved,
-      status: 201,
-    },
-    ({ body, tasks }) => {
-      counts.tasksAdded++;
-      tasks.add(async () => {
-        await sleep(0);
-        counts.tasksRun++;
-      });
-      return { id: ++lastId, name: body.name };
-    },
-  );
-  app.get(
-    '/search',
-    { query: { q: Field(str, { maxLength: 20 }) }, page: Depends(paging) },
-    ({ query, page }) => ({ q: query.q, ...page }),
-  );
-  app.post('/form', { form: Item, connection: Depends(connection, { scope: 'handler' }) }, ({ form }) => ({
-    name: form.name,
-    price: form.price,
-  }));
+  const again = Depends(enter, { cache: false });
+  const needs = { unit, connection, again, tasks };
+  app.post('/items', { body: Item, ...needs, response: Saved, status: 201 }, ({ body, tasks: later }) => {
+    counts.tasksAdded++;
+    later.add(async () => {
+      await sleep(0);
+      counts.tasksRun++;
+    });
+    return { id: ++lastId, name: body.name };
+  });
+  const search = { q: Field(str, { maxLength: 20 }) };
+  app.get('/search', { query: search, page: Depends(paging) }, ({ query: { q }, page }) => ({ q, ...page }));
+  const short = Depends(connect, { scope: 'handler' });
+  app.post('/form', { form: Item, short }, ({ form: { name, price } }) => ({ name, price }));
   app.post('/json', async ({ req }) => ({ got: await req.json({ maxBytes: 100_000 }) }));
-  app.post('/bytes', { unit: Depends(unit) }, async ({ req }) => ({
+  app.post('/bytes', { unit }, async ({ req }) => ({
     length: (await req.body({ maxBytes: 200_000 })).length,
   }));
-  app.post('/chunks', { connection: Depends(connection) }, async ({ req }) => {
+  app.post('/chunks', { connection }, async ({ req }) => {
     let length = 0;
     for await (const chunk of req.stream({ maxBytes: 200_000 })) length += chunk.length;
     return { length };
   });
-  app.get(
-    '/stream/{n:int}',
-    { connection: Depends(connection) },
-    ({ params }) => new StreamingResponse(chunks(params.n, (n) => `line ${n}\n`)),
-  );
-  app.get(
-    '/big',
-    { unit: Depends(unit) },
-    () =>
-      new StreamingResponse(
-        chunks(BLOCKS, () => BLOCK),
-        { contentLength: BLOCKS * BLOCK.length },
-      ),
-  );
-  app.get(
-    '/slow/{ms:int}',
-    { unit: Depends(unit), connection: Depends(connection) },
-    async ({ params, signal }) => {
-      await sleep(params.ms, undefined, params.ms % 2 === 0 ? { signal } : {});
-      return 'at last';
-    },
-  );
-  app.get('/teapot', { unit: Depends(unit) }, () => {
-    throw new Teapot();
+  app.get('/stream/{n:int}', { connection }, ({ params: { n: count } }) => {
+    return new StreamingResponse(chunks(count, (n) => `line ${n}\n`));
   });
-  app.get('/boom', { connection: Depends(connection) }, () => {
-    throw new Error('planned');
+  app.get('/big', { unit }, () => {
+    return new StreamingResponse(
+      chunks(BLOCKS, () => BLOCK),
+      { contentLength: BLOCKS * BLOCK.length },
+    );
   });
-  app.get('/down', async () => {
-    throw new HTTPException(503, 'planned');
+  app.get('/slow/{ms:int}', { unit, connection }, async ({ params, signal }) => {
+    await sleep(params.ms, undefined, params.ms % 2 === 0 ? { signal } : {});
+    return 'at last';
   });
-  app.post('/fails', { unit: Depends(unit), tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
-    tasks.add(() => void counts.wrongTasks++);
+  const fail = (error: Error) => (): never => {
+    throw error;
+  };
+  app.get('/teapot', { unit }, () => fail(new Teapot())());
+  app.get('/boom', { connection }, () => fail(new Error('planned'))());
+  app.get('/down', async () => fail(new HTTPException(503, 'planned'))());
+  app.post('/fails', { unit, tasks }, ({ tasks: later }) => {
+    later.add(() => void counts.wrongTasks++);
     throw new BadRequest('planned');
   });
   const { port } = await app.run({ port: 0 });
@@ -277,59 +235,23 @@ class Line {
   }
 
   /** Sends a request, and checks its response. */
-  async ask(
-    head: string,
-    status: number,
-    {
-      fields = '',
-      body,
-      method = head.slice(0, head.indexOf(' ')),
-    }: { fields?: string; body?: string | Uint8Array; method?: string } = {},
-  ): Promise<RawAnswer> {
-    await this.send(
-      requestOf(head, fields, body, body !== undefined && this.random(4) === 0 ? this.random : undefined),
-    );
+  async ask(head: string, status: number, { fields = '', body }: Sent = {}): Promise<RawAnswer> {
+    const method = head.slice(0, head.indexOf(' '));
+    const isChunked = body !== undefined && this.random(4) === 0;
+    await this.send(requestOf(head, fields, body, isChunked ? this.random : undefined));
     return checked(await this.answer(method), status, method);
   }
 }
 
-/** Returns the bytes of a request. With `random` its body is sent in chunks. */
-function requestOf(
-  head: string,
-  fields: string,
-  body?: string | Uint8Array,
-  random?: (below: number) => number,
-): Buffer {
-  const start = `${head} HTTP/1.1\r\nHost: soak.example\r\n${fields}`;
-  if (body === undefined) return Buffer.from(`${start}\r\n`, 'latin1');
-  const bytes = Buffer.from(body);
-  if (random === undefined)
-    return Buffer.concat([Buffer.from(`${start}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
-  const parts = [Buffer.from(`${start}Transfer-Encoding: chunked\r\n\r\n`, 'latin1')];
-  for (let at = 0; at < bytes.length;) {
-    const end = Math.min(bytes.length, at + 1 + random(Math.max(64, bytes.length >> 2)));
-    parts.push(Buffer.from(`${(end - at).toString(16)}\r\n`), bytes.subarray(at, end), Buffer.from('\r\n'));
-    at = end;
-  }
-  return Buffer.concat([...parts, Buffer.from('0\r\n\r\n')]);
-}
-
-class Wrong extends Error {}
-
 async function within<T>(pending: Promise<T>, what: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Wrong(`${what} did not come within ${ANSWER_MS} ms`)), ANSWER_MS);
-  });
-  try {
-    return await Promise.race([pending, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const late = Promise.withResolvers<never>();
+  const error = new Error(`${what} did not come within ${ANSWER_MS} ms`);
+  const timer = setTimeout(() => late.reject(error), ANSWER_MS);
+  return Promise.race([pending, late.promise]).finally(() => clearTimeout(timer));
 }
 
 function assertThat(is: boolean, what: string): void {
-  if (!is) throw new Wrong(what);
+  if (!is) throw new Error(what);
 }
 
 /**
@@ -340,10 +262,8 @@ function checked(answer: RawAnswer, status: number, method = 'GET'): RawAnswer {
   const shown = `${answer.status} ${answer.text().slice(0, 200)}`;
   assertThat(answer.status === status, `expected ${status}, found ${shown}`);
   assertThat(answer.isWhole, `an answer that is not whole: ${shown}`);
-  assertThat(
-    answer.field('x-soak') === '1' || status === 417,
-    `an answer that did not pass the middleware: ${shown}`,
-  );
+  const isMarked = answer.field('x-soak') === '1' || status === 417;
+  assertThat(isMarked, `an answer that did not pass the middleware: ${shown}`);
   if (status >= 400 && status !== 418 && method !== 'HEAD') problemIn(answer, shown);
   return answer;
 }
@@ -356,162 +276,116 @@ function refused(answer: RawAnswer, status: number): void {
 }
 
 function problemIn(answer: RawAnswer, shown: string): void {
-  assertThat(
-    answer.field('content-type') === 'application/problem+json',
-    `no problem: ${answer.field('content-type')} ${shown}`,
-  );
+  const type = answer.field('content-type');
+  assertThat(type === 'application/problem+json', `no problem: ${type} ${shown}`);
   const { status, title, request_id } = answer.json();
-  assertThat(
-    status === answer.status && typeof title === 'string' && request_id === answer.field('x-request-id'),
-    `a problem that is not its answer's: ${shown}`,
-  );
+  const isOwn = status === answer.status && request_id === answer.field('x-request-id');
+  assertThat(isOwn && typeof title === 'string', `a problem that is not its answer's: ${shown}`);
 }
 
 const JSON_FIELD = 'Content-Type: application/json\r\n';
 const FORM_FIELD = 'Content-Type: application/x-www-form-urlencoded\r\n';
-const ITEM = JSON.stringify({
-  name: 'Teacup ☕',
-  price: 3.5,
-  tags: ['a', 'b'],
-  size: { width: 1, height: 2 },
-});
+const ITEM = '{"name":"Teacup ☕","price":3.5,"tags":["a","b"],"size":{"width":1,"height":2}}';
 const INVALID_ITEMS = [
-  'null',
-  '3',
-  '"x"',
-  '[]',
-  '{}',
-  '{"name":5,"price":1}',
-  '{"name":"","price":1}',
-  '{"name":"a","price":"1"}',
-  '{"name":"a","price":-1}',
-  '{"name":"a","price":1,"tags":[1]}',
-  '{"name":"a","price":1,"size":{"width":1}}',
-  '{"name":"a","price":1e400}',
-  '{"__proto__":{"name":"a"},"price":1}',
-  '{"name":"\\ud800","price":1}',
+  ...['null', '3', '"x"', '[]', '{}', '{"name":5,"price":1}', '{"name":"","price":1}'],
+  ...['{"name":"a","price":"1"}', '{"name":"a","price":-1}', '{"name":"a","price":1,"tags":[1]}'],
+  ...['{"name":"a","price":1,"size":{"width":1}}', '{"name":"a","price":1e400}'],
+  ...['{"__proto__":{"name":"a"},"price":1}', '{"name":"\\ud800","price":1}'],
   `{"name":"a","price":1,"tags":[${'"t",'.repeat(10)}"t"]}`,
   `${'['.repeat(5_000)}${']'.repeat(5_000)}`,
   `{"name":"${'n'.repeat(50_000)}","price":1}`,
 ];
 const MISSING = [
-  '/nowhere',
-  '/items/x',
-  '/items/1.5',
-  '/items/99999999999999999999',
-  '/ITEMS/1',
-  '/items/1/',
-  '//',
-  '/stream/',
-  '/../etc/passwd',
-  '/.env',
-  '/wp-login.php',
-  '/a/b/c/d/e/f/g',
-  `/${'long'.repeat(500)}`,
+  ...['/nowhere', '/items/x', '/items/1.5', '/items/99999999999999999999', '/ITEMS/1', '/items/1/', '//'],
+  ...['/stream/', '/../etc/passwd', '/.env', '/wp-login.php', '/a/b/c/d/e/f/g', `/${'long'.repeat(500)}`],
 ];
 const INVALID_FORMS = ['', 'name=a', 'name=a&price=x', 'price=%zz&name=', 'name=a&price=1&isNew=maybe'];
-const INVALID_QUERIES = [
-  '',
-  'x=1',
-  'q=a&page=0',
-  'q=a&page=x',
-  'q=a&size=101',
-  `q=${'a'.repeat(21)}`,
-  'q=a&page=1.5',
-];
+const LONG_QUERY = `q=${'a'.repeat(21)}`;
+const INVALID_QUERIES = ['', 'x=1', 'q=a&page=0', 'q=a&page=x', 'q=a&size=101', LONG_QUERY, 'q=a&page=1.5'];
 const BAD_ESCAPES = ['/items/%', '/items/%zz', '/%c3%28', '/items/%e2%82', '/%ff', '/a%0', '/items/1%'];
+const TWO_LENGTHS = 'Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd';
 const BAD_HEADS = [
-  'GET / HTTP/1.1\r\nHost: a\r\nBad Field: x\r\n\r\n',
-  'GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n',
-  'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n',
-  'GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n',
-  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd',
-  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n',
-  'GET /\r\n\r\n',
-  'GET / HTTP/9.1\r\nHost: a\r\n\r\n',
+  ...['Bad Field: x', 'X: a\0b', 'X: a\r\n folded', 'no colon'].map((field) =>
+    requestOf('GET /', `${field}\r\n`).toString('latin1'),
+  ),
+  ...['Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0', TWO_LENGTHS, 'Content-Length: -1'].map(
+    (rest) => `POST /bytes HTTP/1.1\r\nHost: a\r\n${rest}\r\n\r\n`,
+  ),
+  ...['GET /\r\n\r\n', 'GET / HTTP/9.1\r\nHost: a\r\n\r\n', 'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n'],
   '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03',
-  'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n',
 ];
 const SENDERS = ['/items', '/bytes', '/chunks', '/json', '/form', '/nowhere', '/'];
 
 /**
  * A kind of request. `weight`: how many of a thousand requests are of this kind. `run` returns the number of
- * requests that it has sent.
+ * requests that it has sent, by default 1.
  */
-interface Kind {
-  readonly weight: number;
-  run(line: Line): Promise<number | void>;
-}
+type Kind = readonly [weight: number, run: (line: Line) => Promise<number | void>];
 
 interface Sent {
   readonly fields?: string;
   readonly body?: string | Uint8Array;
 }
+type Check = (answer: RawAnswer) => boolean;
 /** A request with its expected status, and a check of the response. */
-type Exchange = readonly [
-  head: string,
-  status: number,
-  sent?: Sent,
-  isRight?: (answer: RawAnswer) => boolean,
-];
+type Exchange = readonly [head: string, status: number, sent?: Sent, isRight?: Check];
 
-/** Returns a kind with a single request. */
-function one(weight: number, exchange: (line: Line) => Exchange): Kind {
-  return {
+/** Returns a kind with a single request, or with several in a row. */
+function one(weight: number, exchange: (line: Line) => Exchange, times = 1): Kind {
+  return [
     weight,
-    run: async (line) => {
-      const [head, status, sent, isRight] = exchange(line);
-      const answer = await line.ask(head, status, sent);
-      if (isRight !== undefined)
-        assertThat(isRight(answer), `another answer: ${answer.text().slice(0, 200)}`);
+    async (line) => {
+      for (let n = 0; n < times; n++) {
+        const [head, status, sent, isRight] = exchange(line);
+        const answer = await line.ask(head, status, sent);
+        assertThat(isRight?.(answer) ?? true, `another answer: ${answer.text().slice(0, 200)}`);
+      }
+      return times;
     },
-  };
+  ];
 }
 
-/** Returns a kind with eight requests in a row. */
-function storm(weight: number, exchange: (line: Line) => Exchange): Kind {
-  const { run } = one(weight, exchange);
-  return {
+/** Returns a kind with bytes that the HTTP parser refuses on a new connection, which it then closes. */
+function bad(weight: number, bytes: (line: Line) => string, status: (sent: string) => number): Kind {
+  return [
     weight,
-    run: async (line) => {
-      for (let n = 0; n < 8; n++) await run(line);
-      return 8;
+    async (line) => {
+      await line.leave(false);
+      const sent = bytes(line);
+      await line.send(sent);
+      refused(await line.answer(), status(sent));
+      await line.closed();
     },
-  };
+  ];
 }
 
 const json = (body: string | Uint8Array): Sent => ({ fields: JSON_FIELD, body });
 const form = (body: string): Sent => ({ fields: FORM_FIELD, body });
+const has =
+  (name: string, value: unknown): Check =>
+  (answer) =>
+    answer.json()[name] === value;
+const isText =
+  (text: string): Check =>
+  (answer) =>
+    answer.text() === text;
 
 const KINDS: Readonly<Record<string, Kind>> = {
-  plain: one(120, () => ['GET /', 200, {}, (answer) => answer.text() === 'hello']),
+  plain: one(120, () => ['GET /', 200, {}, isText('hello')]),
   'path parameter, generator': one(110, (line) => {
     const id = line.random(1_000);
-    return [`GET /items/${id}`, 200, {}, (answer) => answer.json()['id'] === id];
+    return [`GET /items/${id}`, 200, {}, has('id', id)];
   }),
   'query, nested dependency': one(60, (line) => {
     const page = 1 + line.random(50);
-    const offset = (page - 1) * 10;
-    return [
-      `GET /search?q=a%20b&page=${page}&size=10`,
-      200,
-      {},
-      (answer) => answer.json()['offset'] === offset,
-    ];
+    return [`GET /search?q=a%20b&page=${page}&size=10`, 200, {}, has('offset', (page - 1) * 10)];
   }),
-  'validated body, dependencies, task': one(100, () => [
-    'POST /items',
-    201,
-    json(ITEM),
-    (answer) => answer.json()['name'] === 'Teacup ☕',
-  ]),
-  form: one(30, () => [
-    'POST /form',
-    200,
-    form('name=a%20b&price=2.5&isNew=false&tags=x&tags=y'),
-    (answer) => answer.json()['price'] === 2.5,
-  ]),
+  'validated body, dependencies, task': one(100, () => {
+    return ['POST /items', 201, json(ITEM), has('name', 'Teacup ☕')];
+  }),
+  form: one(30, () => {
+    return ['POST /form', 200, form('name=a%20b&price=2.5&isNew=false&tags=x&tags=y'), has('price', 2.5)];
+  }),
   'json()': one(30, (line) => {
     const given = { n: line.random(1_000), list: Array.from({ length: line.random(100) }, (_, n) => n) };
     const text = JSON.stringify(given);
@@ -519,234 +393,186 @@ const KINDS: Readonly<Record<string, Kind>> = {
   }),
   upload: one(30, (line) => {
     const length = line.random(line.random(8) === 0 ? 200_000 : 4_000);
-    const path = line.pick(['/bytes', '/chunks']);
-    return [
-      `POST ${path}`,
-      200,
-      { body: Buffer.alloc(length, 'u') },
-      (answer) => answer.json()['length'] === length,
-    ];
+    const body = Buffer.alloc(length, 'u');
+    return [`POST ${line.pick(['/bytes', '/chunks'])}`, 200, { body }, has('length', length)];
   }),
-  'upload after 100 Continue': {
-    weight: 5,
-    run: async (line) => {
+  'upload after 100 Continue': [
+    5,
+    async (line) => {
       const client = await line.client();
       client.send('POST /bytes HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n');
       assertThat((await line.answer()).status === 100, 'no 100');
       client.send('abcde');
       assertThat(checked(await line.answer(), 200).json()['length'] === 5, 'another length');
     },
-  },
+  ],
   'streamed answer': one(30, (line) => {
     const count = line.random(60);
     const text = Array.from({ length: count }, (_, n) => `line ${n}\n`).join('');
-    return [`GET /stream/${count}`, 200, {}, (answer) => answer.text() === text];
+    return [`GET /stream/${count}`, 200, {}, isText(text)];
   }),
   HEAD: one(20, (line) => [`HEAD ${line.pick(['/', '/items/1', '/stream/3', '/big'])}`, 200]),
   OPTIONS: one(5, () => ['OPTIONS /items/1', 204, {}, (answer) => answer.field('allow')!.includes('GET')]),
-  pipelined: {
-    weight: 20,
-    run: async (line) => {
+  pipelined: [
+    20,
+    async (line) => {
       const ids = Array.from({ length: 2 + line.random(7) }, () => line.random(2_000));
       const isBad = ids.map(() => line.random(5) === 0);
-      await line.send(
-        Buffer.concat(
-          ids.map((id, n) =>
-            isBad[n]! ? requestOf('POST /items', JSON_FIELD, '{"name":') : requestOf(`GET /items/${id}`, ''),
-          ),
-        ),
+      const requests = ids.map((id, n) =>
+        isBad[n]! ? requestOf('POST /items', JSON_FIELD, '{"name":') : requestOf(`GET /items/${id}`, ''),
       );
+      await line.send(Buffer.concat(requests));
       for (const [n, id] of ids.entries()) {
         const answer = checked(await line.answer(), isBad[n]! ? 400 : id > 1_000 ? 404 : 200);
         assertThat(answer.status !== 200 || answer.json()['id'] === id, 'answers out of order');
       }
       return ids.length;
     },
-  },
-  'slow handler': one(8, (line) => [
-    `GET /slow/${line.random(20)}`,
-    200,
-    {},
-    (answer) => answer.text() === 'at last',
-  ]),
-  'exception handler': one(8, () => [
-    'GET /teapot',
-    418,
-    {},
-    (answer) => answer.text() === 'short and stout',
-  ]),
-  'Connection: close': {
-    weight: 8,
-    run: async (line) => {
-      assertThat(
-        (await line.ask('GET /', 200, { fields: 'Connection: close\r\n' })).field('connection') === 'close',
-        'no Connection: close',
-      );
+  ],
+  'slow handler': one(8, (line) => [`GET /slow/${line.random(20)}`, 200, {}, isText('at last')]),
+  'exception handler': one(8, () => ['GET /teapot', 418, {}, isText('short and stout')]),
+  'Connection: close': [
+    8,
+    async (line) => {
+      const answer = await line.ask('GET /', 200, { fields: 'Connection: close\r\n' });
+      assertThat(answer.field('connection') === 'close', 'no Connection: close');
       await line.closed();
     },
-  },
-  'HTTP/1.0': {
-    weight: 5,
-    run: async (line) => {
+  ],
+  'HTTP/1.0': [
+    5,
+    async (line) => {
       await line.send('GET /items/7 HTTP/1.0\r\n\r\n');
       checked(await line.answer(), 200);
       await line.closed();
     },
-  },
-  '404 storm': storm(20, (line) => [`GET ${line.pick(MISSING)}`, 404]),
-  '405 storm': storm(20, (line) => [
-    `${line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE'])} ${line.pick(['/', '/items', '/items/3', '/bytes', '/search'])}`,
-    405,
-    {},
-    (answer) => answer.field('allow') !== undefined,
-  ]),
+  ],
+  '404 storm': one(20, (line) => [`GET ${line.pick(MISSING)}`, 404], 8),
+  '405 storm': one(
+    20,
+    (line) => {
+      const method = line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE']);
+      const path = line.pick(['/', '/items', '/items/3', '/bytes', '/search']);
+      return [`${method} ${path}`, 405, {}, (answer) => answer.field('allow') !== undefined];
+    },
+    8,
+  ),
   '404 of a handler': one(15, () => ['GET /items/5000', 404]),
   'malformed JSON': one(50, (line) => {
     const text = ITEM.replace('☕', 'c');
     return [`POST ${line.pick(['/items', '/json'])}`, 400, json(text.slice(0, line.random(text.length)))];
   }),
-  'wrong types': one(60, (line) => [
-    'POST /items',
-    400,
-    json(line.pick(INVALID_ITEMS)),
-    (answer) => Array.isArray(answer.json()['errors']),
-  ]),
+  'wrong types': one(60, (line) => {
+    const sent = json(line.pick(INVALID_ITEMS));
+    return ['POST /items', 400, sent, (answer) => Array.isArray(answer.json()['errors'])];
+  }),
   'wrong form': one(10, (line) => ['POST /form', 400, form(line.pick(INVALID_FORMS))]),
   'wrong query': one(30, (line) => [`GET /search?${line.pick(INVALID_QUERIES)}`, 400]),
   'bad escape': one(30, (line) => [`GET ${line.pick(BAD_ESCAPES)}`, 400]),
   'invalid UTF-8': one(8, () => ['POST /json', 400, json(Buffer.of(0x22, 0xff, 0xfe, 0x22))]),
-  'wrong media type': one(8, (line) => [
-    `POST ${line.pick(['/json', '/items', '/form'])}`,
-    415,
-    { fields: 'Content-Type: text/csv\r\n', body: 'a,b' },
-  ]),
-  'no Host, or two': {
-    weight: 8,
-    run: async (line) => {
+  'wrong media type': one(8, (line) => {
+    const sent = { fields: 'Content-Type: text/csv\r\n', body: 'a,b' };
+    return [`POST ${line.pick(['/json', '/items', '/form'])}`, 415, sent];
+  }),
+  'no Host, or two': [
+    8,
+    async (line) => {
       await line.send(line.pick(['GET / HTTP/1.1\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n']));
       refused(await line.answer(), 400);
       await line.leave();
     },
-  },
+  ],
   'planned 500': one(10, () => ['GET /boom', 500]),
   'planned 503': one(5, () => ['GET /down', 503]),
   'handler that fails after adding a task': one(8, () => ['POST /fails', 400, { body: '' }]),
-  'unknown expectation': {
-    weight: 4,
-    run: async (line) => {
+  'unknown expectation': [
+    4,
+    async (line) => {
       await line.ask('GET /', 417, { fields: 'Expect: a miracle\r\n' });
       await line.leave();
     },
-  },
-  'unknown method': {
-    weight: 8,
-    run: async (line) => {
-      await line.leave(false);
-      await line.send(`${line.pick(['BREW', 'get', 'FOO', '\x01', 'GETT'])} / HTTP/1.1\r\nHost: a\r\n\r\n`);
-      refused(await line.answer(), 400);
-      await line.closed();
-    },
-  },
-  'invalid head': {
-    weight: 16,
-    run: async (line) => {
-      await line.leave(false);
-      const head = line.pick(BAD_HEADS);
-      await line.send(head);
-      refused(await line.answer(), /^GET \/\r\n| HTTP\/9/.test(head) ? 505 : 400); // 0.9 and 9.1 are other versions
-      await line.closed();
-    },
-  },
-  'fields too large': {
-    weight: 3,
-    run: async (line) => {
-      await line.leave(false);
-      await line.send(`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
-      refused(await line.answer(), 431);
-      await line.closed();
-    },
-  },
-  'huge body announced': {
-    weight: 8,
-    run: async (line) => {
-      const client = await line.client();
-      client
-        .send(
-          `POST ${line.pick(['/items', '/json', '/bytes', '/chunks'])} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Content-Length: 5000000000\r\n\r\n`,
-        )
-        .send(Buffer.alloc(line.random(70_000), 'h'));
+  ],
+  'unknown method': bad(
+    8,
+    (line) => `${line.pick(['BREW', 'get', 'FOO', '\x01', 'GETT'])} / HTTP/1.1\r\nHost: a\r\n\r\n`,
+    () => 400,
+  ),
+  'invalid head': bad(
+    16,
+    (line) => line.pick(BAD_HEADS),
+    (head) => (/^GET \/\r\n| HTTP\/9/.test(head) ? 505 : 400), // 0.9 and 9.1 are other versions
+  ),
+  'fields too large': bad(
+    3,
+    () => `GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`,
+    () => 431,
+  ),
+  'huge body announced': [
+    8,
+    async (line) => {
+      const path = line.pick(['/items', '/json', '/bytes', '/chunks']);
+      const head = `POST ${path} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Content-Length: 5000000000\r\n\r\n`;
+      (await line.client()).send(head).send(Buffer.alloc(line.random(70_000), 'h'));
       checked(await line.answer(), 413);
       await line.leave();
     },
-  },
-  'huge body in chunks': {
-    weight: 3,
-    run: async (line) => {
+  ],
+  'huge body in chunks': [
+    3,
+    async (line) => {
+      const path = line.pick(['/json', '/bytes', '/chunks']);
       const client = await line.client();
-      client.send(
-        `POST ${line.pick(['/json', '/bytes', '/chunks'])} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Transfer-Encoding: chunked\r\n\r\n`,
-      );
+      client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Transfer-Encoding: chunked\r\n\r\n`);
       const answer = line.answer();
-      const chunk = Buffer.concat([Buffer.from('4000\r\n'), Buffer.alloc(0x4000, 'h'), Buffer.from('\r\n')]);
-      for (let n = 0; n < 20; n++) client.send(chunk);
+      for (let n = 0; n < 20; n++) client.send(`4000\r\n${'h'.repeat(0x4000)}\r\n`);
       checked(await answer, 413);
       if (line.random(2) === 0) return line.leave();
       client.send('0\r\n\r\n');
       await line.ask('GET /', 200); // the server has read the rest, so the connection is still usable
     },
-  },
-  'aborted upload': {
-    weight: 20,
-    run: async (line) => {
-      const whole = requestOf(
-        `POST ${line.pick(SENDERS)}`,
-        JSON_FIELD,
-        Buffer.alloc(1 + line.random(100_000), 'a'),
-        line.random(2) === 0 ? line.random : undefined,
-      );
+  ],
+  'aborted upload': [
+    20,
+    async (line) => {
+      const body = Buffer.alloc(1 + line.random(100_000), 'a');
+      const chunked = line.random(2) === 0 ? line.random : undefined;
+      const whole = requestOf(`POST ${line.pick(SENDERS)}`, JSON_FIELD, body, chunked);
       (await line.client()).send(whole.subarray(0, line.random(whole.length)));
       await sleep(line.random(4));
       await line.leave();
     },
-  },
-  'half a request': {
-    weight: 15,
-    run: async (line) => {
+  ],
+  'half a request': [
+    15,
+    async (line) => {
       const whole = requestOf('POST /items', JSON_FIELD, ITEM);
       const client = (await line.client()).send(whole.subarray(0, 1 + line.random(whole.length - 1)));
-      if (line.random(2) === 0)
-        client.socket.end(); // the request cannot continue, so the server must send an error or close
-      else return line.leave();
+      if (line.random(2) > 0) return line.leave();
+      client.socket.end(); // the request cannot continue, so the server must send an error or close
       await line.closed();
     },
-  },
-  'left before the answer': {
-    weight: 20,
-    run: async (line) => {
-      const client = await line.client();
-      client.send(
-        line.pick([
-          requestOf(`GET /slow/${10 + line.random(20)}`, ''),
-          requestOf('POST /items', JSON_FIELD, ITEM),
-          requestOf('GET /big', ''),
-          requestOf('GET /stream/500', ''),
-        ]),
-      );
+  ],
+  'left before the answer': [
+    20,
+    async (line) => {
+      const slow = `GET /slow/${10 + line.random(20)}`;
+      const heads = [slow, 'GET /big', 'GET /stream/500'].map((head) => requestOf(head, ''));
+      (await line.client()).send(line.pick([...heads, requestOf('POST /items', JSON_FIELD, ITEM)]));
       await sleep(line.random(12));
       await line.leave();
     },
-  },
-  'left within the answer': {
-    weight: 8,
-    run: async (line) => {
+  ],
+  'left within the answer': [
+    8,
+    async (line) => {
       const client = (await line.client()).get(line.pick(['/big', '/stream/2000']));
       await within(once(client.socket, 'data'), 'the first bytes');
       await line.leave();
     },
-  },
-  'slow reader': {
-    weight: 2,
-    run: async (line) => {
+  ],
+  'slow reader': [
+    2,
+    async (line) => {
       const client = (await line.client()).get('/big');
       for (let n = 0; n < 5; n++) {
         client.socket.pause();
@@ -756,36 +582,19 @@ const KINDS: Readonly<Record<string, Kind>> = {
       }
       assertThat(checked(await line.answer(), 200).body.length === BLOCKS * BLOCK.length, 'another length');
     },
-  },
+  ],
 };
 
 // ── the run ──
 
-interface Tally {
-  requests: number;
-  failures: number;
-}
-
 class Run {
   readonly #lines: Line[];
-  readonly #names: readonly string[];
-  readonly #upTo: readonly number[];
-  readonly tallies = new Map<string, Tally>(
-    Object.keys(KINDS).map((name) => [name, { requests: 0, failures: 0 }]),
-  );
+  readonly tallies = new Map(Object.keys(KINDS).map((name) => [name, { requests: 0, failures: 0 }]));
   readonly failures: string[] = [];
   sent = 0;
 
   constructor(port: number) {
     this.#lines = Array.from({ length: CONNECTIONS }, (_, n) => new Line(port, SEED + n));
-    this.#names = Object.keys(KINDS);
-    let sum = 0;
-    this.#upTo = this.#names.map((name) => (sum += KINDS[name]!.weight));
-  }
-
-  fail(what: string): void {
-    this.failures.push(what);
-    if (this.failures.length === MOST_FAILURES) this.failures.push('… and no more are looked for');
   }
 
   get isOver(): boolean {
@@ -803,20 +612,22 @@ class Run {
   }
 
   async #one(line: Line): Promise<void> {
-    const at = line.random(this.#upTo.at(-1)!);
-    const name = this.#names[this.#upTo.findIndex((end) => at < end)]!;
+    let at = line.random(WEIGHTS);
+    const [name, [, send]] = Object.entries(KINDS).find(([, [weight]]) => (at -= weight) < 0)!;
     const tally = this.tallies.get(name)!;
     try {
-      const requests = (await KINDS[name]!.run(line)) ?? 1;
+      const requests = (await send(line)) ?? 1;
       tally.requests += requests;
       this.sent += requests;
     } catch (error) {
       tally.failures++;
-      this.fail(`${name}: ${error instanceof Wrong ? error.message : String(error)}`);
+      this.failures.push(`${name}: ${String(error)}`);
       await line.leave();
     }
   }
 }
+
+const WEIGHTS = Object.values(KINDS).reduce((sum, [weight]) => sum + weight, 0);
 
 /** Events of the server's log, by event and route, and its other output. */
 interface Log {
@@ -828,11 +639,8 @@ interface Log {
 function watch(child: ChildProcess, seen: Log): void {
   createInterface({ input: child.stderr! }).on('line', (text) => {
     try {
-      const { level, event, route, in_flight } = JSON.parse(text) as Record<string, unknown>;
-      const key =
-        level === 'error' || level === 'warn'
-          ? `${String(event)} ${String(route ?? '')}`.trim()
-          : String(event);
+      const { level, event, route = '', in_flight } = JSON.parse(text) as Record<string, unknown>;
+      const key = level === 'error' || level === 'warn' ? `${event} ${route}`.trim() : String(event);
       seen.events.set(key, (seen.events.get(key) ?? 0) + 1);
       if (event === 'draining') seen.drainedWith = in_flight;
     } catch {
@@ -841,11 +649,20 @@ function watch(child: ChildProcess, seen: Log): void {
   });
 }
 
+/** Counts that are equal when nothing is in flight. */
+const PAIRS = [
+  ['entered', 'left'],
+  ['streamsBegun', 'streamsEnded'],
+  ['tasksAdded', 'tasksRun'],
+] as const;
 const isAtRest = (inside: Inside): boolean =>
-  inside.entered === inside.left &&
-  inside.streamsBegun === inside.streamsEnded &&
-  inside.tasksAdded === inside.tasksRun &&
-  inside.sockets === 0;
+  inside.sockets === 0 && PAIRS.every(([one, other]) => inside[one] === inside[other]);
+/** Returns the open handles without timers, whose number changes with the connection of this check. */
+const handles = (inside: Inside): string =>
+  Object.entries(inside.resources)
+    .filter(([kind]) => kind !== 'Timeout' && kind !== 'Immediate')
+    .sort()
+    .join(' ');
 
 async function main(): Promise<readonly string[]> {
   console.log(`mixed: up to ${TOTAL} requests in ${SECONDS} s over ${CONNECTIONS} connections, seed ${SEED}`);
@@ -853,6 +670,7 @@ async function main(): Promise<readonly string[]> {
   const server = await SoakServer.start<Inside>(import.meta.filename, [], (child) => watch(child, log));
   const { child, port } = server;
   const run = new Run(port);
+  const fail = (what: string): void => void run.failures.push(what);
   const startMs = performance.now();
   const before = await server.settled(isAtRest);
   const samples: Inside[] = [];
@@ -863,53 +681,37 @@ async function main(): Promise<readonly string[]> {
   const seconds = (performance.now() - startMs) / 1_000;
 
   const after = samples.at(-1) ?? before;
-  for (const [one, other] of [
-    ['entered', 'left'],
-    ['streamsBegun', 'streamsEnded'],
-    ['tasksAdded', 'tasksRun'],
-  ] as const) {
-    if (after[one] !== after[other]) run.fail(`${one} ${after[one]}, ${other} ${after[other]}`);
-  }
-  if (after.wrongTasks !== 0)
-    run.fail(`${after.wrongTasks} background tasks of handlers that had failed ran`);
-  const handles = (inside: Inside): string =>
-    Object.entries(inside.resources)
-      .filter(([kind]) => kind !== 'Timeout' && kind !== 'Immediate')
-      .sort()
-      .map(([kind, count]) => `${kind} ${count}`)
-      .join(', '); // without timers, whose number changes with the connection of this check
+  for (const [one, other] of PAIRS)
+    if (after[one] !== after[other]) fail(`${one} ${after[one]}, ${other} ${after[other]}`);
+  if (after.wrongTasks !== 0) fail(`${after.wrongTasks} background tasks of handlers that had failed ran`);
   if (handles(after) !== handles(before))
-    run.fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
+    fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
   const least = (from: number, to: number): number =>
     Math.min(...samples.slice((STEPS * from) / 4, (STEPS * to) / 4).map(({ heapUsed }) => heapUsed));
   const growth = samples.length < STEPS ? Number.NaN : least(3, 4) - least(1, 2);
-  if (growth > SLACK_BYTES)
-    run.fail(`the heap has grown by ${mib(growth)} between the second and the last quarter`);
+  if (growth > SLACK_BYTES) fail(`the heap has grown by ${mib(growth)} between the second and last quarter`);
 
-  for (const what of await server.terminated()) run.fail(what);
-  if (log.drainedWith !== 0) run.fail(`${String(log.drainedWith)} requests were in flight at the end`);
-  const planned = new Map([
-    ['unhandled_error /boom', 'planned 500'],
-    ['unhandled_error /down', 'planned 503'],
+  for (const what of await server.terminated()) fail(what);
+  if (log.drainedWith !== 0) fail(`${String(log.drainedWith)} requests were in flight at the end`);
+  const expected = new Map([
+    ['unhandled_error /boom', run.tallies.get('planned 500')!.requests],
+    ['unhandled_error /down', run.tallies.get('planned 503')!.requests],
   ]);
-  for (const [key, kind] of planned) {
-    const { requests } = run.tallies.get(kind)!;
-    if ((log.events.get(key) ?? 0) !== requests)
-      run.fail(`${requests} × ${kind}, and ${log.events.get(key) ?? 0} lines ${key} in the log`);
+  for (const [key, count] of expected) {
+    const found = log.events.get(key) ?? 0;
+    if (found !== count) fail(`${count} requests, and ${found} lines "${key}" in the log`);
   }
   for (const [key, count] of log.events)
-    if (!planned.has(key) && !['listening', 'signal', 'draining', 'stopped'].includes(key))
-      run.fail(`${count} × "${key}" in the log`);
-  for (const line of log.others) run.fail(`printed by the server: ${line}`);
+    if (!expected.has(key) && !['listening', 'signal', 'draining', 'stopped'].includes(key))
+      fail(`${count} × "${key}" in the log`);
+  for (const line of log.others) fail(`printed by the server: ${line}`);
 
   for (const [name, { requests, failures }] of run.tallies)
     console.log(`${String(requests).padStart(8)}  ${name}${failures === 0 ? '' : `  ${failures} FAILED`}`);
   console.log(
     `${run.sent} requests in ${seconds.toFixed(1)} s; ${after.entered} dependencies entered, ${after.tasksRun} tasks run, ${after.streamsEnded} streams`,
   );
-  console.log(
-    `heap after gc, MiB: ${samples.map(({ heapUsed }) => (heapUsed / 1_048_576).toFixed(2)).join(' ')}`,
-  );
+  console.log(`heap after gc: ${samples.map(({ heapUsed }) => mib(heapUsed)).join(' ')}`);
   console.log(
     `growth second to last quarter ${mib(growth)} (slack ${mib(SLACK_BYTES)}); external ${mib(before.external)} → ${mib(after.external)}; rss ${mib(before.rss)} → ${mib(after.rss)}`,
   );

@@ -63,14 +63,9 @@ await scoped(async (scope) => {
   for (let cycle = 0; cycle < LEAST_CYCLES || performance.now() - startedMs < SECONDS * 1_000; cycle++) {
     const random = seeded(cycle);
     for (const count of COUNTS) {
-      add(
-        `1 process: ${count} at once, all with one successor, alive, replay caught`,
-        await coalesced(one, count, ROUNDS),
-      );
-      add(
-        `6 processes: ${count} at once, all with one successor, alive, replay caught`,
-        await coalesced(six, count, ROUNDS),
-      );
+      const what = `${count} at once, all with one successor, alive, replay caught`;
+      add(`1 process: ${what}`, await coalesced(one, count, ROUNDS));
+      add(`6 processes: ${what}`, await coalesced(six, count, ROUNDS));
     }
     add('6 processes, strict: 20 at once, one successor, alive', await strict(six, 20, ROUNDS));
     add('rotations against revokeAll()', await revoked(six, 5 * ROUNDS, random));

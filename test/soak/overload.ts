@@ -21,7 +21,7 @@ import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConcurrencyLimitMiddleware, Svc, createLogger } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
-import { SECONDS, serving, soak, SoakServer } from '../support/soak.ts';
+import { SECONDS, serving, soak, SoakServer, together } from '../support/soak.ts';
 
 const CONTROL_SECONDS = Math.max(2, SECONDS / 6);
 const WORK_MS = 4;
@@ -56,13 +56,10 @@ interface Target {
   readonly agent: Agent;
 }
 
-async function start(isLimited: boolean): Promise<Target> {
-  const server = await SoakServer.start(import.meta.filename, [isLimited ? 'limited' : 'open']);
-  const target: Target = {
-    server,
-    agent: new Agent({ keepAlive: true, maxSockets: 2_000, maxFreeSockets: 2_000 }),
-  };
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => request(target, '/healthz')));
+async function start(kind: 'limited' | 'open'): Promise<Target> {
+  const server = await SoakServer.start(import.meta.filename, [kind]);
+  const target = { server, agent: new Agent({ keepAlive: true, maxSockets: 2_000, maxFreeSockets: 2_000 }) };
+  await together(CONNECTIONS, () => request(target, '/healthz'));
   return target;
 }
 
@@ -125,14 +122,7 @@ async function stop({ server, agent }: Target): Promise<void> {
 
 /** Runs the phases. Appends violated invariants to `failures`; returns failures about late responses. */
 async function measured(failures: string[]): Promise<readonly string[]> {
-  const late: string[] = [];
-  const must = (isTrue: boolean, what: string): void => {
-    if (!isTrue) failures.push(what);
-  };
-  const inTime = (isTrue: boolean, what: string): void => {
-    if (!isTrue) late.push(what);
-  };
-  const target = await start(true);
+  const target = await start('limited');
   const before = await calm(target, SECONDS / 6);
   const perSecond = before.length / (SECONDS / 6);
   const seconds = SECONDS / 2;
@@ -142,43 +132,44 @@ async function measured(failures: string[]): Promise<readonly string[]> {
   await sleep(1_000);
   const after = await calm(target, SECONDS / 6);
   await stop(target);
-  const open = await start(false);
+  const open = await start('open');
   const control = await overload(open, FACTOR * perSecond, CONTROL_SECONDS);
   await stop(open);
+  const p99 = (of: readonly Answer[]): number => percentile(of, 0.99);
+  const rate = (of: readonly Answer[], time = seconds): string => `${(of.length / time).toFixed(0)}/s`;
   console.log(
-    `calm ${perSecond.toFixed(0)}/s; overload ${(answers.length / seconds).toFixed(0)}/s: ${(taken.length / seconds).toFixed(0)}/s answered, p99 ${percentile(taken, 0.99).toFixed(0)} ms; ` +
-      `${(refused.length / seconds).toFixed(0)}/s refused, p99 ${percentile(refused, 0.99).toFixed(0)} ms; ${probes.length} probes, worst ${percentile(probes, 1).toFixed(0)} ms; ` +
-      `after ${(after.length / (SECONDS / 6)).toFixed(0)}/s; without the layer p99 ${percentile(control.answers, 0.99).toFixed(0)} ms after ${CONTROL_SECONDS.toFixed(0)} s`,
+    `calm ${rate(before, SECONDS / 6)}; overload ${rate(answers)}: ${rate(taken)} answered, p99 ${p99(taken).toFixed(0)} ms; ` +
+      `${rate(refused)} refused, p99 ${p99(refused).toFixed(0)} ms; ${probes.length} probes, worst ${percentile(probes, 1).toFixed(0)} ms; ` +
+      `after ${rate(after, SECONDS / 6)}; without the layer p99 ${p99(control.answers).toFixed(0)} ms after ${CONTROL_SECONDS.toFixed(0)} s`,
   );
-  must(taken.length + refused.length === answers.length, 'an overloaded server answers 200 or 503');
-  must(
-    probes.every(({ status }) => status === 200),
-    'probes are answered with 200',
+  const isServed = ({ status }: Answer): boolean => status === 200;
+  failures.push(
+    ...unmet({
+      'an overloaded server answers 200 or 503': taken.length + refused.length === answers.length,
+      'probes are answered with 200': probes.every(isServed),
+    }),
   );
-  inTime(
-    before.every(({ status }) => status === 200),
-    'a calm server refuses nothing',
-  ); // a server whose event loop stands still may refuse, so this may be repeated
-  inTime(refused.length > 0, 'an overloaded server refuses something');
-  inTime(taken.length / seconds >= LEAST_USE * perSecond, 'what it can do it does');
-  inTime(percentile(taken, 0.99) <= ANSWER_MS, `p99 of what it takes on is at most ${ANSWER_MS} ms`);
-  inTime(percentile(refused, 0.99) <= REFUSAL_MS, `p99 of refusals is at most ${REFUSAL_MS} ms`);
-  inTime(
-    probes.every(({ ms }) => ms <= PROBE_MS),
-    `probes are answered within ${PROBE_MS} ms`,
-  );
-  inTime(
-    after.every(({ status }) => status === 200),
-    'afterwards it refuses nothing',
-  );
-  inTime(percentile(control.answers, 0.99) > percentile(taken, 0.99), 'without the layer answers are later');
-  return late;
+  return unmet({
+    // a server whose event loop stands still may refuse, so this may be repeated
+    'a calm server refuses nothing': before.every(isServed),
+    'an overloaded server refuses something': refused.length > 0,
+    'what it can do it does': taken.length / seconds >= LEAST_USE * perSecond,
+    [`p99 of what it takes on is at most ${ANSWER_MS} ms`]: p99(taken) <= ANSWER_MS,
+    [`p99 of refusals is at most ${REFUSAL_MS} ms`]: p99(refused) <= REFUSAL_MS,
+    [`probes are answered within ${PROBE_MS} ms`]: probes.every(({ ms }) => ms <= PROBE_MS),
+    'afterwards it refuses nothing': after.every(isServed),
+    'without the layer answers are later': p99(control.answers) > p99(taken),
+  });
+}
+
+function unmet(conditions: Readonly<Record<string, boolean>>): string[] {
+  return Object.keys(conditions).filter((what) => !conditions[what]);
 }
 
 async function main(): Promise<readonly string[]> {
   const failures: string[] = [];
-  failures.push(...(await confirmed(() => measured(failures))));
-  return failures;
+  const late = await confirmed(() => measured(failures));
+  return [...failures, ...late];
 }
 
 await soak(main, (kind) => serve(kind === 'limited'));

@@ -12,32 +12,26 @@
  * later, and the heap is as before. If an honest client was late, or got 408, the attack is repeated, and no
  * honest client may be late then.
  */
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StreamingResponse, Svc } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
 import { Load } from '../support/load.ts';
 import { seeded } from '../support/random.ts';
-import { held, mib, SECONDS, serving, soak, SoakServer } from '../support/soak.ts';
+import { held, mib, SECONDS, serving, soak, SoakServer, together } from '../support/soak.ts';
 import type { Socket } from 'node:net';
 import type { Held } from '../support/soak.ts';
 
 /** Concurrent connections of each kind. */
 const ATTACKERS = 60;
-/**
- * Each reader fills some 10 MB of the kernel's buffers. More readers would exhaust these buffers instead of
- * testing the server.
- */
+/** Each reader fills some 10 MB of the kernel's buffers, which more readers would exhaust. */
 const READERS = 12;
 const HONEST = 8;
 const DRIP_MS = 100;
 /** Server limits, short enough to be reached often. */
-const LIMITS = {
-  headersTimeoutMs: 1_500,
-  requestTimeoutMs: 2_500,
-  sendTimeoutMs: 1_500,
-  keepAliveTimeoutMs: 1_000,
-};
+const TIMEOUTS = { headersTimeoutMs: 1_500, requestTimeoutMs: 2_500, sendTimeoutMs: 1_500 };
+const LIMITS = { ...TIMEOUTS, keepAliveTimeoutMs: 1_000 };
 /** Milliseconds after which no resource may be left. */
 const SETTLE_MS = 10_000;
 /** Allowed difference of the heap in bytes: compiled code and buffers that are kept. */
@@ -65,21 +59,12 @@ async function serve(): Promise<void> {
   }
   const app = new Svc(LIMITS);
   app.get('/', () => 'hello');
-  app.get(
-    '/wait',
-    ({ signal }) =>
-      new Promise((resolve) => {
-        unfinished++;
-        signal.addEventListener(
-          'abort',
-          () => {
-            unfinished--;
-            resolve('gone');
-          },
-          { once: true },
-        );
-      }),
-  );
+  app.get('/wait', async ({ signal }) => {
+    unfinished++;
+    await once(signal, 'abort');
+    unfinished--;
+    return 'gone';
+  });
   app.post('/bytes', async ({ req }) => {
     unfinished++;
     try {
@@ -163,23 +148,17 @@ async function line(kind: string, port: number, random: (below: number) => numbe
   const tally = tallies.get(kind)!;
   while (!isOver) {
     const socket = connect(port, '127.0.0.1');
-    socket.on('error', () => {
-      /* closed by the server, as expected */
-    });
+    socket.on('error', () => undefined); // closed by the server, as expected
     socket.once('data', (bytes: Buffer) => {
       if (bytes.includes(' 408 ')) tally.told++;
     });
-    const closed = new Promise((resolve) => {
-      socket.once('close', resolve);
-    });
+    const closed = new Promise((resolve) => void socket.once('close', resolve));
     const stop = setInterval(() => {
       if (isOver) socket.destroy();
     }, DRIP_MS);
     await ATTACKS[kind]!(socket, random);
-    if (kind === 'reader')
-      await Promise.race([closed, sleep(LIMITS.sendTimeoutMs * 4)]).then(() => {
-        socket.resume();
-      }); // resume, because a paused socket does not notice its end
+    if (kind === 'reader') await Promise.race([closed, sleep(LIMITS.sendTimeoutMs * 4)]);
+    socket.resume(); // because a paused socket does not notice its end
     await closed;
     clearInterval(stop);
     if (!isOver) tally.ended++;
@@ -187,17 +166,6 @@ async function line(kind: string, port: number, random: (below: number) => numbe
 }
 
 // ── the run ──
-
-/** Runs normal clients for a while. Returns their failures. */
-async function honest(
-  url: string,
-  seconds: number,
-): Promise<{ answered: number; worstMs: number; failures: string[] }> {
-  const load = new Load(url, HONEST, (status, body) => status === 200 && body === 'hello');
-  await sleep(seconds * 1_000);
-  await load.stop();
-  return { answered: load.answered, worstMs: load.worstMs, failures: load.failures.map(({ what }) => what) };
-}
 
 async function main(): Promise<readonly string[]> {
   console.log(
@@ -207,26 +175,27 @@ async function main(): Promise<readonly string[]> {
   const { port } = server;
   const settled = (): Promise<Inside> =>
     server.settled(({ sockets, unfinished }) => sockets === 0 && unfinished === 0, SETTLE_MS);
-  const url = `http://127.0.0.1:${port}/`;
-  const attack = async (seconds: number): Promise<Awaited<ReturnType<typeof honest>>> => {
-    isOver = false;
-    const lines = Object.keys(ATTACKS).flatMap((kind, index) =>
-      Array.from({ length: kind === 'reader' ? READERS : ATTACKERS }, (_, n) =>
-        line(kind, port, seeded(1_000 * index + n)),
-      ),
-    );
-    const result = await honest(url, seconds);
-    isOver = true;
-    await Promise.all(lines);
-    return result;
-  };
   const failures: string[] = [];
   /**
    * Returns failures about late requests. On a busy machine a client that could not send in time gets 408,
    * like a slow one.
    */
   const late = async (seconds: number): Promise<readonly string[]> => {
-    const { answered, worstMs, failures: refused } = await attack(seconds);
+    isOver = false;
+    const lines = Object.keys(ATTACKS).map((kind, index) =>
+      together(kind === 'reader' ? READERS : ATTACKERS, (n) => line(kind, port, seeded(1_000 * index + n))),
+    );
+    const load = new Load(
+      `http://127.0.0.1:${port}/`,
+      HONEST,
+      (status, body) => status === 200 && body === 'hello',
+    );
+    await sleep(seconds * 1_000);
+    await load.stop();
+    isOver = true;
+    await Promise.all(lines);
+    const { answered, worstMs } = load;
+    const refused = load.failures.map(({ what }) => what);
     const timedOut = refused.filter((what) => what.startsWith('408 '));
     failures.push(...refused.filter((what) => !timedOut.includes(what)));
     console.log(`${answered} honest requests answered, the slowest in ${worstMs.toFixed(0)} ms`);
@@ -240,9 +209,8 @@ async function main(): Promise<readonly string[]> {
   const before = await settled();
   failures.push(...(await confirmed(() => late(SECONDS))));
   const after = await settled();
-  console.log(
-    `cut: ${[...tallies].map(([kind, { ended, told: reported }]) => `${kind} ${ended}${reported === 0 ? '' : ` (${reported} with 408)`}`).join(', ')}`,
-  );
+  const cut = [...tallies].map(([kind, { ended, told }]) => `${kind} ${ended} (${told} with 408)`);
+  console.log(`cut: ${cut.join(', ')}`);
   console.log(
     `heap ${mib(before.heapUsed)} → ${mib(after.heapUsed)}, external ${mib(before.external)} → ${mib(after.external)}`,
   );

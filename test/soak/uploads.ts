@@ -13,13 +13,13 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Svc } from 'svc';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
-import { held, SECONDS, SEED, serving, soak, SoakServer } from '../support/soak.ts';
+import { held, heldBy, SECONDS, SEED, serving, soak, SoakServer, together } from '../support/soak.ts';
+import type { Socket } from 'node:net';
 import type { Held } from '../support/soak.ts';
 
 const BODY_BYTES = SECONDS < 60 ? 64_000_000 : 2_000_000_000;
@@ -43,18 +43,17 @@ async function serve(uploadDirectory: string): Promise<void> {
   setInterval(() => {
     peak = Math.max(peak, process.memoryUsage.rss());
   }, 10).unref();
+  const linkOf = (fd: string): string => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  };
   const openFiles = (): string[] =>
-    process.platform !== 'linux'
-      ? []
-      : readdirSync('/proc/self/fd')
-          .map((fd) => {
-            try {
-              return readlinkSync(`/proc/self/fd/${fd}`);
-            } catch {
-              return '';
-            }
-          })
-          .filter((path) => path.startsWith(uploadDirectory));
+    (process.platform === 'linux' ? readdirSync('/proc/self/fd') : [])
+      .map(linkOf)
+      .filter((path) => path.startsWith(uploadDirectory));
   app.post('/form', { maxBodyBytes: MAX_BODY_BYTES, requestTimeoutMs: 600_000 }, async ({ req }) => {
     const file = (await req.form()).file('file')!;
     const hash = createHash('sha1');
@@ -87,63 +86,48 @@ const HEAD = Buffer.from(
   '--b\r\nContent-Disposition: form-data; name="file"; filename="large.bin"\r\nContent-Type: application/octet-stream\r\n\r\n',
 );
 const TAIL = Buffer.from('\r\n--b--\r\n');
-const BLOCK = Buffer.from(
-  Array.from(
-    { length: 1_000_000 },
-    (
-      (random) => () =>
-        random(256)
-    )(seeded(SEED)),
-  ),
-);
+const byte = seeded(SEED);
+const BLOCK = Buffer.from(Array.from({ length: 1_000_000 }, () => byte(256)));
 
 function requestHead(path: string, bytes: number): string {
   return `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${HEAD.length + bytes + TAIL.length}\r\n\r\n`;
 }
 
-/**
- * Sends an upload of this size as fast as the server reads it. Returns what the server has read, and the hash
- * of what was sent.
- */
+/** Sends a part of an upload as fast as the server reads it. Returns the hash of what was sent. */
+async function send(socket: Socket, bytes: number, ended: Promise<unknown>): Promise<string> {
+  const hash = createHash('sha1');
+  socket.write(HEAD);
+  for (let sent = 0; sent < bytes && !socket.destroyed; sent += BLOCK.length) {
+    const block = BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent));
+    hash.update(block);
+    if (!socket.write(block)) await Promise.race([once(socket, 'drain'), ended]);
+  }
+  return hash.digest('hex');
+}
+
+/** Sends an upload. Returns what the server has read, and the hash of what was sent. */
 async function upload(
   port: number,
   path: string,
   bytes: number,
 ): Promise<{ answered: { size: number; hash: string }; sent: string }> {
   await using client = await RawClient.open(port);
-  const { socket } = client;
-  const hash = createHash('sha1');
   const answer = client.answer();
-  socket.write(requestHead(path, bytes));
-  socket.write(HEAD);
-  for (let sent = 0; sent < bytes; sent += BLOCK.length) {
-    const block = BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent));
-    hash.update(block);
-    if (!socket.write(block)) await Promise.race([once(socket, 'drain'), answer]);
-  }
-  socket.write(TAIL);
+  client.send(requestHead(path, bytes));
+  const sent = await send(client.socket, bytes, answer);
+  client.send(TAIL);
   const { status, json, text } = await answer;
   if (status !== 200) throw new Error(`${path}: ${status} ${text()}`);
-  return { answered: json() as unknown as { size: number; hash: string }, sent: hash.digest('hex') };
+  return { answered: json() as unknown as { size: number; hash: string }, sent };
 }
 
 /** Sends a part of an upload, and disconnects. */
 async function brokenOff(port: number, path: string, bytes: number, hasReset: boolean): Promise<void> {
-  const socket = connect(port, '127.0.0.1');
-  socket.on('error', () => undefined);
-  await once(socket, 'connect');
-  socket.write(requestHead(path, BODY_BYTES));
-  socket.write(HEAD);
-  for (let sent = 0; sent < bytes && !socket.destroyed; sent += BLOCK.length) {
-    if (!socket.write(BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent))))
-      await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
-  }
-  if (hasReset) socket.resetAndDestroy();
-  else socket.destroy();
-  if (!socket.closed) await once(socket, 'close');
+  await using client = (await RawClient.open(port)).send(requestHead(path, BODY_BYTES));
+  await send(client.socket, bytes, client.ended());
+  if (hasReset) client.socket.resetAndDestroy();
 }
 
-const heldBy = ({ heapUsed, external }: Inside): number => heapUsed + external;
 const mega = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
 async function main(): Promise<readonly string[]> {
@@ -183,10 +167,8 @@ async function main(): Promise<readonly string[]> {
   const random = seeded(SEED);
   let broken = 0;
   const breakOff = async (): Promise<void> => {
-    await Promise.all(
-      Array.from({ length: 8 }, () =>
-        brokenOff(port, random(2) === 0 ? '/form' : '/parts', 1 + random(8_000_000), random(2) === 0),
-      ),
+    await together(8, () =>
+      brokenOff(port, random(2) === 0 ? '/form' : '/parts', 1 + random(8_000_000), random(2) === 0),
     );
     broken += 8;
   };

@@ -17,7 +17,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeMaskedFrame } from '../../src/http/websocket/encode.ts';
 import { FrameReader } from '../../src/http/websocket/frames.ts';
 import { confirmed } from '../support/confirmed.ts';
-import { held, mib, openFiles, SECONDS, serving, soak, SoakServer } from '../support/soak.ts';
+import { cpuMs } from '../support/cpu-time.ts';
+import {
+  held,
+  heldBy,
+  mib,
+  openFiles,
+  openUpTo,
+  SECONDS,
+  serving,
+  soak,
+  SoakServer,
+  together,
+} from '../support/soak.ts';
 import type { Socket } from 'node:net';
 import type { Socket as WebSocketOfServer } from 'svc';
 
@@ -62,20 +74,17 @@ async function serve(): Promise<void> {
   });
 
   async function numbers(): Promise<Answers> {
+    const metrics = new Map(app.metrics.snapshot().map(({ name, series }) => [name, series]));
     const value = (name: string): number =>
-      app.metrics
-        .snapshot()
-        .find((metric) => metric.name === name)
-        ?.series.reduce((sum, [, [first]]) => sum + first!, 0) ?? 0;
-    const { rss, heapUsed, external } = await held();
-    const { user, system } = process.cpuUsage();
+      metrics.get(name)?.reduce((sum, [, [first]]) => sum + first!, 0) ?? 0;
+    const now = await held();
     return {
       open: value('svc_websockets'),
       dropped: value('svc_websocket_dropped_total'),
       sent,
-      rss,
-      memory: heapUsed + external + process.memoryUsage().arrayBuffers,
-      cpuMs: (user + system) / 1_000,
+      rss: now.rss,
+      memory: heldBy(now) + process.memoryUsage().arrayBuffers,
+      cpuMs: cpuMs(),
     };
   }
 
@@ -103,11 +112,10 @@ class Client {
 
   private constructor(socket: Socket, answersPings: boolean) {
     this.socket = socket;
-    socket
-      .on('error', () => undefined)
-      .on('close', () => {
-        this.isClosed = true;
-      });
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      this.isClosed = true;
+    });
     const reader = new FrameReader(
       { isMasked: false, maxMessageBytes: 1_000_000 },
       {
@@ -118,9 +126,7 @@ class Client {
         onPing: (payload) => {
           if (answersPings) socket.write(encodeMaskedFrame(10, payload, KEY));
         },
-        onClose: () => {
-          socket.end(encodeMaskedFrame(8, '', KEY));
-        },
+        onClose: () => void socket.end(encodeMaskedFrame(8, '', KEY)),
       },
     );
     socket.on('data', (chunk: Buffer) => reader.push(Buffer.from(chunk)));
@@ -138,11 +144,6 @@ class Client {
     if (end < head.length) socket.unshift(head.subarray(end));
     return client;
   }
-
-  stopReading(): this {
-    this.socket.pause();
-    return this;
-  }
 }
 
 /** Waits until every client has this message, for at most 30 seconds. */
@@ -155,34 +156,27 @@ async function main(): Promise<readonly string[]> {
   const server = await SoakServer.start<Answers>(import.meta.filename);
   const { port } = server;
   const ask = (what: string): Promise<Answers> => server.ask(what);
+  const leave = async (clients: readonly Client[]): Promise<void> => {
+    for (const { socket } of clients) socket.destroy();
+    while ((await ask('numbers'))['open']! > 0) await sleep(100);
+  };
   /**
    * Asserts that every responding socket stays open, unless this process stalls for a heartbeat, and that
    * silent ones are closed.
    */
   const heartbeats = async (): Promise<readonly string[]> => {
-    const silent = await Promise.all(Array.from({ length: 100 }, () => Client.open(port, '/beat', false)));
-    const clients: Client[] = [];
-    while (clients.length < COUNT - silent.length)
-      clients.push(
-        ...(await Promise.all(
-          Array.from({ length: Math.min(200, COUNT - silent.length - clients.length) }, () =>
-            Client.open(port, '/beat'),
-          ),
-        )),
-      );
+    const silent = await together(100, () => Client.open(port, '/beat', false));
+    const clients = await openUpTo<Client>(COUNT - silent.length, [], () => Client.open(port, '/beat'));
     const before = await ask('numbers');
     const waitMs = Math.max(4 * HEARTBEAT_MS, SECONDS * 250);
     await sleep(waitMs);
     const after = await ask('numbers');
-    const [lost, kept] = [
-      clients.filter(({ isClosed }) => isClosed).length,
-      silent.filter(({ isClosed }) => !isClosed).length,
-    ];
+    const lost = clients.filter(({ isClosed }) => isClosed).length;
+    const kept = silent.filter(({ isClosed }) => !isClosed).length;
     console.log(
       `${clients.length} sockets with a heartbeat of ${HEARTBEAT_MS} ms: ${mib(after['rss']!)} resident, ${((after['cpuMs']! - before['cpuMs']!) / (waitMs / 1_000)).toFixed(0)} ms of CPU a second`,
     );
-    for (const { socket } of [...clients, ...silent]) socket.destroy();
-    while ((await ask('numbers'))['open']! > 0) await sleep(100);
+    await leave([...clients, ...silent]);
     return [
       ...(lost === 0 ? [] : [`${lost} sockets that answer were parted with`]),
       ...(kept === 0 ? [] : [`${kept} silent clients were not parted with`]),
@@ -192,15 +186,13 @@ async function main(): Promise<readonly string[]> {
     ];
   };
   try {
-    const lost = await confirmed(heartbeats);
-    assert.deepEqual(lost, []);
+    assert.deepEqual(await confirmed(heartbeats), []);
 
     // ── slow readers ──
     for (const policy of ['disconnect', 'drop-oldest', 'wait']) {
-      const readers = await Promise.all(Array.from({ length: 5 }, () => Client.open(port, `/${policy}`)));
-      const slow = (
-        await Promise.all(Array.from({ length: SLOW }, () => Client.open(port, `/${policy}`)))
-      ).map((client) => client.stopReading());
+      const readers = await together(5, () => Client.open(port, `/${policy}`));
+      const slow = await together(SLOW, () => Client.open(port, `/${policy}`));
+      for (const { socket } of slow) socket.pause();
       const start = await ask('numbers');
       await ask(policy);
       const endMs = performance.now() + SECONDS * 250;
@@ -231,25 +223,18 @@ async function main(): Promise<readonly string[]> {
         assert.ok(dropped! > start['dropped']!);
       }
       await untilAll(readers, sent! - 1);
-      for (const { got } of readers)
-        assert.deepEqual(
-          got,
-          Array.from({ length: sent! }, (_, index) => index),
-          'who reads loses nothing',
-        );
+      const all = Array.from({ length: sent! }, (_, index) => index);
+      for (const { got } of readers) assert.deepEqual(got, all, 'a client that reads loses nothing');
       if (policy === 'drop-oldest') {
         for (const { socket } of slow) socket.resume();
         await untilAll(slow, sent! - 1);
         for (const { got } of slow) {
           assert.equal(got.at(-1), sent! - 1, 'the newest came');
-          assert.deepEqual(
-            got,
-            got.toSorted((left, right) => left - right),
-          );
+          const sorted = got.toSorted((left, right) => left - right);
+          assert.deepEqual(got, sorted);
         }
       }
-      for (const { socket } of [...readers, ...slow]) socket.destroy();
-      while ((await ask('numbers'))['open']! > 0) await sleep(100);
+      await leave([...readers, ...slow]);
     }
   } finally {
     await server.kill();

@@ -12,8 +12,9 @@ import { OAUTH_TABLES, PROVIDER_SESSIONS, SqlTokenStore } from '../../src/oauth/
 import { collectedLog } from './collected-log.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
-import type { RefreshPolicy } from '../../src/oauth/tokens/refresh.ts';
 import type { LoginRow, TokenStore } from '../../src/oauth/tokens/store.ts';
+
+export type RefreshPolicy = ConstructorParameters<typeof RefreshTokens>[0]['policy'];
 
 /** Random text, used only in tests. */
 export const OAUTH_SECRET = '3b0e41c7d95f28a6e81470bd2c96fa53e7b8';

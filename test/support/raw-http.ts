@@ -18,6 +18,30 @@ export interface RawAnswer {
   json(): Record<string, unknown>;
 }
 
+/**
+ * Returns the bytes of a request. `head`: method and path; `fields`: further lines. With `random` the body is
+ * sent in chunks of random size.
+ */
+export function requestOf(
+  head: string,
+  fields: string,
+  body?: string | Uint8Array,
+  random?: (below: number) => number,
+): Buffer {
+  const start = `${head} HTTP/1.1\r\nHost: a.example\r\n${fields}`;
+  if (body === undefined) return Buffer.from(`${start}\r\n`, 'latin1');
+  const bytes = Buffer.from(body);
+  if (random === undefined)
+    return Buffer.concat([Buffer.from(`${start}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
+  const parts = [Buffer.from(`${start}Transfer-Encoding: chunked\r\n\r\n`, 'latin1')];
+  for (let at = 0; at < bytes.length;) {
+    const end = Math.min(bytes.length, at + 1 + random(Math.max(64, bytes.length >> 2)));
+    parts.push(Buffer.from(`${(end - at).toString(16)}\r\n`), bytes.subarray(at, end), Buffer.from('\r\n'));
+    at = end;
+  }
+  return Buffer.concat([...parts, Buffer.from('0\r\n\r\n')]);
+}
+
 /** A client with its own connection. */
 export class RawClient implements AsyncDisposable {
   readonly socket: Socket;

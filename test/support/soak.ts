@@ -39,6 +39,23 @@ export async function held(): Promise<Held> {
   return { heapUsed, external, rss, sockets: resources()['TCPSocketWrap'] ?? 0 };
 }
 
+/** Returns the memory of a process after garbage collection, in bytes. */
+export function heldBy({ heapUsed, external }: Held): number {
+  return heapUsed + external;
+}
+
+/** Runs a function `count` times at once. */
+export function together<T>(count: number, run: (index: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => run(index)));
+}
+
+/** Opens connections, at most 200 at once, until `opened` has `count`. */
+export async function openUpTo<T>(count: number, opened: T[], open: () => Promise<T>): Promise<T[]> {
+  while (opened.length < count)
+    opened.push(...(await together(Math.min(200, count - opened.length), () => open())));
+  return opened;
+}
+
 /** Returns the number of open handles of this process by kind. */
 export function resources(): Readonly<Record<string, number>> {
   const kinds = Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind);

@@ -3,8 +3,10 @@
  */
 import { OPCODE } from '../../src/http/websocket/codes.ts';
 import { FrameReader, SpareReaders } from '../../src/http/websocket/frames.ts';
-import type { FrameReaderOptions, FrameSink } from '../../src/http/websocket/frames.ts';
+import type { FrameSink } from '../../src/http/websocket/frames.ts';
 import type { FrameEvent } from './ws-reference.ts';
+
+type FrameReaderOptions = ConstructorParameters<typeof FrameReader>[0];
 
 /** Parts of a frame, valid or not. */
 export interface FrameOptions {

@@ -79,7 +79,7 @@ export abstract class ExpressionReader {
   }
 
   protected expect(text: string): Token {
-    if (!this.is(text)) this.refuse(`the source lacks "${text}" here`);
+    if (!this.is(text)) this.refuse(`the source must have "${text}" here`);
     return this.take();
   }
 

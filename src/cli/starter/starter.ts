@@ -14,7 +14,7 @@ import { join } from 'node:path';
 export type PackageSource = 'registry' | 'vendor' | 'link';
 
 /** Values that a new project contains. */
-export interface StarterDeps {
+interface StarterDeps {
   /** Folder of this package, which contains the template. */
   readonly root: string;
   /** Name in package.json. It satisfies `isPackageName()`, so that no file needs to escape it. */

@@ -88,7 +88,9 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
       (origin, problem, cause) => new SvcError('E_SEED', [`${origin}: ${problem}`], { cause }),
     );
     if (!script.hasTransaction || !script.hasForeignKeys)
-      throw new SvcError('E_SEED', [`${script.origin}: directives "-- svc: …" are for migrations`]);
+      throw new SvcError('E_SEED', [
+        `${script.origin}: directives "-- svc: …" are for migrations, not for seeds`,
+      ]);
     return [{ file: seed.file, script }];
   });
 }

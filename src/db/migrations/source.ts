@@ -111,7 +111,8 @@ export function fileNamed(directory: string, name: string): string | undefined {
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
-  if (next > 9_999) throw new SvcError('E_MIGRATION_FILES', [directory, 'no number is left after 9999']);
+  if (next > 9_999)
+    throw new SvcError('E_MIGRATION_FILES', [directory, 'the highest number, 9999, is already in use']);
   return String(next).padStart(4, '0');
 }
 

@@ -128,7 +128,7 @@ class ScramFinal {
  * Keys that a login derives from a password (RFC 5802 §3). They replace the password for this salt, so they
  * are never shown.
  */
-export interface ScramKeys {
+interface ScramKeys {
   readonly clientKey: Uint8Array;
   readonly storedKey: KeyObject;
   readonly serverKey: KeyObject;

@@ -95,7 +95,7 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
     throw opening.refusal(
       'the server does not support TLS (its message is not shown, because the server is not authenticated)',
     );
-  if (answer[0] !== NO) throw opening.refusal("the reply is not a PostgreSQL server's");
+  if (answer[0] !== NO) throw opening.refusal('the reply does not come from a PostgreSQL server');
   if (!mayBePlain)
     throw opening.refusal('the server does not offer TLS, which the address requires (sslmode)');
   opening.socket.resume();

@@ -197,7 +197,7 @@ function ownText(
   if (type?.encode === undefined) return undefined;
   return {
     text: encoded(value, type.encode),
-    problem: `a value that "encode" of the type "${type.name}" makes no text of`,
+    problem: `a value of the type "${type.name}", for which "encode" returns no text`,
   };
 }
 

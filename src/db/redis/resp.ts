@@ -158,7 +158,7 @@ export class RespReader {
     const bytes = this.#bytes.take(length + CRLF_BYTES);
     if (bytes === undefined) return false;
     if (bytes[length] !== 0x0d || bytes[length + 1] !== LF)
-      throw new ProtocolViolation('the server sent a string that exceeds its length');
+      throw new ProtocolViolation('the server sent a string that is longer than announced');
     this.#bulk = undefined;
     this.#count(length + CRLF_BYTES);
     const body = asBuffer(bytes).subarray(0, length);
@@ -274,7 +274,7 @@ export class RespWriter {
 function lengthOf(text: string, mayBeNull: boolean): number {
   if (mayBeNull && text === '-1') return -1;
   if (text.length > MAX_LENGTH_DIGITS || !/^\d+$/.test(text))
-    throw new ProtocolViolation('the server sent an invalid length');
+    throw new ProtocolViolation('the server sent a value with an invalid length');
   return Number(text);
 }
 

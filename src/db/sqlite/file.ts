@@ -54,7 +54,7 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   } catch (error) {
     refuse(
       path,
-      `this user may not ${isReadOnly ? 'read' : 'write'} it or its directory (${(error as NodeJS.ErrnoException).code})`,
+      `this user may not ${isReadOnly ? 'read' : 'write'} the file or its directory (${(error as NodeJS.ErrnoException).code})`,
       error,
     );
   }

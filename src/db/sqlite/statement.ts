@@ -289,8 +289,8 @@ function parsersOf(
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
 /**
- * Passes up to six values as separate arguments, because spreading copies the list: 8 % of an insert (topic
- * `sqlite` of test/bench/table.ts).
+ * Passes up to six values as separate arguments, because spreading copies the list: 8 % of an insert
+ * (test/bench/parts.mjs --only=SQLite).
  */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {

@@ -2,7 +2,7 @@
  * Content of an open file: whole, a slice, or several slices with text between them.
  *
  * For a socket, two blocks of a pool alternate: one is read while the other is written. A new block would
- * cost a page fault for each 4 KiB (topic `static` of test/bench/table.ts). A reader that iterates gets
+ * cost a page fault for each 4 KiB (test/bench/streams.ts --only=file). A reader that iterates gets
  * blocks of its own. If the file changes meanwhile, the body ends with an error before its last bytes, so
  * that the client sees an incomplete response.
  */

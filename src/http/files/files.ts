@@ -154,7 +154,7 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   const ranges = readRanges(field, content.size);
   if (ranges === 'whole') return whole(request, answer, content);
   if (ranges === 'unsatisfiable')
-    throw new HTTPException(416, 'No such range of bytes is there', {
+    throw new HTTPException(416, 'The file does not have the requested range of bytes', {
       headers: { 'Content-Range': contentRange(undefined, content.size) },
     });
   return partial(answer, content, ranges);

@@ -13,6 +13,7 @@ import { given, readOptions, shown } from '../../base/options.ts';
 import { httpDate } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
+import { checkedMs, isDate, momentMs } from '../../schema/formats.ts';
 import { plansWithin } from '../../schema/nodes.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Deprecation, Literal } from '../../schema/types.ts';
@@ -21,12 +22,10 @@ import type { HttpResponse } from '../response.ts';
 const date = (value: unknown): boolean =>
   (typeof value === 'string' || value instanceof Date) && !Number.isNaN(msOf(value));
 
+/** Returns the time of a date, an RFC 3339 date-time or a Date; NaN for other values. */
 function msOf(value: string | Date): number {
-  return value instanceof Date
-    ? value.getTime()
-    : /^\d{4}-\d\d-\d\d(?:[Tt].*)?$/.test(value)
-      ? Date.parse(value)
-      : NaN;
+  if (value instanceof Date) return checkedMs(value.getTime());
+  return isDate(value) ? Date.parse(value) : momentMs(value);
 }
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */

@@ -488,7 +488,7 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
   if (directives.size === 0)
     throw new SvcError('E_CSP', [
       '(none)',
-      'is missing, and an empty policy protects nothing: to send no policy, write contentSecurityPolicy: false',
+      'is an empty policy, which protects nothing: to send no policy, write contentSecurityPolicy: false',
     ]);
   return directives;
 }

@@ -157,7 +157,7 @@ function mostOf(received: number): number {
 }
 
 function decodedTooLarge(): PayloadTooLarge {
-  return new PayloadTooLarge('The request body becomes too large when its content coding is taken off');
+  return new PayloadTooLarge('The request body is too large after its content coding is removed');
 }
 
 function malformed(coding: BodyCoding): BadRequest {

@@ -16,8 +16,8 @@
  * The search for the delimiter (class DelimiterSearch) tests one byte of every `length` bytes of a chunk: if
  * that byte is not in the delimiter, no delimiter can cover it (Horspool). In bytes of pictures and archives
  * this is faster than Buffer.indexOf(). Four such bytes are loaded at once, independently: 50 MiB take 6 ms,
- * with indexOf() 19 (topic `multipart` of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its
- * first byte is faster, so a search without progress falls back to indexOf().
+ * with indexOf() 19 (test/bench/parts.mjs --only=multipart). In text most bytes occur in the delimiter, and
+ * the processor's search for its first byte is faster, so a search without progress falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { parsePartHead } from './part-head.ts';

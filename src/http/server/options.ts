@@ -9,7 +9,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
-import { variableOf } from '../../base/config.ts';
+import { settingOf, variableOf } from '../../base/config.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
 
@@ -104,7 +104,8 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
       name,
       isBehindProxy && name === 'keepAliveTimeoutMs' ? BEHIND_PROXY_MS : fallback,
     );
-    if (!accepts(value)) throw new SvcError('E_CONFIG_CAST', [variableOf(name), name, needs, shown(value)]);
+    if (!accepts(value))
+      throw new SvcError('E_CONFIG_CAST', [settingOf(variableOf(name)), needs, shown(value)]);
     return value;
   };
   // the cast is safe: NAMES has every name of Limits

@@ -39,20 +39,20 @@ const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({
  * request (RFC 9110 §7.8), but as the last one, because node:http reads nothing after it.
  */
 const UPGRADE = refusal(0, '');
-const VERSION = refusal(505, 'The protocol is HTTP/1.1 or HTTP/1.0');
+const VERSION = refusal(505, 'The protocol must be HTTP/1.1 or HTTP/1.0');
 const FIELDS = refusal(431, 'The request has too many header fields');
 const FRAGMENT = refusal(400, 'A request target must not have a fragment');
 const TARGET = refusal(400, 'The request target is neither a path nor an http or https URL');
 const AUTHORITY = refusal(400, 'The request target does not name a host, with or without a port');
 const HOST_ABSENT = refusal(400, 'A request must have one Host field');
-const HOST = refusal(400, 'Host is not a host, with or without a port');
-const CODING = refusal(501, 'No transfer coding but chunked is understood');
+const HOST = refusal(400, 'The Host field must be a host, with or without a port');
+const CODING = refusal(501, 'The only supported transfer coding is chunked');
 const CODING_LAST = refusal(400, 'The last transfer coding is not chunked');
-const CODING_EARLY = refusal(400, 'HTTP/1.0 has no Transfer-Encoding');
+const CODING_EARLY = refusal(400, 'An HTTP/1.0 request must not have Transfer-Encoding');
 const PROTO = refusal(400, 'A field must not be called __proto__');
 const TWICE = refusal(400, 'A header field that may occur only once is repeated');
 // the server cannot know whether the body will follow
-const EXPECTATION = refusal(417, 'Nothing but 100-continue can be expected');
+const EXPECTATION = refusal(417, 'The only supported expectation is 100-continue');
 
 /**
  * One bit for each field that must not repeat (RFC 9110 §5.3): of two values, two programs could choose

@@ -139,7 +139,7 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
   } catch (error) {
     throw new SvcError('E_TLS', [reasonOf(error)], { cause: error });
   }
-  if (!isPair) throw new SvcError('E_TLS', ['the key is not that of the certificate']);
+  if (!isPair) throw new SvcError('E_TLS', ['the key does not belong to the certificate']);
   return credentials;
 }
 

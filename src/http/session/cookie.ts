@@ -204,7 +204,7 @@ function isShared(directive: string): boolean {
  * How a value is protected. `signed`: clients can read it, but not change it. `sealed`: clients can do
  * neither.
  */
-export type Protection = 'signed' | 'sealed';
+type Protection = 'signed' | 'sealed';
 
 /** Time of creation and expiry of a value, in seconds since the epoch. */
 export interface ValueTimes {

@@ -156,7 +156,7 @@ export class RequestSession implements Session {
       if (typeof part !== 'string')
         throw new SvcError('E_SESSION_VALUE', [
           'a message',
-          `is ${typeof part}, but a flash message needs text as its kind and as its text`,
+          `is ${typeof part}, but the kind and the text of a flash message must be texts`,
         ]);
     this.#flashed.push({ kind: cut(kind), text: cut(text) });
   }

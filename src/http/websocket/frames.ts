@@ -51,7 +51,7 @@ export interface FrameSink {
 export type Inflated = Buffer | 'too big' | 'corrupt';
 
 /** Options of {@link FrameReader}. */
-export interface FrameReaderOptions {
+interface FrameReaderOptions {
   /** Whether frames must be masked: true for frames of clients, false for frames of servers (§5.1). */
   readonly isMasked: boolean;
   /** Maximum size of a message in bytes, after inflation. */

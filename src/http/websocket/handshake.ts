@@ -82,9 +82,9 @@ export function readHandshake(req: HttpRequest): Handshake {
   const key = fieldOf(req, 'sec-websocket-key');
   const version = fieldOf(req, 'sec-websocket-version');
   if (key === undefined || !KEY.test(key))
-    throw new HTTPException(400, 'Sec-WebSocket-Key is not 16 bytes in base64');
+    throw new HTTPException(400, 'Sec-WebSocket-Key must be 16 bytes in base64');
   if (version === undefined || !/^\d{1,3}$/.test(version))
-    throw new HTTPException(400, 'Sec-WebSocket-Version is not a number');
+    throw new HTTPException(400, 'Sec-WebSocket-Version must be a number');
   if (version !== VERSION) throw upgradeRequired(`The version of the WebSocket protocol is ${VERSION}`);
   return {
     key,
@@ -97,9 +97,9 @@ export function readHandshake(req: HttpRequest): Handshake {
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
   if (!hasToken(headers['connection'] ?? '', 'upgrade'))
-    return new HTTPException(400, 'Connection does not name Upgrade');
+    return new HTTPException(400, 'The Connection field must name Upgrade');
   if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined)
-    return new HTTPException(400, 'A handshake has no body');
+    return new HTTPException(400, 'A WebSocket handshake must not have a body');
   return upgradeRequired(
     'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
   ); // HTTP/1.0 has no Upgrade
@@ -116,7 +116,7 @@ function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
   if (!protocols.every(isToken) || new Set(protocols).size < protocols.length)
-    throw new HTTPException(400, 'Sec-WebSocket-Protocol is not a list of tokens, each once');
+    throw new HTTPException(400, 'Sec-WebSocket-Protocol must be a list of different tokens');
   return protocols;
 }
 
@@ -191,7 +191,7 @@ export class OriginGuard {
     if (this.isOpen) return undefined;
     const origin = fieldOf(req, 'origin');
     if (origin === undefined) {
-      if (!this.#allowsAbsent) throw new Forbidden('A WebSocket is opened with an Origin');
+      if (!this.#allowsAbsent) throw new Forbidden('A WebSocket handshake must have an Origin field');
       return undefined;
     }
     return isOwnOrigin(origin, req, this.#knowsScheme) ? undefined : this.#assertAllowed(origin, req);

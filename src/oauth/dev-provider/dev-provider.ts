@@ -233,7 +233,7 @@ export class DevProvider {
       given.getAll(name).length === 1 ? given.get(name)! : undefined;
     const redirectUri = one('redirect_uri');
     if (one('client_id') !== this.clientId)
-      return badPage('The client_id is unknown, or there more than once.');
+      return badPage('The client_id is unknown, or occurs more than once.');
     if (redirectUri === undefined || !isRegistered(this.#redirectUris, redirectUri, origin))
       return badPage('The redirect_uri is not one of those registered with DevProvider.');
     const state = one('state');

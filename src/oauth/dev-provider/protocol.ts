@@ -320,7 +320,7 @@ const PARAMETERS = [
  * names.
  */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
-  if (new Set(given.keys()).size < given.size) return refused('A parameter is there more than once.');
+  if (new Set(given.keys()).size < given.size) return refused('A parameter occurs more than once.');
   const hint = given.get('id_token_hint');
   const claims = hint === null ? undefined : deps.claimsOf(hint);
   if (hint !== null && (claims?.['iss'] !== deps.issuer || claims['aud'] !== deps.clientId))

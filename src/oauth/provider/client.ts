@@ -31,7 +31,7 @@ import type { TokenAnswer } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
 
 /** Parameters of a callback. */
-export interface Identification {
+interface Identification {
   readonly code: string;
   /** The redirect URI of the authorization request. */
   readonly redirectUri: string;
@@ -45,7 +45,7 @@ export interface Identification {
 }
 
 /** The identified user, with the provider's tokens. */
-export interface Identified {
+interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
   /** Session id at the provider: claim `sid` of the id_token. */

@@ -203,7 +203,7 @@ export function readMetadata(
   document: Readonly<Record<string, unknown>>,
   { issuer, allowInsecure, requireSameSite }: MetadataRules,
 ): Metadata | string {
-  if (document['issuer'] !== issuer) return 'the issuer is not the configured issuer';
+  if (document['issuer'] !== issuer) return 'issuer is not the one configured';
   const urls: Record<keyof typeof ENDPOINTS, string | undefined> = {
     authorizeUrl: undefined,
     tokenUrl: undefined,

@@ -57,7 +57,7 @@ export type Resolve = (
 ) => void;
 
 /** Settings of the client that sends requests to identity providers. */
-export interface OutboundDeps {
+interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   /** PEM with the only trusted authorities. Default: those of Node.js. */

@@ -23,7 +23,7 @@ import type { RefreshToken, RefreshTokenCodec } from './refresh-codec.ts';
 import type { LoginRow, RevokeReason, TokenStore } from './store.ts';
 
 /** Policy for refresh tokens. Times are in microseconds, except `holdMs`. */
-export interface RefreshPolicy {
+interface RefreshPolicy {
   readonly idleTtl: number;
   readonly absoluteTtl: number;
   /** Time after its response in which a rotated token still leads to its successor, for lost responses. */

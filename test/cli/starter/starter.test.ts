@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isPackageName, starterFiles } from '../../../src/cli/starter/starter.ts';
 import { ROOT } from '../../support/build.ts';
-import type { StarterDeps } from '../../../src/cli/starter/starter.ts';
 
+type StarterDeps = Parameters<typeof starterFiles>[0];
 const SECRET = 'a1b2'.repeat(16);
 const PASSWORD = 'c3d4'.repeat(8);
 const DEPS: StarterDeps = {

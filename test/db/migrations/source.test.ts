@@ -336,7 +336,7 @@ test('nextNumber() returns the number after the last file, or 0001', (t) => {
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');
   assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), {
     code: 'E_MIGRATION_FILES',
-    message: /no number is left after 9999/,
+    message: /the highest number, 9999, is already in use/,
   });
   assert.throws(() => nextNumber(folder(t, { 'x.sql': UP })), { code: 'E_MIGRATION_FILES' });
 });

@@ -8,7 +8,6 @@ import {
   ScramIssue,
   md5Password,
   type ChannelBinding,
-  type ScramKeys,
 } from '../../../src/db/postgres/scram.ts';
 import { FIRST, SECOND } from '../../support/certificates.ts';
 import { seeded } from '../../support/random.ts';
@@ -140,7 +139,7 @@ test('SCRAM refuses a server-final message without a valid signature', async () 
 /** Returns fixed keys at once, because their values do not matter in this test. */
 const KEYS = await new ScramKeyring().get('pencil', Buffer.alloc(1), 1);
 const AT_ONCE = new (class extends ScramKeyring {
-  override get(): Promise<ScramKeys> {
+  override get(): ReturnType<ScramKeyring['get']> {
     return Promise.resolve(KEYS);
   }
 })();

@@ -62,10 +62,13 @@ test('withNonce() adds the nonce to the sources of scripts and styles', () => {
 });
 
 for (const [given, pattern] of [
-  [{ scriptSrcs: "'self'" }, /"scriptSrcs" does not exist: did you mean "scriptSrc"\?/],
-  [{ 'script-src': "'self'" }, /"script-src" does not exist/],
+  [
+    { scriptSrcs: "'self'" },
+    /"scriptSrcs" is not a directive of Content-Security-Policy: did you mean "scriptSrc"\?/,
+  ],
+  [{ 'script-src': "'self'" }, /"script-src" is not a directive of Content-Security-Policy/],
   ['script-scr self', /did you mean "script-src"/],
-  ['nonsense 1', /"nonsense" does not exist$/],
+  ['nonsense 1', /"nonsense" is not a directive of Content-Security-Policy$/],
   [{ scriptSrc: 'self' }, /self, which is a host unless it is quoted: "'self'"/],
   [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/],
   [{ scriptSrc: "'qqqqqqqq'" }, /is not a keyword$/],

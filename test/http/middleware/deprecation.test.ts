@@ -172,6 +172,9 @@ test('documents mark the field as deprecated; mistakes in its dates are reported
   assert.equal(paths['/a']?.post?.parameters?.[0]?.schema['deprecated'], true);
   for (const deprecated of [
     { since: 'soon' },
+    { since: '2026-02-30' },
+    { since: '2026-01-31T10:00' },
+    { since: new Date(8.64e15) },
     { since: '2026-01-01', sunset: '2025-01-01' },
     { since: '2026-01-01', until: 'x' },
     {},

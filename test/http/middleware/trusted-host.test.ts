@@ -150,7 +150,7 @@ test('TrustedHostMiddleware refuses an invalid list of hosts, and suggests how t
   for (const [hosts, message] of [
     [[], /the list is empty/],
     [['*'], /remove the middleware/],
-    [['*.example.com'], /is written "\.example\.com"/],
+    [['*.example.com'], /must be written as "\.example\.com"/],
     [['https://example.com'], /has a scheme/],
     [['example.com:80'], /has a port/],
     [['b\u00fccher.example'], /must be written as "xn--bcher-kva\.example"/],

@@ -312,7 +312,7 @@ test('examinePair() reports a certificate that has expired, expires soon, is not
     [FIRST, end, /has ended/],
     [FIRST, Date.parse('2126-10-20'), /ends on/],
     [FIRST, 0, /begins on/],
-    [{ cert: FIRST.cert, key: SECOND.key }, now, /not that of the certificate/],
+    [{ cert: FIRST.cert, key: SECOND.key }, now, /does not belong to the certificate/],
     [{ cert: 'nowhere.pem', key: FIRST.key }, now, /cannot be read: ENOENT/],
     [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /no PEM/],
   ] as const) {

@@ -656,7 +656,7 @@ test('csrfToken() throws without CSRFMiddleware, and after the response has been
 test('SVC121 reports CSRFMiddleware without a session middleware before it, with the remedy, and the application does not compile', async () => {
   for (const [layers, expected] of [
     [[new CSRFMiddleware()], /no session middleware is registered before the CSRF middleware/],
-    [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after it/],
+    [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after the CSRF middleware/],
     [[new SessionMiddleware(), new CSRFMiddleware()], undefined],
   ] as const) {
     const app = new Svc({ authSecret: SECRET });

@@ -4,13 +4,14 @@ import { Keyring } from '../../../src/crypto/keys.ts';
 import { ProtectedValues } from '../../../src/http/session/cookie.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { seeded } from '../../support/random.ts';
-import type { Protection, ValueIssue } from '../../../src/http/session/cookie.ts';
+import type { ValueIssue } from '../../../src/http/session/cookie.ts';
 
 const OLD = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 const NEW = 'Zp5&uE1*oA7(iQ0)rW4-tK8_gV2+lX6=';
 const TIMES = { issuedSeconds: 1_000, expiresSeconds: 2_000 };
 const PAYLOAD = '{"name":"Ada Lovelace – 数学"}';
-const BOTH: readonly Protection[] = ['signed', 'sealed'];
+const BOTH = ['signed', 'sealed'] as const;
+type Protection = (typeof BOTH)[number];
 
 function values(
   protection: Protection,

@@ -9,8 +9,10 @@ import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { OAuthProvider, githubProvider } from '../../../src/oauth/provider/presets.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider, RSA, challengeOf, jwk } from '../support/fake-provider.ts';
-import type { Identification, Identified } from '../../../src/oauth/provider/client.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.ts';
+
+type Identification = Parameters<ProviderClient['identify']>[0];
+type Identified = Awaited<ReturnType<ProviderClient['identify']>>;
 
 const CALLBACK = 'https://app.test/oauth/callback';
 const ASKED = { redirectUri: CALLBACK, state: 'state-1', challenge: challengeOf('verifier'), nonce: 'n-1' };

@@ -11,7 +11,9 @@ import { FakeProvider } from '../support/fake-provider.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { OutboundAnswer, OutboundDeps, Resolve } from '../../../src/oauth/provider/outbound.ts';
+import type { OutboundAnswer, Resolve } from '../../../src/oauth/provider/outbound.ts';
+
+type OutboundDeps = ConstructorParameters<typeof Outbound>[0];
 
 const MAX_ANSWER_BYTES = 1_048_576;
 

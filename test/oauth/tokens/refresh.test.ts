@@ -15,8 +15,10 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { tokenStoreContract } from './store.contract.ts';
 import type { Awaitable } from '../../../src/http/contracts.ts';
-import type { RefreshPolicy, RefreshVerdict, Refreshed } from '../../../src/oauth/tokens/refresh.ts';
+import type { RefreshVerdict, Refreshed } from '../../../src/oauth/tokens/refresh.ts';
 import type { TokenStore } from '../../../src/oauth/tokens/store.ts';
+
+type RefreshPolicy = ConstructorParameters<typeof RefreshTokens>[0]['policy'];
 
 tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore() }));
 

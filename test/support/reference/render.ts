@@ -123,7 +123,7 @@ function membersTable({ kind, members }: Declaration): string[] {
  * defaults stay in the text.
  */
 const DEFAULT =
-  /\bDefault:? ((?:-?\d[\d_.]*\d|-?\d)(?: [KM]iB)?|`[^`]*`|'[^']*'|true|false|none)(?=[.,;:)]|$)/;
+  /\bDefault:?\s+((?:-?\d[\d_.]*\d|-?\d)(?: [KM]iB)?|`[^`]*`|'[^']*'|true|false|none)(?=[.,;:)]|$)/;
 
 function optionRow({ doc, text }: Member): string {
   const [, name, optional, type] = /^(?:readonly )?([\w$'~]+)(\??):\s*([^]*)$/.exec(text) ?? [];
