@@ -59,7 +59,9 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     const isOfStores = callee.property === 'transaction' && isOtherTransaction(call);
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
-    const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
+    // a client such as `request.json(url, data, callback)` has more arguments
+    const isBody =
+      REQUEST.test(owner) && call.args.length < 2 && /^(?:json|text|form|body)$/.test(callee.property);
     if (isDatabase || isKnown || isBody || (LIMITER.test(owner) && callee.property === 'take'))
       return { name: `${owner}.${callee.property}`, isOurs: true };
   }

@@ -57,6 +57,11 @@ app.post('/all', {}, async ({ body, db }) => {
 });
 async function isKnown(item) { return await lookUp(item); }
 `,
+  'requests to other servers by a client named request': `
+app.post('/hook', {}, ({ body }) => {
+  this.request.json('https://hooks.example/', body, (error) => { if (error) log.error(error); });
+});
+`,
   'functions that another function wraps': `
 const loadStep = createStep('load', async (id) => await db.fetchOne('select * from t where id = ?', [id]));
 app.get('/a', {}, ({ params }) => {
