@@ -59,7 +59,6 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     const isOfStores = callee.property === 'transaction' && isOtherTransaction(call);
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
-    // a client such as `request.json(url, data, callback)` has more arguments
     const isBody =
       REQUEST.test(owner) && call.args.length < 2 && /^(?:json|text|form|body)$/.test(callee.property);
     if (isDatabase || isKnown || isBody || (LIMITER.test(owner) && callee.property === 'take'))
@@ -386,7 +385,8 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
     const owner = pathOf(call.callee.object);
     const [work] = call.args;
     if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
-    if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
+    const isRenamed = work.params.some((param) => param.type === 'name' && param.name === owner);
+    if (isRenamed || isOtherTransaction(call)) continue;
     walk(work, (node) => {
       if (node.type !== 'call') return;
       const passed = node.args.find((arg) => pathOf(arg) === owner);

@@ -62,6 +62,10 @@ app.post('/hook', {}, ({ body }) => {
   this.request.json('https://hooks.example/', body, (error) => { if (error) log.error(error); });
 });
 `,
+  'transactions of a synchronous database': `
+export const add = (db, note) => db.transaction(() => { write(db, note); });
+const write = (db, note) => db.run('insert into t values (?)', note);
+`,
   'functions that another function wraps': `
 const loadStep = createStep('load', async (id) => await db.fetchOne('select * from t where id = ?', [id]));
 app.get('/a', {}, ({ params }) => {
