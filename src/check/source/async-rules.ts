@@ -493,8 +493,8 @@ function findEndless(sources: Sources, report: ReportNode): void {
 }
 
 function parentText(call: Call, module: SourceModule): string {
-  const around = functionAround(call);
-  return module.source.slice(around?.start ?? call.start, around?.end ?? call.end);
+  const { start, end } = functionAround(call) ?? call;
+  return module.source.slice(start, end);
 }
 
 // -- SVC501 in functions that handlers call --
@@ -518,10 +518,8 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
   }
 }
 
-function nameOf(fn: Fn): string | undefined {
-  return fn.parent?.type === 'declarator' && fn.parent.target.type === 'name'
-    ? fn.parent.target.name
-    : undefined;
+function nameOf({ parent }: Fn): string | undefined {
+  return parent?.type === 'declarator' && parent.target.type === 'name' ? parent.target.name : undefined;
 }
 
 /** Whether an expression calls get(), as a cache does: `cache.get(path) ?? readFileSync(path)`. */
