@@ -59,12 +59,15 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     const isOfStores = callee.property === 'transaction' && isOtherTransaction(call);
     const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property) && !isOfStores;
     const isKnown = made !== undefined && OF_CLASSES[made]?.test(callee.property) === true;
-    const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(callee.property);
+    const isBody =
+      REQUEST.test(owner) && call.args.length < 2 && /^(?:json|text|form|body)$/.test(callee.property);
     if (isDatabase || isKnown || isBody || (LIMITER.test(owner) && callee.property === 'take'))
       return { name: `${owner}.${callee.property}`, isOurs: true };
   }
   const fn = sources.handlers.resolve(callee, module);
-  const isCertain = callee.type !== 'member' || isMethodOf(callee, fn, module);
+  // `step('load', async () => …)` may return anything
+  const isCertain =
+    fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   const takesCallback = call.args.some(({ type }) => type === 'function');
   return fn !== undefined && isCertain && !takesCallback && givesPromise(fn, sources, depth)
     ? { name: pathOf(callee) ?? 'the function', isOurs: false, fn }
@@ -213,7 +216,6 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undef
     case 'unary':
       return parent.operator === '!' ? 'condition' : undefined;
     case 'if':
-      return parent.test === call ? 'condition' : undefined;
     case 'choice':
       return parent.test === call ? 'condition' : undefined;
     case 'binary':
@@ -288,15 +290,13 @@ function keptPromise(call: Call): string | undefined {
 
 // -- SVC612: asynchronous callbacks of array methods --
 
-const ASKS_NOTHING = /^(?:forEach)$/;
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
 
 function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = call.callee.type === 'member' ? calledName(call) : undefined;
     const [callback] = call.args;
-    if (name === undefined || callback === undefined || !(ASKS_NOTHING.test(name) || TESTS.test(name)))
-      continue;
+    if (name === undefined || callback === undefined || !(name === 'forEach' || TESTS.test(name))) continue;
     const fn =
       callback.type === 'function'
         ? callback
@@ -385,7 +385,8 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
     const owner = pathOf(call.callee.object);
     const [work] = call.args;
     if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
-    if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
+    const isRenamed = work.params.some((param) => param.type === 'name' && param.name === owner);
+    if (isRenamed || isOtherTransaction(call)) continue;
     walk(work, (node) => {
       if (node.type !== 'call') return;
       const passed = node.args.find((arg) => pathOf(arg) === owner);
@@ -414,7 +415,8 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
-    if (loop.kind !== 'of') continue;
+    if (loop.kind !== 'of' || !/^for\s+await\b/.test(module.source.slice(loop.start, loop.start + 20)))
+      continue;
     const over = loop.head[1]!; // the declaration of a for-of loop has two parts
     const call = over.type === 'call' ? over : undefined;
     const path = pathOf(call?.callee ?? over) ?? '';

@@ -225,7 +225,9 @@ export class Flow {
   /** Marks the arguments of an assertion such as `assertKnown(sort);` as checked. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
-    if (call.type !== 'call' || !ASSERTING.test(calledName(call) ?? '')) return;
+    const name = call.type === 'call' ? (calledName(call) ?? '') : '';
+    // `await getNote(id);` throws if there is none
+    if (call.type !== 'call' || !(ASSERTING.test(name) || (call !== node && LOOKS_UP.test(name)))) return;
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 

@@ -64,13 +64,15 @@ function plain(node: Node): Node {
  * parameter with the name of a secret is an attempt only beside a clear secret.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
+  // the state of an OAuth login serves once
+  if ([held, sent].some((side) => wordOf(side).startsWith('state'))) return false;
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
   return !isFromClient(held, module) && isHeld(held, module, isSent);
 }
 
 const PARTS_OF_REQUEST =
-  /(?:^|\.)(?:params|query|body|headers|cookies|signedCookies|form|handshake|searchParams)(?:\.|$)/;
+  /(?:^|\.)(?:params|query|body|headers|cookies|signedCookies|form|fields|handshake|searchParams)(?:\.|$)/;
 
 /** Whether a value certainly comes from a request, or from a token that a client sent. */
 function isFromClient(node: Node, module: SourceModule, depth = 0): boolean {
@@ -137,8 +139,9 @@ function isHeld(node: Node, module: SourceModule, isSent: boolean, depth = 0): b
   const { value, target } = binding.node;
   if (value !== undefined && target.type === 'name' && isHeld(value, binding.module, isSent, depth + 1))
     return true;
-  if (isSent && EXPECTED.test(word)) return true;
-  const isConstant = value?.type === 'text' || value?.type === 'value' || value?.type === 'object';
+  if (EXPECTED.test(word)) return true;
+  const isConstant =
+    value?.type === 'text' || (value?.type === 'value' && value.raw !== 'null') || value?.type === 'object';
   return functionAround(binding.node) === undefined && isNamed && !SIGNATURE_WORD.test(word) && !isConstant;
 }
 

@@ -57,6 +57,22 @@ app.post('/all', {}, async ({ body, db }) => {
 });
 async function isKnown(item) { return await lookUp(item); }
 `,
+  'requests to other servers by a client named request': `
+app.post('/hook', {}, ({ body }) => {
+  this.request.json('https://hooks.example/', body, (error) => { if (error) log.error(error); });
+});
+`,
+  'transactions of a synchronous database': `
+export const add = (db, note) => db.transaction(() => { write(db, note); });
+const write = (db, note) => db.run('insert into t values (?)', note);
+`,
+  'functions that another function wraps': `
+const loadStep = createStep('load', async (id) => await db.fetchOne('select * from t where id = ?', [id]));
+app.get('/a', {}, ({ params }) => {
+  const note = loadStep(params.id);
+  return note.title;
+});
+`,
   'streams that are piped': `
 import { createReadStream, createWriteStream } from 'node:fs';
 import { createGzip } from 'node:zlib';

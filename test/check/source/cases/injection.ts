@@ -201,6 +201,10 @@ app.get('/ok2/{name}', {}, async ({ params }) => {
   return await readFile(full);
 });
 app.get('/ok3/{id:uuid}', {}, ({ params }) => new FileResponse(join(root, params.id)));
+app.get('/ok6/{id}', {}, async ({ params }) => {
+  await getNote(params.id);
+  return new FileResponse(join(root, params.id));
+});
 app.get('/ok4/{name}', {}, async ({ params }) => {
   const page = PAGES[params.name];
   return await readFile(page);

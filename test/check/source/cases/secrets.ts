@@ -50,6 +50,7 @@ app.post('/login', async (req, res) => {
   if (claims.csrfToken !== user.csrfToken) return 5; // SVC621
   const old = await tokens.find(req.body.id);
   if (old.resetToken === req.body.resetToken) return 6; // SVC621
+  if (req.body.state !== this.stateGetAccessToken) return 7;
 });
 export const isHook = (signature, text) => signature === createHmac('sha256', key).update(text).digest('hex'); // SVC621
 export const isAllowed = (apiKey) => apiKey === process.env.API_KEY; // SVC621
