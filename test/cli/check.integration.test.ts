@@ -456,7 +456,7 @@ for (const [what, code] of [
       document.findings[0]!.message,
       what === 'never returns'
         ? /^it did not finish within 1 s$/
-        : /^it is still being imported after 1 s; it is kept alive by Timeout$/,
+        : /^it is still being imported after 1 s; the process is kept alive by Timeout$/,
     );
   });
 }

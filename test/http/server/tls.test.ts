@@ -314,7 +314,7 @@ test('examinePair() reports a certificate that has expired, expires soon, is not
     [FIRST, 0, /begins on/],
     [{ cert: FIRST.cert, key: SECOND.key }, now, /does not belong to the certificate/],
     [{ cert: 'nowhere.pem', key: FIRST.key }, now, /cannot be read: ENOENT/],
-    [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /no PEM/],
+    [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /not usable PEM/],
   ] as const) {
     const problems = examinePair(read(pair)!, nowMs);
     if (problem === undefined) assert.deepEqual(problems, []);
