@@ -42,11 +42,11 @@ export class ByteQueue {
   #offset = 0;
   #length = 0;
   /**
-   * Buffer of the queue whose written part is the last chunk, with free space after it. Empty if the last
-   * chunk came from a caller.
+   * Buffer with free space: the last chunk is the part that has been written. Empty if the last chunk came
+   * from a caller.
    */
   #room: Uint8Array = NONE;
-  /** Buffer of the queue whose written part is the first chunk, once peek() has joined chunks. */
+  /** Buffer in which peek() has joined chunks: the first chunk is the part that has been written. */
   #straight: Uint8Array = NONE;
 
   /** Number of waiting bytes. */

@@ -18,8 +18,8 @@ export interface Failable {
 }
 
 /**
- * Runs `work` between the events of `channel`, and passes `event` to each. Returns the result of `work`, or
- * throws its error.
+ * Runs `work`, and publishes the events of a tracing channel around it, each with `event` as its message.
+ * Returns the result of `work`, or throws its error.
  */
 export function traced<E extends Failable, T>(
   channel: TracingChannel<unknown, object>,

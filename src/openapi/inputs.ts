@@ -20,7 +20,7 @@ import type { Encoding, MediaType, Parameter, RequestBody, SentItem, SentOperati
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { ConverterName, PathParameter } from '../http/path.ts';
 
-/** Place of a text input. */
+/** Part of a request that carries a parameter as text: path, query, header, cookie, or a form field. */
 type TextPlace = TextInputPlan['from'] | 'form';
 
 const SAFE = Number.MAX_SAFE_INTEGER;

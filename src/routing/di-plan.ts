@@ -308,7 +308,7 @@ async function nothingToLeave(): Promise<void> {
 
 /** A dependency in the plan of one route. */
 export interface PlannedDependency {
-  /** Index of its value during a request. */
+  /** Index of the dependency's value in the values of a request. */
   readonly slot: number;
   readonly label: string;
   readonly scope: Scope;

@@ -2,9 +2,9 @@
  * Type tokens of schemas (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
  * Main types:
- *   FieldType<T, O>   a token: values of T, declared with the options O; both exist for the compiler only
- *   Infer<S>          what a token, a schema class, a native constructor or a default stands for
- *   Wire<T>           what a handler may return for `response: S`
+ *   FieldType<T, O>   type of `str`, `int` ...: T is the type of their values, O that of their options
+ *   Infer<S>          the type of values that a field declaration accepts
+ *   Wire<T>           the type that a handler may return when its route declares a response with values of T
  *
  * This module checks nothing. Tokens are made again whenever an instance is constructed, so a token is only
  * two small objects.

@@ -142,7 +142,7 @@ test('Config parses booleans by their words in any case only', () => {
     assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
 });
 
-test('Config keeps text unchanged for a string, or without fallback and cast', () => {
+test('Config.get() returns the text unchanged when the fallback or the cast is a string, or when there is neither', () => {
   const config = new Config({ environment: { SVC_S: ' 20 ' } });
   assert.deepEqual(
     [config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })],

@@ -168,7 +168,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('MemoryRateLimitStore evicts the bucket that is full again first', async () => {
+test('MemoryRateLimitStore evicts the bucket with the fewest used attempts, because it refills soonest', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };

@@ -95,7 +95,7 @@ test('clean/ has at least 15 applications of at least 40 lines', () => {
   }
 });
 
-test('a case in corpus/ has one mark, of the rule in its file name; other cases have no mark', () => {
+test('each file in corpus/ marks one line with the rule of its file name, and no other case has a mark', () => {
   for (const { file, kind, marks, rule } of allCases()) {
     assert.deepEqual(
       marks.map((mark) => mark.rule),

@@ -312,7 +312,7 @@ test('LineReader returns the same lines wherever the bytes are split', () => {
   }
 });
 
-test('MCP over stdio, methods: an unknown method is -32601 in both generations, and so is a method of the other generation', async (t) => {
+test('MCP over stdio: an unknown method is -32601 in each protocol version, and so is a method of another version', async (t) => {
   const line = await open(t);
   for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__'])
     assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);

@@ -71,7 +71,7 @@ interface FunctionSource {
   readonly isExpression: boolean;
 }
 
-/** Replaces the body of a callback that returns an object. */
+/** Placeholder in the text of a function: it stands for the body of a callback that returns an object. */
 const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';

@@ -1,5 +1,5 @@
 /**
- * Passes the events of the stream of a WebSocket on to the socket.
+ * Calls the methods of a WebSocket connection when its TCP or TLS stream emits events.
  *
  * All sockets share one listener function per event: a closure for each socket would cost memory of idle
  * sockets.

@@ -374,7 +374,7 @@ for (const [what, directives] of [
   ['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'],
   ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction'],
 ] as const) {
-  test(`Migrator with no-foreign-keys ${what} keeps rows that refer to the table`, async (t) => {
+  test(`Migrator with the directive no-foreign-keys ${what} keeps rows that refer to a table that the migration replaces`, async (t) => {
     const { db, migrator } = await open(t, {
       '0001_a.up.sql':
         'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
