@@ -227,7 +227,7 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     sources: [cheat('OS Command Injection Defense')],
   },
   SVC603: {
-    wrong: 'globalThis.eval(body.formula)',
+    wrong: 'vm.runInNewContext(body.formula)',
     right: 'FORMULAS[body.name]?.(body.value)',
     cwe: [94, 95],
   },

@@ -540,7 +540,7 @@ export class RepeatedCall implements Asker {
     )
       throw new RpcError(
         INVALID_PARAMS,
-        '\"inputResponses\" must be an object of results, nested at most 64 levels',
+        '"inputResponses" must be an object of results, nested at most 64 levels',
       );
     const known = requestState === undefined ? [] : this.#opened(requestState);
     this.#answers = new Map([...known, ...Object.entries(inputResponses)]);
